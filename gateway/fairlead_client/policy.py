@@ -10,7 +10,7 @@ from fairlead_client.outcomes import ExecutionError, InvalidArguments, ToolCallE
 from fairlead_client.restart_backoff import RestartDelayed
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
-from fairlead_mcp.retries import worth_it
+from fairlead_mcp.retries import is_retryable
 from fairlead_tools.refusal import (
     BREAKER_OPEN,
     CONNECTION_LOST,
@@ -159,4 +159,4 @@ def _retryable(error: McpError, *, repeatable: bool) -> bool:
         return repeatable or not error.sent
     if isinstance(error, PoolFull) or (isinstance(error, HttpRefused) and error.status in _NOT_TAKEN):
         return True
-    return worth_it(error, idempotent=repeatable)
+    return is_retryable(error, idempotent=repeatable)

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc, server_tasks, task_polling
 from fairlead_mcp.asyncio_tasks import TaskSet
-from fairlead_mcp.capabilities import unanswerable
+from fairlead_mcp.capabilities import missing_capability_error
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.methods import TASKS
@@ -34,12 +34,14 @@ async def call(session: McpSession, tool: str, arguments: bytes, left: Callable[
     try:
         return await session.call_tool(tool, arguments, timeout=max(0.0, left()))
     except RpcError as error:
-        if session.era is Era.LEGACY or not server_tasks.required_by(error):
+        if session.era is Era.LEGACY or not server_tasks.requires_tasks(error):
             raise
     answer = await session.call_tool(tool, arguments, timeout=max(0.0, left()), declares=TASKS)
     if not server_tasks.is_first_answer(answer):
         return answer
-    return await task_polling.outcome(answer, _Waiting(session, server_tasks.read(answer).task_id, left, beside))
+    return await task_polling.wait_for_result(
+        answer, _Waiting(session, server_tasks.read(answer).task_id, left, beside)
+    )
 
 
 class _Waiting:
@@ -59,7 +61,7 @@ class _Waiting:
             question = _decode_question(next(iter(requests.values())))
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the task asks for input in an unknown form") from error
-        raise unanswerable(question.method, NOBODY)
+        raise missing_capability_error(question.method, NOBODY)
 
     def tell(self, status: str) -> None:
         """Nobody is told: a call of a registry has no progress."""

@@ -24,7 +24,7 @@ from fairlead_console.oidc_provider import CALLBACK, OidcProvider, TokenAnswer
 from fairlead_console.oidc_transactions import COOKIE_PATH, SIGN_IN_SECONDS, SignInTransaction, SignInTransactions
 from fairlead_console.paths import ROOT, header
 from fairlead_console.session_cookie import SESSION_SECONDS, ConsoleSession, CredentialTooLong
-from fairlead_console.sign_in_form import SignInForm, own_place, with_cookies
+from fairlead_console.sign_in_form import SignInForm, safe_return_path, with_cookies
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.identity.id_tokens import id_token_fault, serves_as_hint
@@ -57,7 +57,7 @@ class OidcSignIn:
 
         @routes.get(START)
         async def start(request: Request) -> Response:
-            return await self.begin(request, own_place(request.query_params.get("next", ROOT)))
+            return await self.begin(request, safe_return_path(request.query_params.get("next", ROOT)))
 
         @routes.get(CALLBACK)
         async def callback(request: Request) -> Response:

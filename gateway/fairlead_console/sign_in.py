@@ -11,7 +11,7 @@ from fairlead_console.context import SESSION, read_form, read_own_form
 from fairlead_console.html import redirect
 from fairlead_console.paths import ROOT
 from fairlead_console.session_cookie import CredentialTooLong
-from fairlead_console.sign_in_form import SignInForm, own_place
+from fairlead_console.sign_in_form import SignInForm, safe_return_path
 from fairlead_gateway.core.identity import Identity
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
 
     @routes.get(SIGN_IN)
     async def show(request: Request) -> Response:
-        location = own_place(request.query_params.get("next", ROOT))
+        location = safe_return_path(request.query_params.get("next", ROOT))
         ended = access.renewable(request.scope)
         if provider is not None and ended is not None and request.headers.get("sec-fetch-mode") == _NAVIGATION:
             return await provider.begin(request, location, ended)
@@ -36,7 +36,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
     @routes.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:
         fields = await read_form(request)
-        location, credential = own_place(fields.get("next", ROOT)), fields.get("key", "").strip()
+        location, credential = safe_return_path(fields.get("next", ROOT)), fields.get("key", "").strip()
         if form.admits_anonymous and "anonymous" in fields:
             return redirect(location, access.cookie(request.scope, access.sealer.begin()))
         if not (credential.isascii() and credential.isprintable()) or not credential:

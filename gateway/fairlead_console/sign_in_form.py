@@ -58,7 +58,7 @@ def with_cookies(answer: Response, cookies: Sequence[str]) -> Response:
     return answer
 
 
-def own_place(location: str) -> str:
+def safe_return_path(location: str) -> str:
     """Return the path if it is a page of the console, else the first page: prevents open redirects and loops."""
     parts = urlsplit(location)
     good = not parts.scheme and not parts.netloc and parts.path.startswith(ROOT) and "\\" not in location

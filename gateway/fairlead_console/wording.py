@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_rest.ended_calls import FAILED, OK
 from fairlead_tools import refusal
-from fairlead_tools.commands import reaching
+from fairlead_tools.commands import add_url
 
 OUTCOMES: Final[Mapping[str, str]] = {
     OK: "answered",
@@ -73,7 +73,7 @@ def breakable(name: str) -> Markup:
 @pass_context
 def with_url(context: Context, text: str) -> str:
     """Add `--url` with the browser's URL of the gateway to the `fairlead` commands in a text."""
-    return reaching(text, context["mcp_url"])
+    return add_url(text, context["mcp_url"])
 
 
 WORDING: Final[Mapping[str, Callable[..., Any]]] = {

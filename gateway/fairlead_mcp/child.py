@@ -105,7 +105,7 @@ class Program(StreamOpener):
         """Start a process. Raises ConnectFailed (CommandNotFound, StartFailed, StartTimeout)."""
         if self._after is not None:
             await asyncio.wait([self._after])
-        self.printed.began()
+        self.printed.record_start()
         run = self._run = ProgramRun(self, connection)
         try:
             run.process = await self._launcher.launch(self.spec, run)
@@ -122,7 +122,7 @@ class Program(StreamOpener):
         reason = error.reason
         what = str(error)
         if isinstance(error, Timeout):
-            words = self.printed.telling()
+            words = self.printed.find_failure_line()
             reason = "StartTimeout"
             what = f"did not answer the handshake within {seconds:g} s" + (f"; it printed: {words}" if words else "")
         elif isinstance(error, ConnectionLost):
@@ -134,7 +134,7 @@ class Program(StreamOpener):
 
     def is_permanent(self, failure: McpError) -> bool:
         """Implements StreamOpener."""
-        return failure.reason != "StartTimeout" and is_permanent(self.printed.telling())
+        return failure.reason != "StartTimeout" and is_permanent(self.printed.find_failure_line())
 
     def report(self, *, silent: bool = False, step: str = "") -> None:
         """Set `silent` and `step` and call `on_state` if they changed."""
@@ -203,7 +203,7 @@ class ProgramRun:
     def on_exit(self, how: str) -> None:
         program = self._program
         program.printed.add("run", how)
-        words = program.printed.telling(recent=self._connection.negotiated is not None)
+        words = program.printed.find_failure_line(recent=self._connection.negotiated is not None)
         ended = f"{program.name} {how}"
         error = f"{ended}: {advise(words)}" if words else ended
         self._end(ConnectionLost(error, sent=True, reason="ProcessExited"))

@@ -84,7 +84,7 @@ class DirectLauncher:
         path = shutil.which(wrapped.command, path=environment.get("PATH"))
         if path is None:
             return False
-        key = (path, _changed_at(path))
+        key = (path, _modification_time(path))
         if key not in self._genuine:
             genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
             if not genuine:
@@ -177,7 +177,7 @@ class DirectLauncher:
             return process
         told.release()
         begun = start(wrapped, told.answer)
-        if begun is not None and _same(wrapped, begun):
+        if begun is not None and _is_equivalent(wrapped, begun):
             return begun
         self._unlike.add(wrapped)
         return None
@@ -287,7 +287,7 @@ def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, s
         yield str(path), mark
 
 
-def _changed_at(path: str) -> int:
+def _modification_time(path: str) -> int:
     """Modification time of a program in nanoseconds; 0 if it cannot be read."""
     try:
         return Path(path).stat().st_mtime_ns
@@ -304,7 +304,7 @@ def _belongs_to_npm(path: str) -> bool:
         return False
 
 
-def _same(wrapped: Wrapper, start: Start) -> bool:
+def _is_equivalent(wrapped: Wrapper, start: Start) -> bool:
     """Whether starting the program directly is the same as starting it by the wrapper."""
     if wrapped.kind == "uvx":  # the wrapper warns of a program that is of another package or of this machine
         first = start.env.get("PATH", "").split(os.pathsep)[0]

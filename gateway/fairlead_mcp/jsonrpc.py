@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp, RpcError
-from fairlead_mcp.mending import mend, what_is_wrong
+from fairlead_mcp.mending import explain_invalid_answer, mend
 from fairlead_mcp.messages import (
     ErrorObject,
     LongResultMembers,
@@ -152,7 +152,7 @@ def bad_json(data: bytes, error: Exception) -> BadJson:
         return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJSON")
     if isinstance(error, RecursionError):
         return BadJson("the answer's JSON is nested too deeply")
-    return BadJson(f"{what_is_wrong(data, error)}: {excerpt(data)}")
+    return BadJson(f"{explain_invalid_answer(data, error)}: {excerpt(data)}")
 
 
 def excerpt(data: bytes) -> str:

@@ -47,7 +47,7 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def dying_with_parent(lasting: threading.Thread | None = None) -> Callable[[], None]:
+def make_parent_death_hook(lasting: threading.Thread | None = None) -> Callable[[], None]:
     """Make a `preexec_fn` that ends the new process when the current thread ends.
 
     Raises RuntimeError unless the current thread is the main one or `lasting`, a thread that lives long enough.

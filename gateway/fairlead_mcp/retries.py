@@ -16,7 +16,7 @@ _PASSING: Final = frozenset({502, 503, 504})
 """HTTP statuses of a proxy whose server is temporarily unavailable."""
 
 
-def worth_it(error: Exception, *, idempotent: bool) -> bool:
+def is_retryable(error: Exception, *, idempotent: bool) -> bool:
     """Whether a retry is safe and may succeed."""
     if isinstance(error, ConnectFailed):
         return error.reason not in ("Closed", "NotCallable", "CommandNotFound", "UnknownHost", "TLSFailed")
@@ -34,7 +34,7 @@ def next_delay(
     error: McpError, *, attempt: int, retries: int, idempotent: bool, left: float, random: float
 ) -> float | None:
     """Return the seconds until the next attempt; None for no retry. `left` is the call's remaining time in seconds."""
-    if attempt > retries or not worth_it(error, idempotent=idempotent):
+    if attempt > retries or not is_retryable(error, idempotent=idempotent):
         return None
     wait = delay(attempt, random)
     return wait if wait < left else None

@@ -220,7 +220,7 @@ class SubprocessLauncher:
                 env=dict(environment),
                 cwd=cwd,
                 start_new_session=True,
-                preexec_fn=processes.dying_with_parent(self._thread),
+                preexec_fn=processes.make_parent_death_hook(self._thread),
             )
         except (OSError, ValueError) as error:
             raise _start_failure(error, argv[0], cwd) from error

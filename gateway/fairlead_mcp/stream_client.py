@@ -33,7 +33,7 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.multiplex import Multiplexer, Offering
-from fairlead_mcp.refusals import alike
+from fairlead_mcp.refusals import is_same_failure
 from fairlead_mcp.waiting import wait_until_set
 
 logger = logging.getLogger(__name__)
@@ -285,7 +285,7 @@ class StreamClient:
     async def end(self) -> McpError:
         """Wait for the end of the open stream and return its reason."""
         connection = self._connection
-        return await asyncio.shield(connection.end) if connection is not None else self._down()
+        return await asyncio.shield(connection.end) if connection is not None else self._unavailable_error()
 
     def retry(self) -> None:
         """Open a stream now instead of after the back-off, and reset the back-off.
@@ -323,7 +323,7 @@ class StreamClient:
             if not await wait_until_set(self._changed, min(deadline - self.clock(), _LONGEST_WAIT)):
                 raise Timeout(f"{self.name} is still starting", sent=False, reason="Silent")
         if self.state is not StreamState.RUNNING or self._connection is None:
-            raise self._down()
+            raise self._unavailable_error()
         return self._connection
 
     def _start(self) -> None:
@@ -397,7 +397,7 @@ class StreamClient:
             delay = REFUSED_SECONDS
         if self._policy.eager:
             # a server that cannot start would fill the log with one line per attempt
-            repeated = lived is None and self.failure is not None and alike(str(failure), str(self.failure))
+            repeated = lived is None and self.failure is not None and is_same_failure(str(failure), str(self.failure))
             level = logging.DEBUG if repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure), delay)
         self.failure = failure
@@ -426,7 +426,7 @@ class StreamClient:
                 # a task of its own, as a canceled caller must not leave a process half stopped
                 self._endings.start(connection.pipe.aclose(), f"close {self.name}")
 
-    def _down(self) -> McpError:
+    def _unavailable_error(self) -> McpError:
         """Make the error for a request that cannot be sent in this state."""
         if self.state is StreamState.CLOSED:
             return ConnectFailed(self._opener.closed % self.name, reason="Closed")

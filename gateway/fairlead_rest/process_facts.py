@@ -45,7 +45,7 @@ def resident(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
 
 def _of(child: Child) -> ProcessFacts:
     printed = child.program.printed
-    words = printed.telling()
+    words = printed.find_failure_line()
     if not words and child.state is not StreamState.RUNNING:
-        words = printed.telling(back=1)  # it is still shown as failed, and nobody reads why in an empty line
+        words = printed.find_failure_line(back=1)  # it is still shown as failed, and nobody reads why in an empty line
     return ProcessFacts(max(child.starts - 1, 0), child.program.pid, words)

@@ -247,7 +247,7 @@ def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
     meta = _known_metas.get(raw)
     if meta is not None and not meta.token:
         return meta, None
-    begin, end = progress_token.place_of(raw)
+    begin, end = progress_token.find_token(raw)
     tokenless = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
     meta = _known_metas.get(tokenless) or _known_metas.learn(tokenless)
     if not meta.token:
@@ -290,8 +290,12 @@ def _misread_meta(raw: bytes, meta: RawObject) -> str:
     for member in meta:
         # members of this prefix are left out for a server of the other era, in this spelling alone
         if not member.startswith(eras.PREFIX) and members.fold(member).startswith(eras.PREFIX):
-            return members.misspelt(member, eras.PREFIX + "…", "params._meta")
-    return "params._meta has a member twice: servers differ in which one they read" if members.repeats(raw) else ""
+            return members.misspelling_message(member, eras.PREFIX + "…", "params._meta")
+    return (
+        "params._meta has a member twice: servers differ in which one they read"
+        if members.has_repeated_member(raw)
+        else ""
+    )
 
 
 def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) -> Rejection | None:
@@ -334,7 +338,7 @@ def _check_row(
 def undeclared(extension: str, ident: bytes) -> Rejection:
     """JSON-RPC error -32021 for a request that has to declare an extension."""
     message = f"The request does not declare the extension {extension}"
-    data = capabilities.required_extension(extension)
+    data = capabilities.missing_extension_data(extension)
     return Rejection(400, jsonrpc.MISSING_CLIENT_CAPABILITY, message, ident, data)
 
 

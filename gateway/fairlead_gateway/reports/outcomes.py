@@ -34,7 +34,7 @@ def outcome_of_refusal(error: Exception) -> str:
 def outcome_of_result(result: Raw) -> str:
     """OK for a raw `tools/call` result, NEUTRAL where it says that the tool failed, UNREADABLE for what is none."""
     try:
-        head = jsonrpc.decode_result_head(tool_results.strict(result))
+        head = jsonrpc.decode_result_head(tool_results.conform(result))
     except jsonrpc.UNREADABLE:
         return UNREADABLE
     return NEUTRAL if head.is_error else OK

@@ -42,7 +42,7 @@ def tagged(result: Raw, address: Address, member: str = states.STATE) -> Raw:
 def marked(result: Raw, tag_bytes: bytes, member: str) -> Raw:
     """A result with a tag in front of this member, if it has one."""
     tag = tag_bytes.decode()
-    return states.rewritten(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
+    return states.rewrite_state(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
 
 
 def split(tagged: str) -> tuple[str, bytes | None]:

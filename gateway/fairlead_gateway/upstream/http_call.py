@@ -251,7 +251,7 @@ class HttpCall(Call):
         )
         get = get_head(self.session.head)
         try:
-            self.take_answer(await resuming.rest(self.pool, get, cursor, before, reader, self.sink.pause))
+            self.take_answer(await resuming.resume_stream(self.pool, get, cursor, before, reader, self.sink.pause))
         except ConnectFailed as error:  # of the request for the rest: the call itself was sent
             lost = ConnectionLost(f"the rest of the answer cannot be had: {error}", sent=True, received=True)
             lost.__cause__ = error

@@ -126,7 +126,7 @@ def convert(
     """`ConvertBody` to the answer of `/v1/convert`."""
     try:
         request = msgspec.json.decode(body, type=ConvertBody)
-        if members.repeats(body):
+        if members.has_repeated_member(body):
             return Declined(unreadable=TWICE)
         source, target = registry.find(request.source), registry.find(request.to)
     except UNREADABLE as error:
@@ -139,7 +139,7 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
     """`MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
         request = msgspec.json.decode(body, type=MessagesBody)
-        if members.repeats(body):
+        if members.has_repeated_member(body):
             return Declined(unreadable=TWICE)
         source, target = registry.canonical(request.source), registry.canonical(request.to)
     except UNREADABLE as error:
@@ -185,7 +185,7 @@ def measure(body: bytes) -> Measured:
     """
     try:
         request = _decode(body)
-        if members.repeats(body):
+        if members.has_repeated_member(body):
             return Measured(ConversationTokens(0, 0), repeats=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Measured(ConversationTokens(0, 0))
@@ -198,7 +198,7 @@ def measure(body: bytes) -> Measured:
 def repeats(body: bytes) -> bool:
     """Whether a member comes twice in a body; False for one that cannot be read, which the decoder reports."""
     try:
-        return members.repeats(body)
+        return members.has_repeated_member(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 

@@ -29,7 +29,7 @@ from fairlead_formats.tools.cache import Conversions
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.fair_rotation import FairTurns
 from fairlead_gateway.limits.shares import ShareTaken
-from fairlead_mcp.read_bounds import excess, is_long
+from fairlead_mcp.read_bounds import explain_excess, is_long
 from fairlead_offers.conversion.jobs import (
     COUNT,
     MEASURE,
@@ -250,8 +250,8 @@ class HeavyWork:
         return await self.worker.do(lambda: repeats(body))
 
     async def excess(self, document: bytes) -> str | None:
-        """Reason not to decode a document, as `read_bounds.excess`; None where it may be decoded. Raises Problem."""
-        return await self.reading(lambda: excess(document), long=True) if is_long(document) else None
+        """Reason not to decode a document (`read_bounds.explain_excess`); None if it may be decoded. Raises Problem."""
+        return await self.reading(lambda: explain_excess(document), long=True) if is_long(document) else None
 
     async def reading(self, work: Callable[[], Result], *, long: bool) -> Result:
         """Read or write a document: here at once, or in the thread, in its turn, where it is `long` (`is_long`)."""

@@ -42,7 +42,7 @@ class Allowance(msgspec.Struct, frozen=True):
     def wrong(self, arguments: bytes, text: str, alike: str) -> str | None:
         """Return the errors of the arguments, one per line; None if the rule allows them.
 
-        `text` and `alike` are the results of `members.distinct`.
+        `text` and `alike` are the results of `members.canonical_forms`.
         """
         if self.fault:
             return self.fault
@@ -89,7 +89,7 @@ class Constraint:
         if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
             return _refusal(f"they have more than {MAX_VALUES} values; send fewer in one call")
         try:
-            text, alike = members.distinct(raw)
+            text, alike = members.canonical_forms(raw)
         except members.Ambiguous as error:
             return _refusal(str(error))
         except jsonrpc.UNREADABLE:

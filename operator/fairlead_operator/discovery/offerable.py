@@ -20,7 +20,7 @@ from msgspec import Raw
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, parameters
-from fairlead_tools.definitions.forms import Forms, ListedType, forms_of
+from fairlead_tools.definitions.forms import Forms, ListedType, make_forms
 from fairlead_tools.definitions.printable import fit
 
 NAME_LIMIT: Final = 256
@@ -152,7 +152,7 @@ class DefinitionFilter:
             if misread:
                 self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), misread)
                 return None
-            forms = None if kind.listed is None else forms_of(bytes(raw), kind.listed)
+            forms = None if kind.listed is None else make_forms(bytes(raw), kind.listed)
             refusal = forms.modern.refusal if forms is not None else ""
             if refusal:
                 cause = Cause.INVALID_SCHEMAS if "inputSchema" in refusal else Cause.INVALID_DEFINITIONS
@@ -200,7 +200,7 @@ def _misread(raw: Raw) -> str:
     """
     own = jsonrpc.decode_object(raw)
     try:
-        twice = members.repeats(raw)
+        twice = members.has_repeated_member(raw)
     except jsonrpc.UNREADABLE:  # a number too large for Python is offered all the same: its own members, then
         twice = msgspec.json.format(jsonrpc.encode(own), indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
     return "a member comes twice" if twice else _MEMBERS.misread(own, "it") or ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.members import distinct
+from fairlead_mcp.members import canonical_forms
 from fairlead_tools.validation.checker import MAX_VALUE_BYTES
 from fairlead_tools.validation.constraint import MAX_VALUES, Constraint, allowance
 from fairlead_tools.validation.spelling import TOO_INTRICATE, Spelling
@@ -89,6 +89,6 @@ def test_arguments_are_bounded_before_they_are_read() -> None:
 def test_a_value_that_takes_long_to_be_compared_is_refused() -> None:
     deep: dict[str, Any] = {"properties": {"a": {"items": {"properties": {"limit": FEW}}}}}
     value = json.dumps({"a": [{"x": 1, "y": 2} for _ in range(500)], "b": {"Limit": 1}})
-    text, alike = distinct(value.encode())
+    text, alike = canonical_forms(value.encode())
     assert Spelling(deep).wrong(value.encode(), text, alike) is None
     assert Spelling(deep, max_steps=1000).wrong(value.encode(), text, alike) == TOO_INTRICATE

@@ -40,8 +40,8 @@ LOST = ConnectionLost("it hung up", sent=True)
 def test_calls_are_retried_only_where_they_may_have_done_nothing(
     error: McpError, any_tool: bool, idempotent: bool
 ) -> None:
-    assert retries.worth_it(error, idempotent=False) is any_tool
-    assert retries.worth_it(error, idempotent=True) is idempotent
+    assert retries.is_retryable(error, idempotent=False) is any_tool
+    assert retries.is_retryable(error, idempotent=True) is idempotent
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ class ShownChange(msgspec.Struct, frozen=True):
     """Whether all lines are shown. A definition that is not shown completely cannot be approved on the page."""
 
 
-def shown_changes(changes: Iterable[HeldChange]) -> list[ShownChange]:
+def change_rows(changes: Iterable[HeldChange]) -> list[ShownChange]:
     """Make the rows of one page."""
     left = PAGE_BYTES
     rows = []
     for change in changes:
-        lines = [*_fitting(change.lines, min(left, EACH_BYTES))]
+        lines = [*_lines_within(change.lines, min(left, EACH_BYTES))]
         left -= sum(map(_size, lines))
         whole = len(lines) == len(change.lines) and not change.cut
         rows.append(ShownChange(change, [diff_line(line) for line in lines], whole))
@@ -57,7 +57,7 @@ def diff_line(line: str) -> DiffLine:
     return DiffLine(kind, _SIGNS[kind], text)
 
 
-def _fitting(lines: list[str], left: int) -> Iterator[str]:
+def _lines_within(lines: list[str], left: int) -> Iterator[str]:
     for line in lines:
         left -= _size(line)
         if left < 0:

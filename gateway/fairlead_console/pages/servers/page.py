@@ -11,7 +11,7 @@ from fairlead_api.documents.servers import READY, STOPPED
 from fairlead_api.meta import pod_logs
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
-from fairlead_console.pages.servers.changes import shown_changes
+from fairlead_console.pages.servers.changes import change_rows
 from fairlead_console.pages.servers.rows import server_row, server_rows
 from fairlead_console.paging import ListPart, part_of
 from fairlead_console.rest_client import RestProblem
@@ -128,7 +128,7 @@ async def _held_page(console: ConsoleContext, request: Request, server: str, why
     page = min(max(1, int(page_number)), MOST_PAGES) if page_number.isdecimal() and len(page_number) < 9 else 1
     query = {"offset": str((page - 1) * HELD_EACH), "limit": str(HELD_EACH)}
     document = await visit.api.get(f"/v1/servers/{server}/held", HeldDocument, query)
-    shown = await console.rest.services.work.do(lambda: shown_changes(document.definitions))
+    shown = await console.rest.services.work.do(lambda: change_rows(document.definitions))
     pages = max(1, -(-document.total // HELD_EACH))
     values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
     values["whole"] = pages == 1 and all(definition.whole for definition in shown)

@@ -63,7 +63,7 @@ class _Described(msgspec.Struct):
     description: str = ""
 
 
-def matching(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
+def filter_tools(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
     """Return the tools that match all filters, first those with the words in their names.
 
     `shown` has the names of the tools in the selected tier; None without one.

@@ -13,7 +13,7 @@ from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.histogram import histogram
 from fairlead_console.pages.tools.facts import ToolFacts, pretty
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
-from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, matching
+from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, filter_tools
 from fairlead_console.pages.tools.patient_facts import PatientFacts
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
@@ -97,7 +97,7 @@ def _matching_tools(indexes: KeptByView[ConsoleToolList], seen: SubjectCatalog, 
     """Filter the tools that a principal sees. Raises Problem for an unknown tier."""
     index = indexes.of(seen, None)
     shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
-    return FoundTools(index, matching(index, wishes, shown), seen.tiers)
+    return FoundTools(index, filter_tools(index, wishes, shown), seen.tiers)
 
 
 async def _page(

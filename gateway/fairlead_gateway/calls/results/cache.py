@@ -95,7 +95,7 @@ def _canonical(raw: bytes | Raw | None, counts: Callable[[str], bool] | None = N
         given = {name: value for name, value in given.items() if counts(name)}
         if not given:
             return _EMPTY
-    return None if members.repeats(raw) else _encode(given)
+    return None if members.has_repeated_member(raw) else _encode(given)
 
 
 def _is_of_caller(name: str) -> bool:

@@ -39,13 +39,13 @@ def check_of(server: Server, method: str, uri: str, *, escapes: bool) -> Check |
 
 
 def _check_entry(approved: ApprovedSkills, uri: str, result: bytes | Raw) -> None:
-    wrong = approved.refused_entry(uri, result)
+    wrong = approved.explain_unapproved_entry(uri, result)
     if wrong is not None:
         raise NotMcp(wrong)
 
 
 def _check_read(approved: ApprovedSkills | None, uri: str, plain: bool, result: bytes | Raw) -> None:
-    wrong = None if approved is None else approved.refused_read(uri, result)
+    wrong = None if approved is None else approved.explain_unapproved_read(uri, result)
     if wrong is not None:
         raise NotMcp(wrong)
     if plain and bytes(escape(result)) != bytes(result):

@@ -51,7 +51,7 @@ def misread(arguments: Raw | None, names: ParamHeaders) -> str | None:
     """A sentence about what a server may read otherwise of the arguments that headers repeat; None for nothing."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
-        if arguments is not None and members.repeats(arguments):
+        if arguments is not None and members.has_repeated_member(arguments):
             return "params.arguments has a member twice: servers differ in which one they read"
     except jsonrpc.UNREADABLE:
         return None

@@ -25,7 +25,7 @@ class RequestStateSigner:
 
     def sign(self, result: Raw, server: ServerKey, identity: Identity) -> Raw:
         """A server's result, its state signed for a principal."""
-        return states.rewritten(result, lambda state: self._seal.marked(identity.owner, str(server), state))
+        return states.rewrite_state(result, lambda state: self._seal.marked(identity.owner, str(server), state))
 
     def verify(self, params: jsonrpc.RawObject, server: ServerKey, identity: Identity) -> jsonrpc.RawObject:
         """Params with the server's own state. Raises RpcError (-32602) for one of another principal or server."""

@@ -231,7 +231,7 @@ def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -
 
 def _strict(result: Raw) -> bytes | Raw:
     try:
-        return tool_results.strict(result)
+        return tool_results.conform(result)
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
 
@@ -249,7 +249,7 @@ def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
 
 def declaring(declared: bytes | None) -> bytes:
     """Client capabilities, raw JSON, with tasks among the extensions."""
-    return capabilities.declaring(declared, methods.TASKS)
+    return capabilities.add_extension(declared, methods.TASKS)
 
 
 def under_client_id(error: RpcError, route: Route) -> RpcError:

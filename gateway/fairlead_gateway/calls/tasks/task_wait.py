@@ -84,8 +84,8 @@ class TaskWait:
         self._deadline = deadline
 
     async def outcome(self, created: Raw) -> Raw:
-        """As of `task_polling.outcome`, from the first answer on."""
-        return await task_polling.outcome(created, self)
+        """As of `task_polling.wait_for_result`, from the first answer on."""
+        return await task_polling.wait_for_result(created, self)
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
         made = self._task.request(self._tasks.client, method, params, self._deadline)

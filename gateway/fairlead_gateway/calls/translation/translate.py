@@ -77,7 +77,7 @@ def params(
 
 
 def _with_token(meta: Raw, token: ProgressToken, ours: bytes) -> Raw:
-    replaced = token.replaced_in(bytes(meta), ours)
+    replaced = token.replace_in(bytes(meta), ours)
     if replaced is not None:
         return Raw(replaced)
     return Raw(jsonrpc.encode({**jsonrpc.decode_object(meta), progress_token.NAME: Raw(ours)}))
@@ -126,7 +126,7 @@ def result(
             why = "it has no content"
         if why and method == CALL:
             any_structured |= to_modern
-            raw, left_out = tool_results.mended(raw, from_modern=from_modern, any_structured=any_structured)
+            raw, left_out = tool_results.repair(raw, from_modern=from_modern, any_structured=any_structured)
         if head is None or why:
             head = jsonrpc.decode_result_head(raw)
         outcome = _for_era(raw, head, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
@@ -143,7 +143,7 @@ def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[b
     """The result of another method than `tools/call`, and why it had to be mended; empty where it had not."""
     made, why = tool_results.mend_head(raw)
     if _is_complete(jsonrpc.decode_result_head(made), from_modern=from_modern):
-        made, also = prompt_results.strict(method, made)
+        made, also = prompt_results.conform(method, made)
         why = why or also
     return made, why
 

@@ -30,7 +30,7 @@ from fairlead_gateway.limits.limiter import NO_LEASE, Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras
 from fairlead_tools.refusal import OVER_BUDGET, Refusal
-from fairlead_tools.refusals import lacking
+from fairlead_tools.refusals import missing_capability
 from fairlead_tools.validation.constraint import Constraint, allowance
 from fairlead_tools.validation.shelf import Checks
 from gatewayworld import catalog, entry
@@ -171,7 +171,7 @@ def test_a_stage_lets_through(name: str) -> None:
 
 def test_a_tool_for_clients_with_a_capability_says_which() -> None:
     refusal = stages.availability(call(ROUTE))
-    assert refusal == lacking("get", ROUTE.server.key, ("elicitation",))
+    assert refusal == missing_capability("get", ROUTE.server.key, ("elicitation",))
 
 
 def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:
