@@ -108,7 +108,7 @@ class LineProtocol(asyncio.Protocol):
                 self._started = True
                 self._connection.on_line(line)
         except (TooLarge, ConnectFailed) as error:
-            self._tell(error)
+            self._report_end(error)
             assert self._transport is not None
             self._transport.abort()
 
@@ -120,9 +120,9 @@ class LineProtocol(asyncio.Protocol):
             what = "the server's process ended before it answered: the log of its pod says why"
             error = ConnectionLost(what, sent=True, reason="StartFailed")
         error.__cause__ = exc
-        self._tell(error)
+        self._report_end(error)
 
-    def _tell(self, error: McpError) -> None:
+    def _report_end(self, error: McpError) -> None:
         if not self._over:
             self._over = True
             self._connection.on_end(error)

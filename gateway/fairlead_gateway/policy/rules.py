@@ -129,7 +129,7 @@ class RuleSet:
             told = self.explains(tool[0])
             key = tuple(rules), told
             if key not in made:
-                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], told=told)
+                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], quote_rules=told)
             constraints[tool] = made[key]
         return constraints
 

@@ -229,7 +229,7 @@ class HandlerCall:
     def _in_thread(self, work: Callable[[], Any]) -> None:
         self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guard, work)
         self._handlers.add_running(future)
-        future.add_done_callback(lambda ended: _tell(self._loop, self._on_return, ended))
+        future.add_done_callback(lambda ended: _call_in_loop(self._loop, self._on_return, ended))
 
     def _on_return(self, handler: _Handler) -> None:
         self._handlers.remove_running(handler)
@@ -301,7 +301,7 @@ class HandlerCall:
         def tell(method: str, params: dict[str, Any]) -> None:
             if method == PROGRESS:
                 params["progressToken"] = Raw(self._token)
-            _tell(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(params))))
+            _call_in_loop(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(params))))
 
         return Context(params.name, self._handlers.remaining(self._deadline), meta=params.meta or {}, tell=tell)
 
@@ -316,7 +316,7 @@ class _Unfit(RpcError):
         return self.message
 
 
-def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:
     """Call a function in the event loop from any thread; no-op after the loop was closed."""
     try:
         loop.call_soon_threadsafe(function, argument)

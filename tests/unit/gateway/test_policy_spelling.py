@@ -15,11 +15,11 @@ from fairlead_tools.validation.spelling import TOO_INTRICATE, Spelling
 FEW = {"maximum": 5}
 
 
-def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, told: bool = True) -> str:
+def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, quote_rules: bool = True) -> str:
     """Message of a constraint; empty where it allows the arguments."""
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     raw = text.encode() if isinstance(text, str) else text
-    refused = Constraint([allowance("r", schema)], told=told).refusal(raw)
+    refused = Constraint([allowance("r", schema)], quote_rules=quote_rules).refusal(raw)
     return "" if refused is None else refused.message
 
 
@@ -52,7 +52,7 @@ def test_a_member_that_may_be_taken_for_a_named_one_is_refused(
     schema: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
     assert "which some parsers read as" in refusal(schema, arguments)
-    assert refusal(schema, arguments, told=False) == "The policy does not allow these arguments"
+    assert refusal(schema, arguments, quote_rules=False) == "The policy does not allow these arguments"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_names_that_the_schema_does_not_mean_there_are_free(schema: dict[str, An
 
 
 def test_a_rule_that_allows_a_member_is_enough() -> None:
-    both = Constraint([allowance("few", {"properties": {"limit": FEW}}), allowance("any", {})], told=True)
+    both = Constraint([allowance("few", {"properties": {"limit": FEW}}), allowance("any", {})], quote_rules=True)
     assert both.refusal(b'{"Limit":9}') is None
 
 

@@ -39,7 +39,7 @@ from selections import select
 CLOCK: Final = 100.0
 SCHEMA: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 DEFINITION: Final = json.dumps({"name": "get", "inputSchema": SCHEMA}).encode()
-EVEN: Final = Constraint([allowance("rule 0 of n/p", {"properties": {"n": {"multipleOf": 2}}})], told=False)
+EVEN: Final = Constraint([allowance("rule 0 of n/p", {"properties": {"n": {"multipleOf": 2}}})], quote_rules=False)
 LATE: Final = Refusal(OVER_BUDGET, "too slow")
 ROUTE: Final = (
     select(build({"web": catalog("web", "http://w", [entry(DEFINITION, requires=("elicitation",))])}))
