@@ -122,10 +122,10 @@ def _check_size(raw: bytes) -> None:
     result is passed on as one text.
     """
     if too_many_values(raw, MAX_RESULT_VALUES):
-        raise msgspec.DecodeError(f"it holds more than {MAX_RESULT_VALUES} values")
+        raise msgspec.DecodeError(f"the result has more than {MAX_RESULT_VALUES} values")
     # unescaped quotes do not occur within strings, so that the count includes only strings that are "type"
     if raw.count(b'"type"') > MAX_BLOCKS and bytes(_decode_content(raw).content).count(b'"type"') > MAX_BLOCKS:
-        raise msgspec.ValidationError(f"it has more than {MAX_BLOCKS} blocks of content")
+        raise msgspec.ValidationError(f"the result has more than {MAX_BLOCKS} blocks of content")
 
 
 def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:

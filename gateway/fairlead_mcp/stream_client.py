@@ -183,7 +183,7 @@ class StreamConnection:
         if not self.end.done():
             self.end.set_result(error)
             self.stream.fail_all(error)
-            self._client.lose(self, error)
+            self._client.handle_loss(self, error)
 
 
 class StreamClient:
@@ -238,7 +238,7 @@ class StreamClient:
 
     async def ready(self, deadline: float) -> Negotiated:
         """Wait until the server takes requests. Raises McpError: Timeout at the deadline, else why it cannot."""
-        agreed = (await self._connected(deadline)).negotiated
+        agreed = (await self._wait_connected(deadline)).negotiated
         assert agreed is not None
         return agreed
 
@@ -259,7 +259,7 @@ class StreamClient:
         try:
             connection = self._connection
             if connection is None or connection.negotiated is None:
-                connection = await self._connected(deadline)
+                connection = await self._wait_connected(deadline)
             return await connection.stream.request(method, params, deadline=deadline, on_progress=on_progress)
         finally:
             self._end_use()
@@ -271,7 +271,7 @@ class StreamClient:
         """
         self._begin_use()
         try:
-            connection = await self._connected(deadline)
+            connection = await self._wait_connected(deadline)
             agreed = connection.negotiated
             assert agreed is not None
             if agreed.era is Era.MODERN:
@@ -309,13 +309,13 @@ class StreamClient:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
-        self._drop(ConnectionLost(self._opener.closed % self.name, sent=True))
+        self._close_stream(ConnectionLost(self._opener.closed % self.name, sent=True))
         if self._endings:
             await asyncio.wait(self._endings)
 
     # Opening
 
-    async def _connected(self, deadline: float) -> StreamConnection:
+    async def _wait_connected(self, deadline: float) -> StreamConnection:
         """Return the open stream, after waiting for one that is being opened. Raises at once during a back-off."""
         if self.state is StreamState.IDLE:
             self._start()
@@ -362,9 +362,9 @@ class StreamClient:
             alone = self._opener.starts_process or self.side.offering is not None
             self.process = secrets.token_hex(6).encode() if alone else None
             self._enter(StreamState.RUNNING)
-            self._rest()  # the request that wanted the stream may have been canceled
+            self._mark_idle()  # the request that wanted the stream may have been canceled
             return None
-        self._drop(failure)
+        self._close_stream(failure)
         return failure
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
@@ -383,7 +383,7 @@ class StreamClient:
 
     # The end of a stream
 
-    def lose(self, connection: StreamConnection, error: McpError) -> None:
+    def handle_loss(self, connection: StreamConnection, error: McpError) -> None:
         """Handle the end of a stream that was open; one that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
             self._fail(error, self.clock() - connection.born)
@@ -401,7 +401,7 @@ class StreamClient:
             level = logging.DEBUG if repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure), delay)
         self.failure = failure
-        self._drop(error)
+        self._close_stream(error)
         if not self._policy.eager and lived is not None and lived >= self._backoff.stable:
             self._enter(StreamState.IDLE)
             return
@@ -415,7 +415,7 @@ class StreamClient:
         else:
             self._enter(StreamState.IDLE)
 
-    def _drop(self, error: McpError) -> None:
+    def _close_stream(self, error: McpError) -> None:
         """Close the stream in the background."""
         connection = self._connection
         self._connection = None
@@ -454,15 +454,15 @@ class StreamClient:
 
     def _end_use(self) -> None:
         self._busy -= 1
-        self._rest()
+        self._mark_idle()
 
-    def _rest(self) -> None:
+    def _mark_idle(self) -> None:
         if self._busy == 0 and self._policy.idle < NEVER and self.state is StreamState.RUNNING:
             self._idle_times.mark_idle(None)
 
     def _expire(self, _: None) -> None:
         if self._busy == 0 and self.state is StreamState.RUNNING:
-            self._drop(ConnectionLost(f"the connection to {self.name} was idle", sent=False))
+            self._close_stream(ConnectionLost(f"the connection to {self.name} was idle", sent=False))
             self._enter(StreamState.IDLE)
 
 

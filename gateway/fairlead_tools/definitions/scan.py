@@ -67,7 +67,7 @@ def _texts(definition: Pinned) -> Iterator[tuple[str, str]]:
         elif isinstance(value, dict):
             for key, member in value.items():
                 inside = f"{path[:_PATH_SHOWN]}.{key}" if path else str(key)
-                yield f"a name in {path}" if path else "a name", str(key)
+                yield f"a member name in {path}" if path else "a member name", str(key)
                 pending.append((inside, member))
         elif isinstance(value, list):
             pending += [(f"{path[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]

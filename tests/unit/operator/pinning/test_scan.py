@@ -131,7 +131,7 @@ def test_every_text_of_a_definition_is_looked_at_and_named_by_its_place() -> Non
         "inputSchema.properties.path.description",
         "inputSchema.properties.path.enum[1]",
         "inputSchema.properties.path.default",
-        "a name in inputSchema.properties",
+        "a member name in inputSchema.properties",
         "inputSchema.$defs.deep.anyOf[0].const",
         "",
     }
