@@ -132,7 +132,7 @@ async def _keys(page: Page, folder: Path, key: str) -> None:
         await page.get_by_label("Name").fill(name)
         await page.get_by_role("button", name="Make a key").click()
         await page.get_by_text(f"Your key “{name}”").wait_for()
-    await page.get_by_role("heading", name="2. Who is it?").evaluate("heading => heading.scrollIntoView()")
+    await page.get_by_role("heading", name="2. Get a key").evaluate("heading => heading.scrollIntoView()")
     await _taken(page, folder / "keys.png")
 
 

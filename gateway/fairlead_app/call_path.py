@@ -34,7 +34,7 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.upstream.registry import Registry, UpstreamAccess
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
-from fairlead_mcp.via import together
+from fairlead_mcp.via import join_names
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_rest.process_outputs import ProcessOutputs
 from fairlead_tools.handlers.tools import CustomTools
@@ -145,7 +145,7 @@ def _endpoint(
 
     def installations(base: bytes) -> list[str]:
         """Names of this installation and those behind it, by which a gateway as client detects a loop."""
-        return together(shared.installation, gateways_behind(shared.served.get().snapshot, base))
+        return join_names(shared.installation, gateways_behind(shared.served.get().snapshot, base))
 
     handlers = RequestHandlers(
         dispatcher,

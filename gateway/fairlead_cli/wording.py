@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from fairlead_formats import names
-from fairlead_tools.commands import reaching
+from fairlead_tools.commands import add_url
 
 CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
 _TOOLS: Final = "`fairlead tools` lists the tools."
@@ -16,7 +16,7 @@ NAMED_URL: ContextVar[str] = ContextVar("NAMED_URL", default="")
 
 def ready_to_paste(text: str) -> str:
     """The text with its `fairlead` commands directed at the gateway of this command."""
-    return reaching(text, NAMED_URL.get())
+    return add_url(text, NAMED_URL.get())
 
 
 def unknown_tool(name: str, near: str | None) -> str:

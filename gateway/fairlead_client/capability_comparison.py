@@ -17,7 +17,7 @@ from fairlead_client.connector import ServerConnection, ServerConnector
 from fairlead_mcp.containers import starts_container
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.gated import Gated, behind_capabilities, name_of
+from fairlead_mcp.gated import Gated, find_gated_tools, name_of
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class CapabilityComparison:
                 async with asyncio.timeout(SECONDS):
                     named = {name for name in names if name is not None}
                     declaring = self._connector.declaring(connection)
-                    self._gated = await behind_capabilities(declaring, named, SECONDS)
+                    self._gated = await find_gated_tools(declaring, named, SECONDS)
                 self._compared_names = names
             except (McpError, TimeoutError) as error:
                 why = str(error) or f"the server did not respond within {SECONDS:g} s"

@@ -23,7 +23,7 @@ from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_mcp import tool_results
 from fairlead_mcp.backoff import Backoff
-from fairlead_mcp.capabilities import sentence
+from fairlead_mcp.capabilities import missing_capability_message
 from fairlead_mcp.errors import McpError
 from fairlead_tools.handlers.problems import HandlerFailed
 from fairlead_tools.refusal import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
@@ -49,7 +49,7 @@ class Executor:
     async def run(self, name: str, tool: Tool, arguments: object, *, timeout: float, retry: Retry) -> Outcome:
         """Call a tool with the arguments of a model or program; `timeout` is that of one attempt, in seconds."""
         if tool.requires:
-            message = sentence(tool.name, tool.requires)
+            message = missing_capability_message(tool.name, tool.requires)
             return Outcome(name, tool.name, error=ExecutionError(tool.name, message, code=MISSING_CLIENT_CAPABILITY))
         began = time.monotonic()
         raw = arguments_of(tool, arguments)
@@ -103,7 +103,7 @@ def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
     result = _decode(answer)
     if result.get("resultType") not in (None, _COMPLETE):
         return answer, result
-    strict = tool_results.strict(answer)
+    strict = tool_results.conform(answer)
     return (answer, result) if strict is answer else (strict, _decode(strict))
 
 

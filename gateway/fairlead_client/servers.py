@@ -33,7 +33,7 @@ from fairlead_api.load import load_text
 from fairlead_api.meta import API_VERSION, ServerKey
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package, ToolOverride
-from fairlead_mcp.surroundings import pass_on
+from fairlead_mcp.surroundings import inherited_variables
 
 Transport: TypeAlias = Literal["streamable-http", "sse"]
 PACKAGE: Final = re.compile(r"(?P<registry>npm|pypi):(?P<name>.+?)(?:==|(?<=.)@)(?P<version>[^@=]+)")
@@ -248,7 +248,7 @@ def _of_resource(
         endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     else:
         words = _runner(spec.package) if spec.package is not None else list(spec.command or ())
-        env = pass_on(words[0], environ) | env
+        env = inherited_variables(words[0], environ) | env
         endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
     return ServerDeclaration(
         name=name,

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc, server_tasks, task_polling
 from fairlead_mcp.asyncio_tasks import TaskSet
-from fairlead_mcp.capabilities import unanswerable
+from fairlead_mcp.capabilities import missing_capability_error
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.methods import TASKS
@@ -36,7 +36,7 @@ async def call(
     try:
         return await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()))
     except RpcError as error:
-        if session.era is Era.LEGACY or not server_tasks.required_by(error):
+        if session.era is Era.LEGACY or not server_tasks.requires_tasks(error):
             raise
     answer = await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()), declares=TASKS)
     if not server_tasks.is_first_answer(answer):
@@ -64,7 +64,7 @@ class _SessionTaskClient:
             question = _decode_question(next(iter(requests.values())))
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the task requests input in an invalid format") from error
-        raise unanswerable(question.method, NOBODY)
+        raise missing_capability_error(question.method, NOBODY)
 
     def tell(self, status: str) -> None:
         """Ignore the status, as calls of a registry do not report progress."""

@@ -1,5 +1,6 @@
-"""The console: pages about servers, tools and calls for people with a browser, served by the gateway itself.
+"""Web console of the gateway: pages about servers, tools and calls.
 
-Pages are rendered on the server from answers of the REST API, asked in this process as the person who looks: a page can
-show nothing that `/v1` would not tell the same principal. `console` is the entry, `pages` has a folder for each page.
+Pages are rendered on the server from responses of the REST API, which the console calls in the same process with the
+identity of the visitor. So a page never shows more than `/v1` returns to the same principal. `application` is the entry
+point, `pages` has a folder per page.
 """

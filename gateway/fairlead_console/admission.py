@@ -1,7 +1,7 @@
-"""Who may see a page: the session in a request's cookie becomes the credential that the guard checks.
+"""Authentication of requests for pages: the session in the cookie has the credential, which the guard checks.
 
-On a laptop (`Access.token`) only browsers on this machine are answered, and the token of the printed address is
-exchanged for a session, so that it leaves the address bar and the history.
+On a laptop (`Access.token`) only browsers on this machine have access. The token in the printed URL is exchanged for a
+session by a redirect, so that it does not stay in address bar and history.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from fairlead_rest.log_access import is_local
 SIGN_IN: Final = "/console/sign-in"
 SIGN_OUT: Final = "/console/sign-out"
 _PUBLIC: Final = (STATIC, SIGN_IN, SIGN_OUT)
-"""Without a credential one can get in, and out: a session whose credential has ended is one that can be renewed."""
+"""Paths that need no credential. Signing out is one of them, as a session may have an expired credential."""
 
 
 class ConsolePages(Protocol):
-    """Application that answers admitted requests."""
+    """Application that serves authenticated requests."""
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer it."""
+        """Answer a request."""
         ...
 
     def problem(self, scope: Scope, problem: Problem) -> Response:
-        """A page that says why there is none."""
+        """Make an error page."""
         ...
 
 
 class Access:
-    """How sessions begin, of one gateway."""
+    """Creation and reading of sessions. One per gateway."""
 
     def __init__(self, sealer: CookieSealer, *, token: str, anonymous: bool) -> None:
-        """With `token` only this machine is answered, once it showed the token; else, where requests are `anonymous`,
-        everybody is.
+        """With `token` only browsers on this machine that have the token get access. Otherwise, with `anonymous`, all
+        browsers do.
         """
         self.sealer = sealer
         self._token = token
@@ -54,19 +54,19 @@ class Access:
         self.needs_session = bool(token) or not anonymous
 
     def session(self, scope: Scope) -> ConsoleSession | None:
-        """The session of a request's cookie."""
+        """Return the valid session of a request's cookie, or None."""
         return self.sealer.session(header(scope, b"cookie"))
 
     def renewable(self, scope: Scope) -> ConsoleSession | None:
-        """The session of a request's cookie whose credential has ended, and which its provider may renew."""
+        """Return the session of a request's cookie if its credential has expired but it may be renewed, else None."""
         return self.sealer.renewable(header(scope, b"cookie"))
 
     def cookie(self, scope: Scope, session: ConsoleSession) -> str:
-        """`Set-Cookie` of a session. Raises CredentialTooLong."""
+        """Make the `Set-Cookie` of a session. Raises CredentialTooLong."""
         return self.sealer.header(session, secure=is_secure(scope))
 
     def exchange(self, scope: Scope) -> Response | None:
-        """For the token of the printed address: a session, and the address without it. None for anything else."""
+        """Answer a request whose query has the token with a session and a redirect without it; None for others."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if not (self._token and hmac.compare_digest(given.encode(), self._token.encode())):
             return None
@@ -74,10 +74,10 @@ class Access:
 
 
 class ConsoleRequest:
-    """One request of a browser: a `ForeignApi` of the guard."""
+    """Request of a browser, as a `ForeignApi` of the guard."""
 
     own_pages = True
-    """Its forms come from pages of the gateway itself."""
+    """Forms are posted from pages of the gateway itself."""
 
     def __init__(self, access: Access, pages: ConsolePages, scope: Scope) -> None:
         path = scope["path"]
@@ -85,18 +85,18 @@ class ConsoleRequest:
         self._pages = pages
         self._scope = scope
         self._moved = not path.startswith(ROOT)
-        """Whether it is for an address in front of the console's own."""
+        """Whether the path is `/` or `/console`, which are redirected to the console."""
         self.public = self._moved or path.startswith(_PUBLIC)
-        """Whether it needs no credential."""
+        """Whether the path needs no credential."""
         self._session = None if path.startswith(STATIC) else access.session(scope)
         self._begun: ConsoleSession | None = None
-        """A session that begins with this request: of a gateway that asks nobody who they are, it protects forms."""
+        """Session that this request starts, to protect forms against CSRF at a gateway without authentication."""
         scope[SESSION] = self._session
 
     def credential(self, scope: Scope) -> bytes | None:
-        """The credential in the session, as a value of `Authorization`. Raises Problem without a session."""
+        """Return the session's credential as a value of `Authorization`. Raises Problem without a session."""
         if self._access.here_only and not is_local(Request(scope)):
-            raise Problem(FORBIDDEN, "this console is for browsers on the gateway's own machine")
+            raise Problem(FORBIDDEN, "this console can only be opened in a browser on the gateway's machine")
         if self._session is None:
             if self._access.needs_session:
                 raise Problem(UNAUTHENTICATED, "sign in to see the console")
@@ -104,7 +104,7 @@ class ConsoleRequest:
         return f"Bearer {self._session.credential}".encode() if self._session.credential else None
 
     def refusal(self, problem: Problem) -> Response:
-        """Go to sign in, or a page that says why not."""
+        """Redirect to the sign-in, or make an error page."""
         if problem.document.code == UNAUTHENTICATED:
             exchanged = self._access.exchange(self._scope)
             if exchanged is not None or self._scope["method"] == "GET":
@@ -122,7 +122,7 @@ class ConsoleRequest:
             await self._pages.serve(scope, receive, send if self._begun is None else self._with_session(send))
 
     def _with_session(self, send: Send) -> Send:
-        """Have the answer set the cookie of the session that began."""
+        """Wrap `send` so that the response sets the cookie of the new session."""
         assert self._begun is not None
         cookie = (b"set-cookie", self._access.cookie(self._scope, self._begun).encode())
 
@@ -135,5 +135,5 @@ class ConsoleRequest:
 
 
 def is_secure(scope: Scope) -> bool:
-    """Whether the browser speaks https, to this gateway or to a proxy in front of it."""
+    """Whether the browser uses https, to this gateway or to a proxy in front of it."""
     return scope["scheme"] == "https" or header(scope, b"x-forwarded-proto") == "https"

@@ -30,14 +30,14 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.event_stream import MEDIA_TYPE
 
 STREAMS: Final[Mapping[str, str]] = {"/console/events": "/v1/events", "/console/calls/events": "/v1/calls/events"}
-"""Streams of the API by their address in the console, where the session's cookie is sent."""
+"""Event streams of the REST API, by the path at which the console serves them with the session's cookie."""
 OTHER: Final = "other"
-"""Name, to metrics, of pages that there are not."""
+"""Label of metrics for requests of unknown pages."""
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
 class Console:
-    """All pages, and who may see them."""
+    """ASGI application with all pages, and with the access to them."""
 
     def __init__(
         self,
@@ -50,10 +50,11 @@ class Console:
         sign_in: ConsoleSignIn | None = None,
         trace_url: str = "",
     ) -> None:
-        """`api` is the REST API behind its guard. `key` seals sessions; replicas that have the same share them. With
-        `token` only browsers on this machine are answered, and a session begins by an address with the token; else
-        `sign_in` is how one begins at an OpenID provider. `trace_url` is the address of a trace, with a place for its
-        id. `counts` has every answer about a page.
+        """`api` is the REST API behind its guard. `key` encrypts sessions; replicas with the same key share them.
+
+        With `token` only browsers on this machine have access, and a session starts at a URL with the token. Otherwise
+        `sign_in` configures the sign-in by an OpenID provider. `trace_url` is the URL of a trace with a placeholder for
+        its ID. `counts` counts page views.
         """
         self._counts = counts
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
@@ -75,12 +76,12 @@ class Console:
         form = SignInForm(self._context, self._access, "" if by is None else by.client.provider)
         if by is None:
             return sign_in_routes.router(self._access, form, None)
-        from fairlead_console.oidc_sign_in import OidcSignIn  # an HTTP client, which others do without
+        from fairlead_console.oidc_sign_in import OidcSignIn  # imported here, as it imports an HTTP client
 
         return sign_in_routes.router(self._access, form, OidcSignIn(self._context, self._access, form, by))
 
     def request(self, scope: Scope) -> ConsoleRequest | None:
-        """The request as one of the console; None where it is none."""
+        """Make a ConsoleRequest; None if the request is not for the console."""
         return ConsoleRequest(self._access, self, scope) if is_for_console(scope) else None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,32 +98,32 @@ class Console:
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, status = time.perf_counter_ns(), 0
 
-        async def seen(message: MutableMapping[str, Any]) -> None:
+        async def record_status(message: MutableMapping[str, Any]) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         page = page_named(scope["path"], self._pages)
         try:
-            await self._app(scope, receive, seen)
+            await self._app(scope, receive, record_status)
         finally:
-            if status:  # else the browser left before there was an answer
+            if status:  # 0 if the browser disconnected before the response
                 self._counts.count_view(page, status, time.perf_counter_ns() - began)
 
     def problem(self, scope: Scope, problem: Problem) -> Response:
-        """A page that says why there is none."""
+        """Make an error page."""
         values = {**self._context.template_values(Request(scope)), "title": problem.document.title, "why": str(problem)}
         body = self._context.templates.render("problem.html", values)
         return page_answer(body, problem.document.status, zipped=False, headers=problem.headers)
 
 
 def page_of(path: str) -> str:
-    """The name of a page to metrics: `servers`, of `/console/servers/default/shop`; empty for `/console/`."""
+    """Return the label of a page in metrics: `servers` of `/console/servers/default/shop`; empty for `/console/`."""
     return path.removeprefix(ROOT).partition("/")[0]
 
 
 def page_named(path: str, pages: Collection[str]) -> str:
-    """Name of a page where it is one of `pages`, else OTHER: a stranger's path names no series."""
+    """Return the label of a page, or OTHER if it is unknown, so that requests cannot create time series."""
     name = page_of(path)
     return name if name in pages else OTHER
 
@@ -150,19 +151,19 @@ def _add_shared_routes(app: FastAPI, console: ConsoleContext, first: str) -> Non
         )
 
     @app.exception_handler(RestProblem)
-    async def refused(request: Request, error: RestProblem) -> Response:
+    async def show_rest_problem(request: Request, error: RestProblem) -> Response:
         return await problem_page(request, error.document.title, error.document.detail, error.document.status)
 
     @app.exception_handler(Problem)
-    async def own(request: Request, error: Problem) -> Response:
+    async def show_problem(request: Request, error: Problem) -> Response:
         return await problem_page(request, error.document.title, str(error), error.document.status)
 
     @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        return await problem_page(request, "The gateway failed", "Its log says why.", 500)
+    async def show_failure(request: Request, error: Exception) -> Response:
+        return await problem_page(request, "The gateway failed", "The gateway's log says why.", 500)
 
     @app.exception_handler(HTTPException)
-    async def framework(request: Request, error: HTTPException) -> Response:
+    async def show_http_error(request: Request, error: HTTPException) -> Response:
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
-        problem = Problem(code, f"there is no page at {request.url.path[:256]}")
+        problem = Problem(code, f"the console has no page at {request.url.path[:256]}")
         return await problem_page(request, problem.document.title, str(problem), error.status_code)

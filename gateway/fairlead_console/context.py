@@ -1,4 +1,4 @@
-"""The console as its pages use it: who looks, what the REST API says, and how a page is answered. One per gateway."""
+"""Services that all pages of the console share: identity, REST API, forms and responses."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from fairlead_tools.version import VERSION
 
 Result = TypeVar("Result")
 SESSION: Final = "fairlead.console.session"
-"""Key of a scope for the session of the request."""
+"""Key of the session in an ASGI scope."""
 _THEME: Final = "fairlead_theme"
 CSRF_FIELD: Final = "csrf"
 MAX_FORM: Final = 1 << 20
-"""Bytes of a form."""
+"""Limit for the size of a form, in bytes."""
 MAX_FIELDS: Final = 1000
 
 
 class NavigationEntry(msgspec.Struct, frozen=True):
-    """Place of a page in the navigation."""
+    """Entry of a page in the navigation."""
 
     title: str
     path: str
     position: int
-    """Entries are in this order."""
+    """Sort key."""
 
 
 class ConsoleContext:
-    """Services of all pages."""
+    """Services that all pages share. One per gateway."""
 
     def __init__(
         self,
@@ -55,21 +55,21 @@ class ConsoleContext:
     ) -> None:
         """`api` is the REST API behind its guard."""
         self.trace_url = trace_url
-        """Address of a trace with a place for its id; empty for none."""
+        """URL of a trace with a placeholder for its ID; empty without a viewer."""
         self.rest = rest
         self.api = api
         self.static = StaticFiles()
         self.templates = Templates(self.static)
         self._navigation = tuple(navigation)
-        self.figures = VisibleCallReader(rest.records.calls, clock)
-        """Scores and counts of calls; in the worker alone."""
+        self.call_statistics = VisibleCallReader(rest.records.calls, clock)
+        """Reads scores and call statistics; use it only in the worker thread."""
         self.first_views = FirstViews(rest.services.work.worker, self.templates)
-        """Prepares pages that were not looked at yet."""
-        self.first_views.add(self.figures.scores.of)
+        """Prepares pages that nobody has visited yet."""
+        self.first_views.add(self.call_statistics.scores.of)
         self.first_views.add(lambda seen: rest.services.catalogs.visible(seen, None))
 
     def visit(self, request: Request) -> Visit:
-        """One request for a page."""
+        """Make the Visit of a request."""
         return Visit(self, request)
 
     async def answer(
@@ -81,7 +81,7 @@ class ConsoleContext:
         status: int = 200,
         identity: Identity | None = None,
     ) -> Response:
-        """A page from a template."""
+        """Render a template and make the response."""
         shared = self.template_values(request)
         zipped = "gzip" in request.headers.get("accept-encoding", "")
         return await self.rest.services.work.do(
@@ -91,12 +91,13 @@ class ConsoleContext:
         )
 
     def template_values(self, request: Request) -> dict[str, Any]:
-        """Values of every template."""
+        """Return the values that all templates use."""
         session: ConsoleSession | None = request.scope.get(SESSION)
         theme = request.cookies.get(_THEME, "")
         return {
             "theme": theme if theme in ("dark", "light") else "",
-            "opened": request.headers.get("sec-fetch-dest") == "document",  # a page that refreshes itself has its style
+            # a page that refreshes itself by a script has the style sheet already
+            "inline_css": request.headers.get("sec-fetch-dest") == "document",
             "navigation": self._navigation,
             "here": request.url.path,
             "mcp_url": f"{str(request.base_url).rstrip('/')}/mcp",
@@ -109,40 +110,40 @@ class ConsoleContext:
 
 
 class Visit:
-    """One request for a page, by an identity that the guard let in."""
+    """One authenticated request for a page."""
 
     def __init__(self, console: ConsoleContext, request: Request) -> None:
         self._console = console
         self._request = request
         self.identity: Identity = request.scope[IDENTITY]
         self.api = RestClient(console.api, request.scope, console.rest.services.work.do)
-        """The REST API as this person."""
+        """REST API with the visitor's identity."""
 
     @property
     def administers(self) -> bool:
-        """Whether the person is in a group of administrators, or nobody is asked who they are."""
+        """Whether the visitor is in a group of administrators, or the gateway does not authenticate clients."""
         return self._console.rest.administers(self.identity)
 
-    async def with_figures(self, made: Callable[[VisibleCalls], Result]) -> Result:
-        """Result of `made`, in the worker, from scores and counts of calls of what the person sees."""
+    async def with_call_statistics(self, compute: Callable[[VisibleCalls], Result]) -> Result:
+        """Call `compute` in the worker with the statistics of the calls that the visitor may see; return its result."""
         seen = self._console.rest.seen(self._request)
-        return await self._console.rest.services.work.do(lambda: made(self._console.figures.read(seen)))
+        return await self._console.rest.services.work.do(lambda: compute(self._console.call_statistics.read(seen)))
 
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        """The answer: a page from `template`, which is `FOLDER/NAME.html` below `pages`."""
+        """Make the response from `template`, which is `FOLDER/NAME.html` in `pages`."""
         shared = {"administers": self.administers, **values}
         answer = await self._console.answer(self._request, template, shared, status=status, identity=self.identity)
-        if self._request.headers.get("sec-fetch-dest") != "empty":  # a page that stays open leads to no other one
+        if self._request.headers.get("sec-fetch-dest") != "empty":  # not for the refresh of an open page
             self._console.first_views.prepare(self._console.rest.seen(self._request))
         return answer
 
     async def form(self) -> dict[str, str]:
-        """Fields of a form that was posted from a page of this session. Raises Problem."""
+        """Read the fields of a posted form and check its CSRF token. Raises Problem."""
         return await read_own_form(self._request, self._request.scope.get(SESSION))
 
 
 async def read_own_form(request: Request, session: ConsoleSession | None) -> dict[str, str]:
-    """Fields of a form that was posted from a page of the session. Raises Problem."""
+    """Read the fields of a posted form and check that it has the CSRF token of the session. Raises Problem."""
     fields = await read_form(request)
     if session is None or not hmac.compare_digest(fields.get(CSRF_FIELD, "").encode(), session.csrf.encode()):
         raise Problem(FORBIDDEN, "the form is not from this session, or the session has ended: load the page again")
@@ -150,7 +151,7 @@ async def read_own_form(request: Request, session: ConsoleSession | None) -> dic
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Fields of a form (application/x-www-form-urlencoded). Raises Problem."""
+    """Read the fields of a form (application/x-www-form-urlencoded). Raises Problem."""
     pieces, size = [], 0
     async for piece in request.stream():
         size += len(piece)
@@ -161,4 +162,4 @@ async def read_form(request: Request) -> dict[str, str]:
         text = b"".join(pieces).decode("utf-8")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError as error:
-        raise Problem(INVALID_ARGUMENTS, "the form cannot be read") from error
+        raise Problem(INVALID_ARGUMENTS, "the form is not valid application/x-www-form-urlencoded") from error

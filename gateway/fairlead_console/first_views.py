@@ -1,7 +1,7 @@
-"""Prepares what the first view of a page waits for: compiled templates, and lists of all that a person sees.
+"""Preparation of data for the first view of each page: compiled templates, and lists of what a principal sees.
 
-It begins once somebody has looked at a page, so that a console that nobody opens takes nothing. Each piece is work of
-its own in the worker: the next page waits for one of them at most.
+Preparation starts when somebody visits a page, so that an unused console takes no resources. Each piece is a separate
+job of the worker thread, so that a page waits for at most one of them.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ Piece = Callable[[SubjectCatalog], object]
 
 
 class FirstViews:
-    """One per gateway. What is prepared is kept, within bounds, by those who use it."""
+    """Prepares first views by filling the caches of pages. One per gateway."""
 
     def __init__(self, worker: WorkerThread, templates: Templates) -> None:
         self._worker = worker
         self._templates = templates
         self._pieces: list[Piece] = []
         self._prepared: tuple[int, int] | None = None
-        """Ids of the snapshot and views of the last person: where ids were reused, a first view takes its time."""
+        """`id` of the snapshot and views that were prepared last. If an `id` is reused, preparation is skipped once."""
         self._preparing: asyncio.Task[None] | None = None
 
     def add(self, piece: Piece) -> None:
-        """Have something made of what a person sees. In the worker."""
+        """Add a function that prepares data for a principal's catalog. It is called in the worker thread."""
         self._pieces.append(piece)
 
     def prepare(self, seen: SubjectCatalog) -> None:
-        """Prepare all pages for somebody who looks at one, where that was not done for what they see now."""
-        of = (id(seen.snapshot), id(seen.views))
-        if of == self._prepared or self._preparing is not None:
+        """Prepare all pages for a principal's catalog, unless that was done for it."""
+        key = (id(seen.snapshot), id(seen.views))
+        if key == self._prepared or self._preparing is not None:
             return
         self._preparing = asyncio.create_task(self._prepare(seen, compiled=self._prepared is not None))
         self._preparing.add_done_callback(self._after_task)
-        self._prepared = of
+        self._prepared = key
 
     async def _prepare(self, seen: SubjectCatalog, *, compiled: bool) -> None:
         for name in () if compiled else self._templates.names:
@@ -50,4 +50,4 @@ class FirstViews:
     def _after_task(self, task: asyncio.Task[None]) -> None:
         self._preparing = None
         if not task.cancelled():
-            task.exception()  # a worker that is busy or closed: the first view of a page does it itself
+            task.exception()  # the worker is busy or closed; the first view of a page then does the work itself

@@ -1,4 +1,4 @@
-"""Figures and times as people read them. Pure module; the filters of all templates."""
+"""Template filters that format numbers, sizes and times. No I/O."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 NOTHING: Final = "–"
-"""In place of what is not known."""
+"""Shown for an unknown value."""
 
 
 def milliseconds(value: float | None) -> str:
-    """A duration from milliseconds, with three significant digits: `0.4 ms`, `12 ms`, `1.2 s`, `2 min`."""
+    """Format a duration in milliseconds: `0.4 ms`, `12 ms`, `1.2 s`, `2 min`."""
     if value is None or value != value:
         return NOTHING
     if value < 10:
@@ -21,14 +21,14 @@ def milliseconds(value: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """A number with separators; one decimal below 10 unless it is whole."""
+    """Format a number with thousands separators, and one decimal if it is a fraction below 10."""
     if value is None:
         return NOTHING
     return f"{value:,.1f}" if value < 10 and value != int(value) else f"{value:,.0f}"
 
 
 def size(value: float | None) -> str:
-    """Bytes in the unit that leaves one to four digits."""
+    """Format bytes in B, kB, MB or GB."""
     if value is None:
         return NOTHING
     for unit in ("B", "kB", "MB"):
@@ -39,12 +39,12 @@ def size(value: float | None) -> str:
 
 
 def clock_time(value: str | None) -> str:
-    """The time of day of an RFC 3339 time, in UTC; the date too where it is asked of a reader to compare."""
+    """Format an RFC 3339 time as date and time of day in UTC."""
     return NOTHING if not value else value[:19].replace("T", " ")
 
 
 def plural(number: int, singular: str, many: str = "") -> str:
-    """A number with its noun."""
+    """Format a number with its noun."""
     return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 

@@ -1,4 +1,4 @@
-"""Histograms as SVG, drawn on the server. Pure module."""
+"""Histograms of durations as SVG. No I/O."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fairlead_console.formats import milliseconds
 WIDTH: Final = 640
 HEIGHT: Final = 190
 _TOP: Final = 56
-"""Above the highest bar: its count, and above that a line of words for each of two marks."""
+"""Space above the highest bar for its count and for the labels of two marks."""
 _FLOOR: Final = 160
 _GAP: Final = 4
 
 
 class HistogramBar(msgspec.Struct, frozen=True):
-    """One bucket."""
+    """Bar of one bucket, with its position in the picture."""
 
     x: float
     y: float
@@ -30,7 +30,7 @@ class HistogramBar(msgspec.Struct, frozen=True):
 
 
 class HistogramMark(msgspec.Struct, frozen=True):
-    """A vertical line with its words."""
+    """Vertical line with a label."""
 
     x: float
     words: str
@@ -38,19 +38,20 @@ class HistogramMark(msgspec.Struct, frozen=True):
 
 
 class HistogramPicture(msgspec.Struct, frozen=True):
-    """Places of all parts of a picture of `WIDTH` by `HEIGHT`."""
+    """Positions of all parts of a picture of `WIDTH` by `HEIGHT`."""
 
     bars: tuple[HistogramBar, ...]
     marks: tuple[HistogramMark, ...]
     summary: str
-    """The picture in words, for those who do not see it."""
+    """Text alternative of the picture."""
 
 
 def histogram(
     bounds_ms: Sequence[int], buckets: Sequence[int], marks: Sequence[tuple[str, float]]
 ) -> HistogramPicture | None:
-    """A picture of the buckets that were hit and those between them. `marks` are words and milliseconds. None where
-    there is nothing to draw.
+    """Make a picture of the buckets from the first to the last one with calls; None if no bucket has any.
+
+    `marks` are labels with milliseconds.
     """
     hit = [index for index, count in enumerate(buckets) if count]
     if not hit:

@@ -1,8 +1,8 @@
-"""Pages from templates, and the header fields that go with each answer of the console.
+"""Rendering of templates, and the headers of all responses of the console.
 
-Everything that a server, a tool or a client wrote is text: Jinja escapes all values, and the policy of content lets no
-script or style run but the console's own files. The style sheet is in a page that a browser opens, so that it paints
-without asking for another file; the policy names it by its hash.
+Texts of servers, tools and clients are untrusted: Jinja escapes all values, and the content security policy allows only
+the console's own scripts and styles. A page that is opened by navigation has the style sheet inline, so that it is
+painted without another request; the policy allows it by its hash.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-"""Header fields of every answer. There is no inline script, and no inline style but the whole of the console's own."""
+"""Headers of all responses. Inline scripts are forbidden, and inline styles except for the console's style sheet."""
 _COMPRESSED_FROM: Final = 1024
-"""Bytes from which an answer is compressed."""
+"""Bytes from which a response is compressed."""
 
 
 class Templates:
-    """Renders the templates of the package. One per gateway; used in the worker."""
+    """Renders the templates of the package. One per gateway; used in the worker thread."""
 
     def __init__(self, static: StaticFiles) -> None:
         loader = FileSystemLoader([_HERE / "templates", _HERE / "pages"])
@@ -53,27 +53,27 @@ class Templates:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            auto_reload=False,  # the files of a gateway that runs stay as they are; else each page looks at all of its
+            auto_reload=False,  # the files do not change, and checking all of them would slow down each page
         )
         self._environment.globals |= {"static": static.url, "style": Markup(_STYLE)}
         self._environment.filters.update(formats.FILTERS, **WORDING, reason=reason_in_words)
 
     @property
     def names(self) -> list[str]:
-        """All templates."""
+        """Names of all templates."""
         return self._environment.list_templates(extensions=["html"])
 
     def compile(self, name: str) -> None:
-        """Have a template ready, in some milliseconds that its first page would take."""
+        """Compile a template in advance, which saves its first page some milliseconds."""
         self._environment.get_template(name)
 
     def render(self, name: str, values: Mapping[str, Any]) -> bytes:
-        """A page in UTF-8."""
+        """Render a page as UTF-8."""
         return self._environment.get_template(name).render(values).encode("utf-8", "replace")
 
 
 def page_answer(body: bytes, status: int, *, zipped: bool, headers: Mapping[str, str] | None = None) -> Response:
-    """An HTML answer, which no cache keeps."""
+    """Make an HTML response that must not be cached."""
     fields = {**SECURITY_HEADERS, "cache-control": "no-store", "vary": "Accept-Encoding", **(headers or {})}
     if zipped and len(body) >= _COMPRESSED_FROM:
         fields["content-encoding"] = "gzip"
@@ -82,7 +82,7 @@ def page_answer(body: bytes, status: int, *, zipped: bool, headers: Mapping[str,
 
 
 def redirect(location: str, cookie: str | None = None) -> Response:
-    """Have the browser GET another page, and keep a cookie."""
+    """Make a redirect to GET another page, with a `Set-Cookie` if given."""
     answer = Response(None, 303, {**SECURITY_HEADERS, "location": location, "cache-control": "no-store"})
     if cookie is not None:
         answer.headers.append("set-cookie", cookie)

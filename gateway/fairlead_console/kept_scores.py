@@ -1,7 +1,7 @@
-"""Scores of tools as pages need them, kept for as long as the same snapshot is served. Used in the worker alone.
+"""Cache of the scores of tools for pages, valid for one snapshot. Use it only in the worker thread.
 
-Ten thousand scores take 60 ms to put together and 0.3 s through JSON, while calls wait for the interpreter. Open
-pages ask every few seconds. Only counts of calls are new each time.
+Computing ten thousand scores takes 60 ms, and 0.3 s through JSON, during which calls wait for the interpreter; open
+pages are refreshed every few seconds. Only call counters are read each time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from fairlead_rest.call_counts import CallCountReading, ToolLabels
 from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, score_tools
 
 MAX_KEPT: Final = 8
-"""Indexes that are kept: one for each set of principals that may see the same."""
+"""Limit for cached indexes; there is one per set of principals that see the same tools."""
 NO_COUNTS: Final = CallCountReading({}, whole=False)
 
 
 class ScoreIndex:
-    """Scores of every tool that some principals see, without counts."""
+    """Scores of all tools that a set of principals sees, without call counters."""
 
     def __init__(self, seen: SubjectCatalog) -> None:
         self.views: Mapping[bytes, View] = seen.views
-        """Held, so that its id stays its own."""
+        """Referenced so that its `id`, a key of the cache, is not reused."""
         self.tools: list[Score] = score_tools(seen, NO_COUNTS)
         by_server: dict[str, list[Score]] = {}
         for score in self.tools:
@@ -37,10 +37,10 @@ class ScoreIndex:
         self.labels: Mapping[str, ToolLabels] = {
             score.name: (merged[score.name][1].name, score.server) for score in self.tools
         }
-        """By name on `/mcp`: the labels that its calls are counted under."""
+        """Labels of the call counters, by exposed name."""
         self.visible = frozenset(self.labels.values())
         self.slowest = {server: slowest for server, scores in by_server.items() if (slowest := _slowest(scores))}
-        """The slowest measured tool of each server that has one."""
+        """Slowest measured tool by server."""
 
     @cached_property
     def boards(self) -> list[Leaderboard]:
@@ -49,12 +49,12 @@ class ScoreIndex:
 
     @cached_property
     def badges(self) -> Mapping[Badge | None, int]:
-        """Tools with each badge; under None those that were not measured."""
+        """Number of tools by badge; None has the tools that were not measured."""
         return Counter(score.badge for score in self.tools)
 
 
 class KeptScores:
-    """One index for each set of principals, the least used dropped first."""
+    """LRU cache with one index per set of principals."""
 
     def __init__(self, most: int = MAX_KEPT) -> None:
         self._most = most
@@ -62,7 +62,7 @@ class KeptScores:
         self._indexes: OrderedDict[int, ScoreIndex] = OrderedDict()
 
     def of(self, seen: SubjectCatalog) -> ScoreIndex:
-        """The index of a principal."""
+        """Return the index for a principal's catalog."""
         if self._snapshot is not seen.snapshot:
             self._snapshot = seen.snapshot
             self._indexes = OrderedDict()

@@ -1,6 +1,6 @@
-"""Judges the answers that an OpenID provider gives through a browser. Pure module.
+"""Validation of the authorization responses of an OpenID provider, which arrive through the browser. No I/O.
 
-`error` and its description are anybody's text: they are shortened, and pages show them as text.
+`error` and its description are untrusted: they are shortened, and pages show them as plain text.
 """
 
 from __future__ import annotations
@@ -9,31 +9,30 @@ from collections.abc import Mapping
 from typing import Final
 
 MAX_CODE: Final = 4096
-"""Characters of an authorization code."""
+"""Limit for the length of an authorization code, in characters."""
 MAX_ERROR: Final = 64
 MAX_DESCRIPTION: Final = 240
 ASK_A_PERSON: Final = frozenset(
     {"login_required", "interaction_required", "account_selection_required", "consent_required"}
 )
-"""Errors of a provider that was asked to say nothing to the person (OpenID Connect Core 1.0 section 3.1.2.6)."""
+"""Errors for `prompt=none` if the person has to interact (OpenID Connect Core 1.0 section 3.1.2.6)."""
 _ADVICE: Final[Mapping[str, str]] = {
     "access_denied": "You or the provider declined. If you should have access, ask its administrator to let you use "
     "this client, then sign in again.",
     "invalid_scope": "FAIRLEAD_CONSOLE_SCOPES names a scope that the provider does not give to this client.",
     "unauthorized_client": "The provider must allow the authorization code flow for FAIRLEAD_CONSOLE_CLIENT_ID.",
     "unsupported_response_type": "The provider must allow the authorization code flow for FAIRLEAD_CONSOLE_CLIENT_ID.",
-    "invalid_grant": "The code was used already, or it took too long. Sign in again.",
-    "invalid_client": "FAIRLEAD_CONSOLE_CLIENT_ID or FAIRLEAD_CONSOLE_CLIENT_SECRET is not what the provider has.",
-    "invalid_target": "FAIRLEAD_PUBLIC_URL is not a resource that the provider knows: name `audiences` of the issuer "
-    "instead.",
+    "invalid_grant": "The code was used already or has expired. Sign in again.",
+    "invalid_client": "FAIRLEAD_CONSOLE_CLIENT_ID or FAIRLEAD_CONSOLE_CLIENT_SECRET does not match the provider's.",
+    "invalid_target": "The provider has no resource FAIRLEAD_PUBLIC_URL: set `audiences` of the issuer instead.",
     "server_error": "The provider failed. Try again in a moment.",
     "temporarily_unavailable": "The provider is busy. Try again in a moment.",
 }
-_OTHER: Final = "Try again; if it stays so, show this to an administrator of the gateway."
+_OTHER: Final = "Try again; if the error persists, show this message to an administrator of the gateway."
 
 
 class SignInFault(Exception):
-    """Nobody was signed in. The message says why and what to do; `status` is that of the page."""
+    """A sign-in failed. The message says why and what to do; `status` is the HTTP status of the page."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -41,10 +40,10 @@ class SignInFault(Exception):
 
 
 def code_of(query: Mapping[str, str], provider: str, issuer: str, *, names_itself: bool, silent: bool) -> str:
-    """The authorization code of a redirect to the console. Raises SignInFault.
+    """Return the authorization code of a redirect to the console. Raises SignInFault.
 
-    `names_itself`: the provider says that it puts `iss` into each answer (RFC 9207), so that one without it is
-    another's. `silent`: it was asked to say nothing to the person.
+    `names_itself` says that the provider sends `iss` in all responses (RFC 9207), so that one without it is refused.
+    `silent` says that the request had `prompt=none`.
     """
     iss = query.get("iss")
     if iss != issuer and (iss is not None or names_itself):
@@ -61,13 +60,13 @@ def code_of(query: Mapping[str, str], provider: str, issuer: str, *, names_itsel
 
 
 def refusal(provider: str, error: str, description: str) -> str:
-    """Sentences for a person whom the provider did not sign in."""
+    """Make the message for a person whom the provider did not sign in."""
     words = f" (“{shorten(description, MAX_DESCRIPTION)}”)" if description else ""
     return f"{provider} did not sign you in: {shorten(error, MAX_ERROR)}{words}. {_ADVICE.get(error, _OTHER)}"
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most `limit` characters of foreign text, on one line and all of them printable."""
+    """Shorten an untrusted text to `limit` printable characters on one line."""
     line = "".join(letter if letter.isprintable() else " " for letter in text[: 2 * limit])
     words = " ".join(line.split())
     return words if len(words) <= limit and len(text) <= 2 * limit else words[: limit - 1] + "…"

@@ -1,6 +1,6 @@
-"""Requests of the console to an OpenID provider: its metadata, and tokens for a code. One provider per gateway.
+"""Client of an OpenID provider: fetches its metadata and exchanges authorization codes for tokens.
 
-Bounded in time, in bytes and in number; no redirect is followed.
+Requests are limited in time, size and number, and redirects are not followed. A gateway has one provider at most.
 """
 
 from __future__ import annotations
@@ -37,19 +37,21 @@ log = logging.getLogger(__name__)
 
 CALLBACK: Final = f"{COOKIE_PATH}/callback"
 FRESH_SECONDS: Final = 300.0
-"""How long metadata is taken for granted."""
+"""How long metadata is cached."""
 COOL_DOWN: Final = 3.0
-"""Seconds in which a provider that did not answer is not asked again."""
+"""Seconds after a failed request in which no other is sent to the provider."""
 MAX_ANSWER: Final = 64 << 10
-"""Bytes of an answer with tokens."""
+"""Limit for the response with tokens, in bytes."""
 EXCHANGES: Final = 8
-"""Codes that are exchanged at once."""
+"""Limit for codes that are exchanged at the same time."""
 WAITING: Final = 64
-"""Codes that wait for that; further sign-ins are refused."""
+"""Limit for codes that wait for their exchange; further sign-ins are refused."""
 
 
 class ProviderMetadata(IssuerMetadata, frozen=True):
-    """OpenID Connect Discovery 1.0 section 3, RP-Initiated Logout 1.0 section 2.1, RFC 9207 section 3."""
+    """Provider metadata (OpenID Connect Discovery 1.0 section 3, RP-Initiated Logout 1.0 section 2.1, RFC 9207
+    section 3).
+    """
 
     authorization_endpoint: str
     token_endpoint: str
@@ -60,7 +62,7 @@ class ProviderMetadata(IssuerMetadata, frozen=True):
 
 
 class TokenAnswer(msgspec.Struct, frozen=True):
-    """OpenID Connect Core 1.0 section 3.1.3.3. A refresh token is not even read."""
+    """Token response (OpenID Connect Core 1.0 section 3.1.3.3), without the refresh token."""
 
     access_token: str
     id_token: str
@@ -72,15 +74,16 @@ class _TokenError(msgspec.Struct):
 
 
 class OidcProvider:
-    """The provider that a client is registered with."""
+    """OpenID provider at which the console is registered as a client."""
 
     def __init__(self, client: ConsoleClient, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` in seconds."""
+        """`clock` returns monotonic seconds."""
         self.client = client
         self._clock = clock
-        basic, pair = _basic(client), {"secret": client.client_secret, "written": quote_plus(client.client_secret)}
-        self._mask = Mask(Credential(headers={"authorization": basic}, env=pair) if client.client_secret else None)
-        """Some providers quote the request that they refuse."""
+        spellings = {"secret": client.client_secret, "quoted": quote_plus(client.client_secret)}
+        secrets = Credential(headers={"authorization": _basic(client)}, env=spellings)
+        self._mask = Mask(secrets if client.client_secret else None)
+        """Masks the client secret in errors, as some providers quote the request."""
         self._metadata: ProviderMetadata | None = None
         self._asked_at = float("-inf")
         self._asking = asyncio.Lock()
@@ -89,11 +92,11 @@ class OidcProvider:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the provider sends browsers back to."""
+        """URL to which the provider redirects browsers."""
         return self.client.base + CALLBACK
 
     async def metadata(self) -> ProviderMetadata:
-        """The provider's metadata, not older than FRESH_SECONDS. Raises SignInFault."""
+        """Return the provider's metadata, cached for FRESH_SECONDS. Raises SignInFault."""
         async with self._asking:
             age = self._clock() - self._asked_at
             if self._metadata is not None and age < FRESH_SECONDS:
@@ -104,14 +107,14 @@ class OidcProvider:
             try:
                 self._metadata = await self._discover()
             except IssuerAway as error:
-                log.warning("Nobody can sign in to the console by %s: %s", self.client.issuer.issuer, error)
+                log.warning("Signing in to the console with %s is not possible: %s", self.client.issuer.issuer, error)
                 raise self._away() from error
             finally:
                 self._asked_at = self._clock()
             return self._metadata
 
     async def address(self, transaction: SignInTransaction) -> str:
-        """Where a browser is sent to sign in. Raises SignInFault."""
+        """Make the URL of the authorization request. Raises SignInFault."""
         fields = {
             "response_type": "code",
             "client_id": self.client.client_id,
@@ -129,8 +132,9 @@ class OidcProvider:
         return _with(((await self.metadata()).authorization_endpoint), fields)
 
     async def sign_out_address(self, hint: str) -> str:
-        """Where a browser is sent to end the session at the provider; empty where it has no such place. `hint` is the
-        session's ID token, empty where that was not kept: then some providers ask, and do not lead back. Raises
+        """Make the URL that ends the session at the provider; empty if the provider does not support that.
+
+        `hint` is the session's ID token. Without it some providers ask the person, and do not redirect back. Raises
         SignInFault.
         """
         endpoint = (await self.metadata()).end_session_endpoint
@@ -139,10 +143,10 @@ class OidcProvider:
         return endpoint and _with(endpoint, {**fields, "id_token_hint": hint} if hint else fields)
 
     async def exchange(self, code: str, verifier: str) -> TokenAnswer:
-        """Tokens for a code. Raises SignInFault."""
+        """Exchange an authorization code for tokens. Raises SignInFault."""
         metadata = await self.metadata()
         if self._open >= EXCHANGES + WAITING:
-            raise SignInFault("Too many people are signing in at this moment. Try again in a few seconds.", 503)
+            raise SignInFault("Too many people are signing in at the same time. Try again in a few seconds.", 503)
         self._open += 1
         try:
             async with self._slots:
@@ -170,7 +174,7 @@ class OidcProvider:
         raise self._fault(status, data)
 
     def _authenticate(self, metadata: ProviderMetadata, fields: dict[str, str]) -> Mapping[str, str]:
-        """Headers that authenticate the client (RFC 6749 section 2.3.1), or more fields."""
+        """Return headers that authenticate the client (RFC 6749 section 2.3.1), or add fields that do."""
         client, methods = self.client, metadata.token_endpoint_auth_methods_supported
         if not client.client_secret:
             fields["client_id"] = client.client_id
@@ -187,37 +191,37 @@ class OidcProvider:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             token_error = _TokenError()
         token_error = _TokenError(self._mask.text(token_error.error), self._mask.text(token_error.error_description))
-        words = f"{shorten(token_error.error, 64)!r}, {shorten(token_error.error_description, 240)!r}"
-        log.warning("%s gave no tokens for a code: %d %s", self.client.issuer.issuer, status, words)
+        details = f"{shorten(token_error.error, 64)!r}, {shorten(token_error.error_description, 240)!r}"
+        log.warning("%s refused to exchange a code for tokens: %d %s", self.client.issuer.issuer, status, details)
         if status >= 500 or not token_error.error:
             return self._away()
         return SignInFault(refusal(provider, token_error.error, token_error.error_description), 502)
 
     def _away(self) -> SignInFault:
         return SignInFault(
-            f"{self.client.provider} does not answer as it should, so nobody can sign in there. Try again in a moment, "
-            "or sign in with a key; the gateway's log says more.",
+            f"{self.client.provider} sends no valid answers, so signing in there is not possible. Try again in a "
+            "moment, or sign in with a key; the gateway's log has the reason.",
             503,
         )
 
     async def _discover(self) -> ProviderMetadata:
-        """Raises IssuerAway."""
+        """Fetch and check the provider's metadata. Raises IssuerAway."""
         try:
             verify = certificates_of(self.client.issuer)
             async with _session() as session:
                 url, metadata = await discover(session, self.client.issuer, verify, ProviderMetadata)
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise IssuerAway(f"its metadata cannot be fetched: {failure_of(error)}") from error
+            raise IssuerAway(f"the provider's metadata cannot be fetched: {failure_of(error)}") from error
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.end_session_endpoint):
-            written = endpoint.isascii() and endpoint.isprintable() and " " not in endpoint
-            if endpoint and not (written and is_private(endpoint, self.client.issuer)):
-                raise IssuerAway(f"{url} leads to {endpoint[:200]!r}: that must be https")
+            is_plain = endpoint.isascii() and endpoint.isprintable() and " " not in endpoint
+            if endpoint and not (is_plain and is_private(endpoint, self.client.issuer)):
+                raise IssuerAway(f"{url} has the endpoint {endpoint[:200]!r}, which must be a valid https URL")
         if "S256" not in metadata.code_challenge_methods_supported:
-            raise IssuerAway(f"{url} has no PKCE with S256 among code_challenge_methods_supported")
+            raise IssuerAway(f"{url} does not have S256 (PKCE) in code_challenge_methods_supported")
         return metadata
 
     async def _post(self, url: str, fields: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Status and body. Raises IssuerAway."""
+        """Post a form and return status and body. Raises IssuerAway."""
         try:
             verify = certificates_of(self.client.issuer)
             async with (
@@ -233,23 +237,23 @@ class OidcProvider:
             ):
                 return answer.status, await body_of(answer, url, MAX_ANSWER)
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise IssuerAway(f"no tokens can be fetched: {failure_of(error)}") from error
+            raise IssuerAway(f"tokens cannot be fetched: {failure_of(error)}") from error
 
 
 def _basic(client: ConsoleClient) -> str:
-    """Value of `Authorization` that authenticates the client (RFC 6749 section 2.3.1)."""
+    """Make the value of `Authorization` that authenticates the client (RFC 6749 section 2.3.1)."""
     pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _session() -> aiohttp.ClientSession:
-    """A session of one request, which takes nothing compressed: a bound on bytes is one on those that arrive."""
+    """Make a session for one request, without compression, so that limits of bytes apply to the received bytes."""
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False, headers={"accept-encoding": "identity"}
     )
 
 
 def _with(url: str, fields: Mapping[str, str]) -> str:
-    """The URL with more parameters (RFC 6749 section 3.1: those that it has are kept)."""
+    """Add query parameters to a URL, whose own ones stay (RFC 6749 section 3.1)."""
     bare, _, _ = url.partition("#")
     return bare + ("&" if "?" in bare else "?") + urlencode(fields)

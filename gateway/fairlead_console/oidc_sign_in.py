@@ -1,10 +1,10 @@
-"""Signing in to the console by an OpenID provider: authorization code flow with PKCE, `state` and `nonce`.
+"""Sign-in to the console by OpenID Connect: authorization code flow with PKCE, `state` and `nonce`.
 
-The provider sends the browser back by a chain of redirects from another site, and browsers send no `SameSite=Strict`
-cookie along such a chain, not even one that an answer in it has just set. So the session's cookie comes with a page
-that leads on by itself: that next request is one of the console's own, and the cookie can stay `Strict`.
+The provider redirects the browser back from another site. Within such a chain of redirects browsers send no
+`SameSite=Strict` cookie, not even one that was just set. So the callback answers with a page that sets the session's
+cookie and then loads the console by itself: that request is same-site, so that the cookie can be `Strict`.
 
-Nothing here follows from a form: `form-action 'self'` would keep browsers from a redirect to the provider.
+The sign-in starts with a link, not a form, as `form-action 'self'` forbids forms a redirect to the provider.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairlead_console.oidc_provider import CALLBACK, OidcProvider, TokenAnswer
 from fairlead_console.oidc_transactions import COOKIE_PATH, SIGN_IN_SECONDS, SignInTransaction, SignInTransactions
 from fairlead_console.paths import ROOT, header
 from fairlead_console.session_cookie import SESSION_SECONDS, ConsoleSession, CredentialTooLong
-from fairlead_console.sign_in_form import SignInForm, own_place, with_cookies
+from fairlead_console.sign_in_form import SignInForm, safe_return_path, with_cookies
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.identity.id_tokens import id_token_fault, serves_as_hint
@@ -32,14 +32,14 @@ from fairlead_gateway.identity.refusal import CredentialRefusal
 
 START: Final = COOKIE_PATH
 _GONE: Final = (
-    "This sign-in was not begun in this browser, was used already, or took longer than ten minutes. Begin again here"
+    "This sign-in was not started in this browser, was completed already, or took longer than ten minutes. Start again"
 )
 _SIGNED_IN: Final = "signed_in.html"
 _SIGNED_OUT: Final = "signed_out.html"
 
 
 class OidcSignIn:
-    """The way in by one provider. One per gateway."""
+    """Routes and sessions of the sign-in by one provider. One per gateway."""
 
     def __init__(self, console: ConsoleContext, access: Access, form: SignInForm, sign_in: ConsoleSignIn) -> None:
         self._console = console
@@ -52,12 +52,12 @@ class OidcSignIn:
         self._secure = sign_in.client.base.startswith("https:")
 
     def router(self) -> APIRouter:
-        """The routes to the provider and back."""
+        """Make the routes of the sign-in."""
         routes = APIRouter()
 
         @routes.get(START)
         async def start(request: Request) -> Response:
-            return await self.begin(request, own_place(request.query_params.get("next", ROOT)))
+            return await self.begin(request, safe_return_path(request.query_params.get("next", ROOT)))
 
         @routes.get(CALLBACK)
         async def callback(request: Request) -> Response:
@@ -66,8 +66,10 @@ class OidcSignIn:
         return routes
 
     async def begin(self, request: Request, location: str, renews: ConsoleSession | None = None) -> Response:
-        """Send the browser to the provider. With `renews`, the provider is to vouch for the same person without a word;
-        that session ends here, so that it is tried once.
+        """Redirect the browser to the provider.
+
+        With `renews` the provider is requested to confirm the same person without interaction (`prompt=none`). The old
+        session ends here, so that this is tried once.
         """
         transaction = self._transactions.begin(location, renews)
         cookies = [] if renews is None else [self._access.sealer.end_cookie(secure=self._secure)]
@@ -80,8 +82,9 @@ class OidcSignIn:
         return with_cookies(redirect(address), cookies)
 
     async def answer_sign_out(self, request: Request, ended: str, credential: str) -> Response:
-        """Lead on to the provider, to end the session there too, where it has a place for that. `ended` is the cookie
-        that ends the console's, which had `credential`.
+        """Answer a sign-out, with a page that leads to the provider's logout if it supports that.
+
+        `ended` is the `Set-Cookie` that ends the console's session; `credential` was the session's.
         """
         hint = credential if serves_as_hint(credential, self._client.client_id) else ""
         try:
@@ -101,7 +104,7 @@ class OidcSignIn:
             self._transactions.find(header(request.scope, b"cookie"), state) if len(query) == len(pairs) else None
         )
         if transaction is None:
-            return await self._form.answer(request, f"{_GONE}, at {self._client.base}{ROOT}.", 400)
+            return await self._form.answer(request, f"{_GONE} at {self._client.base}{ROOT}.", 400)
         cookies = [self._transactions.end_cookie(state, secure=self._secure)]
         try:
             session = await self._session(request, query, transaction)
@@ -119,7 +122,7 @@ class OidcSignIn:
     async def _session(
         self, request: Request, query: Mapping[str, str], transaction: SignInTransaction
     ) -> ConsoleSession:
-        """The session of the person that the provider's answer is about. Raises SignInFault and CredentialTooLong."""
+        """Make the session of the person whom the provider signed in. Raises SignInFault and CredentialTooLong."""
         client = self._client
         names_itself = (await self._provider.metadata()).authorization_response_iss_parameter_supported
         code = code_of(
@@ -128,30 +131,30 @@ class OidcSignIn:
         answer = await self._provider.exchange(code, transaction.verifier)
         subject = _digest(await self._verify(answer.id_token, transaction.nonce))
         if transaction.silent and subject != transaction.subject:
-            raise SignInFault(f"Somebody else has signed in at {client.provider} since. Sign in again.", 401)
+            raise SignInFault(f"Another person has signed in at {client.provider} meanwhile. Sign in again.", 401)
         credential, ends = await self._credential(request, answer)
         until = transaction.renewable_until or transaction.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
         return self._access.sealer.begin(credential, ends=min(ends, until), subject=subject, renewable_until=until)
 
     async def _verify(self, token: str, nonce: str) -> Mapping[str, Any]:
-        """Claims of the ID token, which is the provider's, this client's and this sign-in's. Raises SignInFault."""
+        """Verify issuer, audience and nonce of the ID token and return its claims. Raises SignInFault."""
         claims = await self._tokens.verify(token, self._client.issuer.issuer)
         if isinstance(claims, CredentialRefusal):
             raise self._fault(claims)
         fault = id_token_fault(claims, self._client.client_id, nonce)
         if fault is not None:
             raise SignInFault(
-                f"The answer of {self._client.provider} is not one to this sign-in: {fault}. Sign in again."
+                f"The answer of {self._client.provider} does not belong to this sign-in: {fault}. Sign in again."
             )
         return claims
 
     async def _credential(self, request: Request, answer: TokenAnswer) -> tuple[str, float]:
-        """The session's credential, and when it ends: the access token where it is one for this gateway, else the ID
-        token where the gateway takes that. Raises SignInFault.
+        """Choose the session's credential and return it with its end: the access token if the gateway accepts it, else
+        the ID token. Raises SignInFault.
         """
-        why = []
+        reasons = []
         for name, token in (("access token", answer.access_token), ("ID token", answer.id_token)):
-            # the authenticator's word alone: of two tokens one may well be none of ours, which is nothing to audit
+            # checked without an audit entry, as it is normal that one of the two tokens is not for this gateway
             verdict = (
                 (self._tokens.check(token) or await self._tokens.look_up(token)) if self._tokens.wants(token) else None
             )
@@ -162,17 +165,16 @@ class OidcSignIn:
                 raise SignInFault(f"Not signed in: {admitted.document.detail}.", admitted.document.status)
             if verdict is not None and verdict.status == 503:
                 raise self._fault(verdict)
-            why.append(f"{name}: {'it is not a JWT' if verdict is None else verdict.message}")
-        told = (
-            f"{self._client.provider} signed you in, but this gateway takes neither of its tokens ({'; '.join(why)})."
-        )
-        raise SignInFault(f"{told} {self._remedy()}", 403)
+            reasons.append(f"{name}: {'it is not a JWT' if verdict is None else verdict.message}")
+        provider, details = self._client.provider, "; ".join(reasons)
+        message = f"{provider} signed you in, but this gateway accepts neither of its tokens ({details})."
+        raise SignInFault(f"{message} {self._remedy()}", 403)
 
     def _remedy(self) -> str:
         client = self._client
         wanted = " or ".join(client.issuer.audiences) or client.resource
         return (
-            f"An administrator can have the provider write {wanted} into the `aud` of access tokens of "
+            f"An administrator can configure the provider to write {wanted} into the `aud` of access tokens of "
             f"{client.client_id}, or add {client.client_id} to the `audiences` of this issuer in FAIRLEAD_IDENTITY."
         )
 
@@ -186,11 +188,11 @@ class OidcSignIn:
     def _fault(self, refusal: CredentialRefusal) -> SignInFault:
         if refusal.status == 503:
             return SignInFault(f"The keys of {self._client.provider} cannot be fetched. Try again in a moment.", 503)
-        return SignInFault(f"The answer of {self._client.provider} is not taken: {refusal.message}. Sign in again.")
+        return SignInFault(f"The answer of {self._client.provider} is not accepted: {refusal.message}. Sign in again.")
 
 
 def _digest(claims: Mapping[str, Any]) -> str:
-    """Stands for the subject in a session."""
+    """Make the digest of the subject that a session stores."""
     return base64.urlsafe_b64encode(
         hashlib.blake2b(claims["sub"].encode("utf-8", "replace"), digest_size=9).digest()
     ).decode()

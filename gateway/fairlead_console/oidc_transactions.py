@@ -1,8 +1,8 @@
-"""Sign-ins that are under way at an OpenID provider: a sealed cookie for each, and nothing kept on the server.
+"""State of sign-ins at an OpenID provider in encrypted cookies; the server stores nothing.
 
-The cookies are SameSite=Lax, as the provider's redirect is a navigation from another site; browsers send `Strict` ones
-with no such request. Each sign-in has a cookie of its own, named after its `state`, so that several tabs may sign in at
-once; a browser keeps MAX_OPEN of them.
+The cookies are SameSite=Lax, because browsers do not send `Strict` cookies with the provider's redirect from another
+site. Each sign-in has its own cookie, named after its `state`, so that several tabs can sign in at the same time, at
+most MAX_OPEN per browser.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from fairlead_console.paths import ROOT
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer, cookie_names, cookie_of, set_cookie
 
 SIGN_IN_SECONDS: Final = 600
-"""Longest time that a person may take at the provider."""
+"""Longest duration of a sign-in at the provider."""
 MAX_OPEN: Final = 5
-"""Sign-ins of one browser at the same time; the oldest are given up for new ones."""
+"""Limit for concurrent sign-ins of a browser; new ones replace the oldest."""
 MAX_PLACE: Final = 512
-"""Characters of the page that is gone to afterwards; a longer one is the console's first."""
+"""Limit for the path to return to, in characters; instead of a longer one the first page is shown."""
 COOKIE_PATH: Final = "/console/sign-in/oidc"
 
 
 class SignInTransaction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One sign-in, with the values that the provider's answer has to fit."""
+    """One sign-in, with the values by which the provider's answer is checked."""
 
     state: str
     nonce: str
     verifier: str
     """`code_verifier` of PKCE (RFC 7636)."""
     return_to: str = msgspec.field(name="place")
-    """Page of the console that is gone to afterwards."""
+    """Path of the page to show after the sign-in."""
     expires_at: int
     """Seconds since the epoch."""
     renewable_until: int = 0
-    """End of the session that is renewed; 0 where a person signs in by hand."""
+    """End of the session that is renewed; 0 for an interactive sign-in."""
     subject: str = ""
     """Digest of the person whose session is renewed."""
 
     @property
     def silent(self) -> bool:
-        """Whether the provider is to vouch for the person without a word."""
+        """Whether the provider must not interact with the person (`prompt=none`)."""
         return bool(self.renewable_until)
 
     @property
@@ -58,16 +58,16 @@ class SignInTransaction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SignInTransactions:
-    """Transactions of one gateway, and of all replicas that share its session key."""
+    """Transactions of all replicas that share a session key."""
 
     def __init__(self, sealer: CookieSealer, now: Callable[[], float] = time.time) -> None:
-        """`now` is the time of day in seconds."""
+        """`now` returns seconds since the epoch."""
         self._sealer = sealer
         self._now = now
         self._prefix = f"{sealer.name}_oidc_"
 
     def begin(self, location: str, renews: ConsoleSession | None = None) -> SignInTransaction:
-        """A new sign-in, or the renewal of a session."""
+        """Make a new sign-in, or the renewal of a session."""
         return SignInTransaction(
             state=secrets.token_urlsafe(24),
             nonce=secrets.token_urlsafe(24),
@@ -79,29 +79,30 @@ class SignInTransactions:
         )
 
     def cookie(self, transaction: SignInTransaction, *, secure: bool) -> str:
-        """`Set-Cookie` of a new transaction."""
+        """Make the `Set-Cookie` of a new transaction."""
         name = self._name(transaction.state)
         return self._set(name, self._sealer.seal(transaction, name), SIGN_IN_SECONDS, secure=secure)
 
     def end_cookie(self, state: str, *, secure: bool) -> str:
-        """`Set-Cookie` that ends a transaction."""
+        """Make the `Set-Cookie` that ends a transaction."""
         return self._set(self._name(state), "", 0, secure=secure)
 
     def surplus(self, cookies: str, *, secure: bool) -> list[str]:
-        """`Set-Cookie` headers that make room for one transaction more: they end what has expired or was not sealed
-        here, then the oldest.
+        """Make the `Set-Cookie` headers that make room for another transaction.
+
+        They end expired and invalid transactions, and the oldest ones beyond the limit.
         """
         ours = [name for name in cookie_names(cookies) if name.startswith(self._prefix)]
         ages = {
             name: 0 if (transaction := self._open(cookies, name)) is None else transaction.expires_at for name in ours
         }
-        # of one second the last is the newest: browsers send the oldest first (RFC 6265 section 5.4)
+        # within a second the last cookie is the newest, as browsers send older ones first (RFC 6265 section 5.4)
         newest = sorted((name for name in reversed(ours) if ages[name] > self._now()), key=lambda name: -ages[name])
         newest_names = set(newest[: MAX_OPEN - 1])
         return [self._set(name, "", 0, secure=secure) for name in ours if name not in newest_names]
 
     def find(self, cookies: str, state: str) -> SignInTransaction | None:
-        """The transaction of that `state` which this browser began; None where there is none that still holds."""
+        """Return the valid transaction with this `state` in the browser's cookies, or None."""
         transaction = self._open(cookies, self._name(state))
         if transaction is None or transaction.expires_at <= self._now():
             return None

@@ -1,4 +1,4 @@
-"""Long lists in parts: one answer stays small, whatever the catalog holds."""
+"""Paging of long lists."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Item = TypeVar("Item")
 
 
 class ListPart(msgspec.Struct, Generic[Item], frozen=True):
-    """One part of a list."""
+    """Page of a list."""
 
     items: Sequence[Item]
     total: int
     number: int
-    """From 1."""
+    """Number of the page, from 1."""
     parts: int
     link: Callable[[int], str]
-    """Address of another part."""
+    """Returns the URL of another page."""
 
 
 def part_of(items: Sequence[Item], request: Request, each: int) -> ListPart[Item]:
-    """The part that the parameter `page` asks for, of `each` items; the last one for any that is too high."""
+    """Return the page of `each` items that the query parameter `page` selects; the last one if it is too high."""
     parts = max(1, -(-len(items) // each))
     page_number = request.query_params.get("page", "1")
     number = min(max(1, int(page_number)), parts) if page_number.isdecimal() and len(page_number) < 9 else 1

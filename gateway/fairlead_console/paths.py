@@ -1,4 +1,4 @@
-"""Which requests are the console's. Loads no pages: a gateway whose console nobody opens does without them."""
+"""Recognizes requests for the console. Imports no pages, so that an unused console takes no memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT: Final = "/console/"
 
 
 def is_for_console(scope: Scope) -> bool:
-    """Whether a request is for the console, or one for `/` by a browser."""
+    """Whether a request is for the console, or is a browser's request for `/`."""
     path: str = scope["path"]
     if path == "/":
         return scope["method"] == "GET" and "text/html" in header(scope, b"accept")
@@ -18,5 +18,5 @@ def is_for_console(scope: Scope) -> bool:
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """Values of the header with this name, which is in lower case, joined as those of `Cookie` are."""
+    """Return the values of a header, joined by `; ` as for `Cookie`. `name` is in lower case."""
     return "; ".join(value.decode("latin-1") for key, value in scope["headers"] if key == name)

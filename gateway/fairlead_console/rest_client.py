@@ -1,7 +1,6 @@
-"""Asks the gateway's own REST API, in this process and as the person who looks at a page.
+"""Client of the gateway's own REST API, in the same process and with the identity of the visitor.
 
-There is no other source of a page's content, so policies, limits and the audit log hold for the console as they do for
-any client.
+Pages have no other source of data, so that policies, limits and the audit log apply to the console as to other clients.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _OWN: Final = (
     "starlette.exception_handlers",
     UNREAD,
 )
-"""Members of a scope that belong to the console's own routes."""
+"""Members of an ASGI scope that belong to the console's routes."""
 
 
 class RestProblem(Exception):
-    """The API refused; `document` says why, in a sentence for a person."""
+    """The API answered with an error, which `document` describes in a sentence for a person."""
 
     def __init__(self, document: ProblemDocument) -> None:
         super().__init__(document.detail)
@@ -44,10 +43,10 @@ class RestProblem(Exception):
 
 
 class RestClient:
-    """The REST API for one request of a browser. `app` is the API behind the guard: the identity is in the scope."""
+    """REST API for one request of a browser. `app` is the API behind the guard; the identity is in `scope`."""
 
     def __init__(self, app: ASGIApp, scope: Scope, run: Callable[[Callable[[], Any]], Any]) -> None:
-        """`run` does work outside of the loop."""
+        """`run` runs a function outside of the event loop."""
         self._app = app
         self._scope = scope
         self._run = run
@@ -55,15 +54,15 @@ class RestClient:
     async def get(
         self, path: str, kind: type[Answer], query: Mapping[str, str | Sequence[str]] | None = None
     ) -> Answer:
-        """The decoded answer to a GET. `path` is not escaped yet. Raises RestProblem."""
+        """Send a GET and decode the response. `path` is not percent-encoded. Raises RestProblem."""
         return await self._ask("GET", path, urlencode(query or {}, doseq=True), b"", kind)
 
     async def post(self, path: str, body: object, kind: type[Answer]) -> Answer:
-        """The decoded answer to a POST of `body` as JSON. Raises RestProblem."""
+        """Send a POST with `body` as JSON and decode the response. Raises RestProblem."""
         return await self._ask("POST", path, "", msgspec.json.encode(body), kind)
 
     async def delete(self, path: str, kind: type[Answer]) -> Answer:
-        """The decoded answer to a DELETE. `path` is not escaped yet. Raises RestProblem."""
+        """Send a DELETE and decode the response. `path` is not percent-encoded. Raises RestProblem."""
         return await self._ask("DELETE", path, "", b"", kind)
 
     async def _ask(self, method: str, path: str, query: str, body: bytes, kind: type[Answer]) -> Answer:
@@ -75,7 +74,7 @@ class RestClient:
 
 
 def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: str = JSON) -> Scope:
-    """The scope of a request to the REST API, by the same client and principal as `scope`."""
+    """Make the ASGI scope of a request to the REST API by the client and principal of `scope`."""
     remaining = {name: value for name, value in scope.items() if name not in _OWN}
     headers = [(name, value) for name, value in scope["headers"] if name in _PASSED]
     headers += [(b"accept", accept.encode()), (b"content-type", JSON.encode())]
@@ -93,20 +92,20 @@ def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: s
 _PASSED: Final = frozenset(
     {b"host", b"user-agent", b"traceparent", b"tracestate", b"forwarded", b"x-forwarded-for", b"last-event-id"}
 )
-"""Headers that the API gets as the browser sent them."""
+"""Headers of the browser that are passed on to the API."""
 
 
 async def exchange(app: ASGIApp, scope: Scope, body: bytes) -> tuple[int, str, bytes]:
-    """Status, media type and body of an answer."""
-    given = False
+    """Send a request to an ASGI application and return status, media type and body of the response."""
+    body_sent = False
     start: dict[str, Any] = {}
     pieces: list[bytes] = []
 
     async def receive() -> Message:
-        nonlocal given
-        if given:
-            await asyncio.Event().wait()  # the client stays until it has its answer
-        given = True
+        nonlocal body_sent
+        if body_sent:
+            await asyncio.Event().wait()  # the client never disconnects before the response
+        body_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Message) -> None:

@@ -12,20 +12,20 @@ class ConsoleSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=pre
     """Console."""
 
     enabled: bool = field(default=True, name="console")
-    """Whether the gateway serves its console at `/console/`: pages of what the REST API tells the same principal."""
+    """Whether the gateway serves the console at `/console/`. It shows what the REST API returns to the principal."""
     client_id: str = ""
-    """Id of the console as a client of an issuer in `identity`. With it people sign in by OpenID Connect."""
+    """Client ID of the console at an issuer in `identity`, which enables the sign-in by OpenID Connect."""
     client_secret: str = ""
-    """Secret of that client, where it has one; without it the client is a public one, and PKCE alone protects codes."""
+    """Client secret; without one the console is a public client, whose codes only PKCE protects."""
     scopes: CommaSeparated = ()
-    """Scopes to ask for beside `openid` and those that every token must have, such as `groups`."""
+    """Scopes to request, such as `groups`, in addition to `openid` and those that all tokens must have."""
     issuer: str = ""
-    """Which issuer signs people in, by its name or URL; needed where there are several."""
+    """Name or URL of the issuer for the sign-in; required if `identity` has several."""
     url: HttpUrl = ""
-    """Where browsers reach the console, such as `https://tools.example.com`; by default `public_url`. The provider
-    sends them back to `/console/sign-in/oidc/callback` there.
+    """URL of the console for browsers, such as `https://tools.example.com`; by default `public_url`. The provider
+    redirects browsers to `/console/sign-in/oidc/callback` there.
     """
     trace_url: TraceUrl = ""
-    """Where a trace is looked at, with `{trace_id}` in place of its id, such as
-    `https://grafana.example.com/explore?traceId={trace_id}`: pages of calls link there.
+    """URL of a trace in a trace viewer, with the placeholder `{trace_id}`, such as
+    `https://grafana.example.com/explore?traceId={trace_id}`. Pages of calls link to it.
     """

@@ -1,4 +1,4 @@
-"""Signing in with an API key or another bearer token, and out again; `oidc_sign_in` is the way by a provider."""
+"""Routes for signing in with an API key or another bearer token, and for signing out."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from fairlead_console.context import SESSION, read_form, read_own_form
 from fairlead_console.html import redirect
 from fairlead_console.paths import ROOT
 from fairlead_console.session_cookie import CredentialTooLong
-from fairlead_console.sign_in_form import SignInForm, own_place
+from fairlead_console.sign_in_form import SignInForm, safe_return_path
 from fairlead_gateway.core.identity import Identity
 
 if TYPE_CHECKING:
     from fairlead_console.oidc_sign_in import OidcSignIn
 
 _NAVIGATION: Final = "navigate"
-"""`Sec-Fetch-Mode` of a page that is opened, in contrast to one that a script fetches."""
+"""`Sec-Fetch-Mode` of a navigation, in contrast to a request by a script."""
 
 
 def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> APIRouter:
-    """The routes of signing in and out."""
+    """Make the routes."""
     routes = APIRouter()
 
     @routes.get(SIGN_IN)
     async def show(request: Request) -> Response:
-        location = own_place(request.query_params.get("next", ROOT))
+        location = safe_return_path(request.query_params.get("next", ROOT))
         ended = access.renewable(request.scope)
         if provider is not None and ended is not None and request.headers.get("sec-fetch-mode") == _NAVIGATION:
             return await provider.begin(request, location, ended)
@@ -36,11 +36,11 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
     @routes.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:
         fields = await read_form(request)
-        location, credential = own_place(fields.get("next", ROOT)), fields.get("key", "").strip()
+        location, credential = safe_return_path(fields.get("next", ROOT)), fields.get("key", "").strip()
         if form.admits_anonymous and "anonymous" in fields:
             return redirect(location, access.cookie(request.scope, access.sealer.begin()))
         if not (credential.isascii() and credential.isprintable()) or not credential:
-            return await form.answer(request, "Paste the key as it was given to you.", 400, location)
+            return await form.answer(request, "Paste the key exactly as you got it.", 400, location)
         admitted = await form.admit(request, credential)
         if not isinstance(admitted, Identity):
             why, status = f"Not signed in: {admitted.document.detail}.", admitted.document.status

@@ -1,4 +1,4 @@
-"""The page to sign in on, and the guard's word about a credential that somebody signs in with."""
+"""Sign-in page, and the check of credentials."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ OFFERS: Final = "sign_in.html"
 
 
 class SignInForm:
-    """One per gateway."""
+    """Sign-in page. One per gateway."""
 
     def __init__(self, console: ConsoleContext, access: Access, provider: str = "") -> None:
-        """`provider` is the host of the OpenID provider that is offered; empty for none."""
+        """`provider` is the host of the OpenID provider; empty without one."""
         self._console = console
         self._access = access
         self._provider = provider
         identities = console.rest.guard.identities
         self.admits_anonymous = not (access.here_only or identities.open) and identities.recall(None) is not None
-        """Whether one may go on without saying who one is, at a gateway that knows others."""
+        """Whether visitors may continue without a credential, at a gateway that also authenticates clients."""
 
     async def answer(
         self, request: Request, why: str = "", status: int = 200, location: str = ROOT, cookies: Sequence[str] = ()
     ) -> Response:
-        """The page, which leads to `location`; `why` says what went wrong."""
+        """Make the page, from which a sign-in leads to `location`; `why` is an error message."""
         values = {
             "why": why,
             "location": location,
@@ -44,7 +44,7 @@ class SignInForm:
         return with_cookies(await self._console.answer(request, OFFERS, values, status=status), cookies)
 
     async def admit(self, request: Request, credential: str) -> Identity | Problem:
-        """Whom the guard lets in with a credential."""
+        """Check a credential; return its identity, or the problem."""
         guard = self._console.rest.guard
         headers = {b"user-agent": request.headers.get("user-agent", "").encode("latin-1")}
         address, _ = guard.client(request.scope, headers)
@@ -52,17 +52,15 @@ class SignInForm:
 
 
 def with_cookies(answer: Response, cookies: Sequence[str]) -> Response:
-    """The answer, which sets the cookies."""
+    """Add `Set-Cookie` headers to a response."""
     for cookie in cookies:
         answer.headers.append("set-cookie", cookie)
     return answer
 
 
-def own_place(location: str) -> str:
-    """The path, if it is that of a page of the console; its first page for any other, which may lead elsewhere, or in
-    circles through signing in.
-    """
+def safe_return_path(location: str) -> str:
+    """Return the path if it is a page of the console, else the first page: prevents open redirects and loops."""
     parts = urlsplit(location)
     good = not parts.scheme and not parts.netloc and parts.path.startswith(ROOT) and "\\" not in location
-    written = parts.path.isascii() and parts.path.isprintable() and ".." not in parts.path
-    return parts.path if good and written and not parts.path.startswith((SIGN_IN, SIGN_OUT)) else ROOT
+    is_plain = parts.path.isascii() and parts.path.isprintable() and ".." not in parts.path
+    return parts.path if good and is_plain and not parts.path.startswith((SIGN_IN, SIGN_OUT)) else ROOT

@@ -1,6 +1,6 @@
-"""Files of the console that do not change while a gateway runs: style, script, icon.
+"""Static files of the console: style sheet, script, icon.
 
-Each is served under a name with a hash of its content, so that browsers keep it for good and never a stale one.
+A file's URL has a hash of its content, so that browsers can cache it for ever and never use an outdated one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 class StaticFile(msgspec.Struct, frozen=True):
-    """One file in memory."""
+    """Static file in memory."""
 
     url: str
     media_type: str
@@ -32,11 +32,11 @@ class StaticFile(msgspec.Struct, frozen=True):
 
 
 class StaticFiles:
-    """All files of the package's folder `static`, read once."""
+    """Files of the package's folder `static`, read once."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, StaticFile] = {}
-        """By the name in the folder."""
+        """Files by name in the folder."""
         for entry in sorted(files(__package__).joinpath("static").iterdir(), key=lambda path: path.name):
             stem, dot, ending = entry.name.rpartition(".")
             body = entry.read_bytes()
@@ -46,5 +46,5 @@ class StaticFiles:
         self.by_url = {file.url: file for file in self.by_name.values()}
 
     def url(self, name: str) -> str:
-        """Where browsers get a file. Raises KeyError."""
+        """Return the URL of a file. Raises KeyError."""
         return self.by_name[name].url

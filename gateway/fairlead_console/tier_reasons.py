@@ -1,7 +1,7 @@
-"""Reasons of latency tiers as sentences. Pure module.
+"""Translation of the reasons of latency tiers to sentences. No I/O.
 
-A reason is a word and figures (`over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time`), the same for
-programs and people; the pages say it in full. One that is not understood stands as it is.
+A reason is a word with values, such as `over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time`. An unknown
+reason is shown unchanged.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ _BY: Final[Mapping[str, str]] = {
     "declared": "by what its server declares; nothing was measured yet",
     "recent": "by its last calls",
     "window": "by all calls of its window",
-    "score": "by calls that were late again and again",
+    "score": "by repeatedly late calls",
 }
 
 
 def reason_in_words(reason: str) -> str:
-    """The sentence."""
+    """Translate a reason to sentences."""
     word, _, rest = reason.partition(" ")
     if reason == "fits no-limit":
         return "The tier has no limit."
     pairs = [part.partition("=") for part in rest.split()]
-    figures = {key: value for key, equals, value in pairs if equals}
-    return _SENTENCES[word](figures) or reason if word in _SENTENCES else reason
+    values = {key: value for key, equals, value in pairs if equals}
+    return _SENTENCES[word](values) or reason if word in _SENTENCES else reason
 
 
-def _below_min_tier(figures: Mapping[str, str]) -> str:
-    if "min_tier" not in figures:
+def _below_min_tier(values: Mapping[str, str]) -> str:
+    if "min_tier" not in values:
         return ""
-    source = _source(figures.get("by", ""))
-    return f"However fast it is, no tier faster than {figures['min_tier']} may show it ({source})."
+    source = _source(values.get("by", ""))
+    return f"No tier faster than {values['min_tier']} may show it, however fast it is ({source})."
 
 
-def _why_degraded(figures: Mapping[str, str]) -> str:
-    if "failures" not in figures:
+def _why_degraded(values: Mapping[str, str]) -> str:
+    if "failures" not in values:
         return ""
-    failures = figures["failures"].replace("/", " of its last ")
-    return _join(f"Moved to a slower tier: {failures} calls failed.", _back(figures))
+    failures = values["failures"].replace("/", " of its last ")
+    return _join(f"Moved to a slower tier: {failures} calls failed.", _back(values))
 
 
-def _why_unmeasured(figures: Mapping[str, str]) -> str:
-    return _join("Nothing was measured of it yet.", _back(figures)) if _limit(figures) else ""
+def _why_unmeasured(values: Mapping[str, str]) -> str:
+    return _join("It was not measured yet.", _back(values)) if _limit(values) else ""
 
 
-def _over_budget(figures: Mapping[str, str]) -> str:
-    limit = _limit(figures)
-    slow = f"Too slow: {_measurement(figures)}, and the tier allows {limit}{_basis(figures)}."
-    return _join(slow, _late(figures), _back(figures)) if limit else ""
+def _over_budget(values: Mapping[str, str]) -> str:
+    limit = _limit(values)
+    slow = f"Too slow: {_measurement(values)}, and the tier allows {limit}{_basis(values)}."
+    return _join(slow, _late(values), _back(values)) if limit else ""
 
 
-def _fits(figures: Mapping[str, str]) -> str:
-    limit = _limit(figures)
-    if limit and not _duration_in_words(figures):
-        return f"Nothing is known of it yet: the tier, which allows {limit}, shows such tools."
-    in_time = f"In time: {_measurement(figures)}, and the tier allows {limit}."
-    return _join(in_time, _late(figures), _hides(figures)) if limit else ""
+def _fits(values: Mapping[str, str]) -> str:
+    limit = _limit(values)
+    if limit and not _duration_in_words(values):
+        return f"Its duration is not known yet: the tier, which allows {limit}, shows such tools."
+    in_time = f"In time: {_measurement(values)}, and the tier allows {limit}."
+    return _join(in_time, _late(values), _hides(values)) if limit else ""
 
 
 _SENTENCES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
@@ -68,11 +68,11 @@ _SENTENCES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "over_budget": _over_budget,
     "fits": _fits,
 }
-"""Sentence by word of a reason; empty where figures lack that it needs."""
+"""Functions that make the sentences, by word of the reason; they return an empty text if a value is missing."""
 
 
-def _limit(figures: Mapping[str, str]) -> str:
-    return _duration(figures.get("tier", ""))
+def _limit(values: Mapping[str, str]) -> str:
+    return _duration(values.get("tier", ""))
 
 
 def _join(*sentences: str) -> str:
@@ -84,31 +84,31 @@ def _duration(text: str) -> str:
     return milliseconds(float(number)) if number.isdecimal() else ""
 
 
-def _duration_in_words(figures: Mapping[str, str]) -> str:
-    """Its duration as it was measured or declared; empty where it is not known."""
+def _duration_in_words(values: Mapping[str, str]) -> str:
+    """Describe the measured or declared duration of the tool; empty if it is unknown."""
     for key in ("p50", "p90", "p95", "p99"):
-        if duration := _duration(figures.get(key, "")):
+        if duration := _duration(values.get(key, "")):
             return f"its {key} is {duration}"
-    duration = _duration(figures.get("estimated", ""))
+    duration = _duration(values.get("estimated", ""))
     return f"it is declared with {duration}" if duration else ""
 
 
-def _measurement(figures: Mapping[str, str]) -> str:
-    return _duration_in_words(figures) or "nothing is known of it yet"
+def _measurement(values: Mapping[str, str]) -> str:
+    return _duration_in_words(values) or "its duration is not known yet"
 
 
-def _basis(figures: Mapping[str, str]) -> str:
-    words = _BY.get(figures.get("by", ""), "")
+def _basis(values: Mapping[str, str]) -> str:
+    words = _BY.get(values.get("by", ""), "")
     return f" ({words})" if words else ""
 
 
-def _late(figures: Mapping[str, str]) -> str:
-    late, slash, calls = figures.get("late", "").partition("/")
+def _late(values: Mapping[str, str]) -> str:
+    late, slash, calls = values.get("late", "").partition("/")
     return f"{late} of its last {calls} calls took longer." if slash else ""
 
 
-def _back(figures: Mapping[str, str]) -> str:
-    back = figures.get("back", "")
+def _back(values: Mapping[str, str]) -> str:
+    back = values.get("back", "")
     number = "".join(filter(str.isdecimal, back))
     if back.startswith("trial-in-"):
         return f"It is tried again in {number} s."
@@ -116,10 +116,10 @@ def _back(figures: Mapping[str, str]) -> str:
     return f"It comes back after {number} calls {kind}." if number and kind else ""
 
 
-def _hides(figures: Mapping[str, str]) -> str:
-    calls = figures.get("hides-at", "")
-    return f"It is hidden from {calls} late ones on." if calls.isdecimal() else ""
+def _hides(values: Mapping[str, str]) -> str:
+    calls = values.get("hides-at", "")
+    return f"It will be hidden after {calls} late calls." if calls.isdecimal() else ""
 
 
 def _source(by: str) -> str:
-    return {"mcpserver": "its server says so", "policy": "a policy says so"}.get(by, by or "so it is set")
+    return {"mcpserver": "set by its server", "policy": "set by a policy"}.get(by, by or "set by configuration")

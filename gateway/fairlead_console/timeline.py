@@ -1,4 +1,4 @@
-"""Phases of a call as SVG, drawn on the server: a row for each, in the order of time. Pure module."""
+"""Timeline of a call as SVG, with a row per phase, in order of time. No I/O."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fairlead_console.formats import milliseconds
 
 WIDTH: Final = 640
 ROW: Final = 24
-"""Height of a phase."""
+"""Height of a row."""
 _LEFT: Final = 190
-"""Width of the words in front of the bars."""
+"""Width of the column with the names of phases."""
 _TOP: Final = 18
 _LEAST: Final = 1.5
 """Width of the shortest bar."""
@@ -21,7 +21,7 @@ _TICKS: Final = 4
 
 
 class TimelineBar(msgspec.Struct, frozen=True):
-    """One phase."""
+    """Bar of one phase, with its position in the picture."""
 
     kind: str
     words: str
@@ -33,7 +33,7 @@ class TimelineBar(msgspec.Struct, frozen=True):
 
 
 class TimelineTick(msgspec.Struct, frozen=True):
-    """A line at a time."""
+    """Vertical line with a time."""
 
     x: float
     label: str
@@ -41,17 +41,17 @@ class TimelineTick(msgspec.Struct, frozen=True):
 
 
 class TimelinePicture(msgspec.Struct, frozen=True):
-    """Places of all parts of a picture of `WIDTH` by `height`."""
+    """Positions of all parts of a picture of `WIDTH` by `height`."""
 
     bars: tuple[TimelineBar, ...]
     ticks: tuple[TimelineTick, ...]
     height: int
     summary: str
-    """The picture in words, for those who do not see it."""
+    """Text alternative of the picture."""
 
 
 class TimelinePhase(msgspec.Struct, frozen=True):
-    """One phase to be drawn; times in milliseconds."""
+    """Phase to draw; times are in milliseconds."""
 
     kind: str
     words: str
@@ -61,7 +61,7 @@ class TimelinePhase(msgspec.Struct, frozen=True):
 
 
 def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelinePicture:
-    """A picture of phases of a call that took `whole` milliseconds."""
+    """Make the picture of the phases of a call that took `whole` milliseconds."""
     scale = (WIDTH - _LEFT) / max(whole, 1e-6)
     bars = []
     for row, phase in enumerate(phases):
@@ -80,4 +80,4 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
         for step in range(0, _TICKS + 1, 2)
     )
     summary = "; ".join(f"{bar.words} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
-    return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in all: {summary}")
+    return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in total: {summary}")

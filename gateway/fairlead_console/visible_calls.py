@@ -1,4 +1,4 @@
-"""Calls and errors of tools and servers, so far and per minute, as one principal may see them."""
+"""Statistics of calls per tool and server, restricted to what one principal may see."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ NO_RATE: Final = CallRate(0, 0)
 
 
 class CallSums(msgspec.Struct, frozen=True):
-    """Calls of one server or tool, or of all; None for what is not known."""
+    """Call statistics of a tool, a server or all servers. Members are None if unknown."""
 
     calls: int | None = None
     errors: int | None = None
     per_minute: float | None = None
     errors_per_minute: float | None = None
     p50_ms: float | None = None
-    """Median of the slowest tool; `p95_ms` is of the same tool."""
+    """Median of the slowest tool."""
     p95_ms: float | None = None
+    """95th percentile of the same tool."""
 
     @property
     def error_share(self) -> float | None:
-        """Percent of calls that failed."""
+        """Percentage of failed calls."""
         return None if not self.calls or self.errors is None else 100 * self.errors / self.calls
 
 
 class VisibleCalls:
-    """Figures at one moment. Tools that were never called cost nothing here."""
+    """Statistics at one moment. Their cost depends only on the tools that were called."""
 
     def __init__(
         self, index: ScoreIndex, counts: CallCountReading, rates: dict[str, CallRate], *, spans_time: bool
     ) -> None:
-        """`rates` by `_name` of a tool; without `spans_time` there are none yet."""
+        """`rates` are by `_name` of a tool; without `spans_time` there are no rates yet."""
         self.index = index
         self._counts = counts
         self._rates = rates
         self._timed = spans_time
         self._called: dict[str, list[tuple[CallCount, CallRate]]] = {}
         for labels, count in counts.called.items():
-            if labels in index.visible:  # a server that is seen may have tools that are not
+            if labels in index.visible:  # a visible server may have hidden tools
                 self._called.setdefault(labels[1], []).append((count, rates.get(_name(labels), NO_RATE)))
 
     def of_tool(self, score: Score) -> CallSums:
-        """Sums of one tool."""
+        """Return the statistics of one tool."""
         labels = self.index.labels[score.name]
         count = self._counts.of(*labels)
         if count is None:
@@ -59,13 +60,13 @@ class VisibleCalls:
         return self._sums([(count, self._rates.get(_name(labels), NO_RATE))], score)
 
     def of_server(self, server: str) -> CallSums:
-        """Sums of one server, by `namespace/name`, of all its tools that have counts; nothing of one without tools."""
+        """Return the statistics of a server (`namespace/name`), over its visible tools; empty if there are none."""
         if server not in self.index.by_server:
             return CallSums()
         return self._sums(self._called.get(server, []), self.index.slowest.get(server))
 
     def of_all(self) -> CallSums:
-        """Sums of every server that is seen."""
+        """Return the statistics of all visible servers together."""
         counted = [score for called in self._called.values() for score in called]
         return self._sums(
             counted, max(self.index.slowest.values(), key=lambda score: score.p95_ms or 0.0, default=None)
@@ -84,7 +85,7 @@ class VisibleCalls:
 
 
 class VisibleCallReader:
-    """Reads figures for pages. One per gateway; used in the worker alone."""
+    """Reads statistics for pages. One per gateway; use it only in the worker thread."""
 
     def __init__(self, calls: CallCounts, clock: Callable[[], float] = time.monotonic) -> None:
         self.scores = KeptScores()
@@ -93,7 +94,7 @@ class VisibleCallReader:
         self._rates = CallRates(absent=NEVER_CALLED)
 
     def read(self, seen: SubjectCatalog) -> VisibleCalls:
-        """Figures of what a principal sees, as of now."""
+        """Return the current statistics of what a principal sees."""
         index, counts = self.scores.of(seen), self._calls.read()
         tools = [_CountedTool(_name(labels), count) for labels, count in counts.called.items()]
         reading: CountReading = _CalledTools(self._clock(), self._calls.origin, tools)

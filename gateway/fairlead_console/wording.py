@@ -1,6 +1,6 @@
-"""Words of readers in place of codes: outcomes of calls, transports, names that may break, commands. Pure module.
+"""Template filters that show codes as words: outcomes of calls, transports, names, commands. No I/O.
 
-The code stays beside its words, or as their title: logs, metrics and REST have it.
+Pages show the code too, or have it as a tooltip, because logs, metrics and REST use it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from markupsafe import Markup, escape
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_rest.ended_calls import FAILED, OK
 from fairlead_tools import refusal
-from fairlead_tools.commands import reaching
+from fairlead_tools.commands import add_url
 
 OUTCOMES: Final[Mapping[str, str]] = {
     OK: "answered",
-    FAILED: "anything but answered",
+    FAILED: "all that failed",
     TOOL_ERROR: "the tool failed",
     refusal.INVALID_ARGUMENTS: "arguments do not fit",
     refusal.CONNECTION_LOST: "no connection to the server",
-    refusal.STARTING: "the server still starts",
+    refusal.STARTING: "the server is starting",
     refusal.TIMEOUT: "took too long",
     refusal.RESULT_TOO_LARGE: "result too large",
     refusal.RATE_LIMITED: "too many calls",
     refusal.OVER_BUDGET: "too slow for its tier",
     refusal.UPSTREAM_ERROR: "error of the server",
-    refusal.BREAKER_OPEN: "the server is left alone",
+    refusal.BREAKER_OPEN: "circuit breaker open",
     refusal.CANCELLED: "cancelled by the client",
-    refusal.MISSING_CLIENT_CAPABILITY: "the client cannot be asked",
+    refusal.MISSING_CLIENT_CAPABILITY: "the client lacks a capability",
     "-32602": "unknown to this agent, or not allowed",
 }
-"""Outcomes of calls (docs/reference/calls.md), and the filter for all that failed."""
+"""Texts by outcome of a call (docs/reference/calls.md); FAILED is the filter for all failed calls."""
 TRANSPORTS: Final[Mapping[str, str]] = {
     "streamable-http": "HTTP",
     "sse": "HTTP+SSE",
@@ -43,37 +43,37 @@ TRANSPORTS: Final[Mapping[str, str]] = {
     "stdio-tcp": "stdio, in a pod",
     "local": "inside the gateway",
 }
-"""By the tag of an endpoint in the catalog."""
+"""Texts by the tag of an endpoint in the catalog."""
 MAX_BREAKS: Final = 8
-"""Places in one name where it may break: a hostile name of underscores adds no more."""
+"""Limit for line break opportunities in a name, against names of many underscores."""
 
 
 def outcome_words(outcome: str) -> str:
-    """Outcome of a call in words; the number of a JSON-RPC error as such."""
+    """Describe the outcome of a call, also the code of a JSON-RPC error."""
     if outcome.removeprefix("-").isdecimal():
-        return OUTCOMES.get(outcome, "error of the protocol")
+        return OUTCOMES.get(outcome, "protocol error")
     return OUTCOMES.get(outcome, outcome)
 
 
 def error_words(reason: str) -> str:
-    """Reason of a failed attempt in words: `connection lost` for `ConnectionLost`."""
+    """Describe the reason of a failed attempt: `connection lost` for `ConnectionLost`."""
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", reason).lower()
 
 
 def transport_words(tag: str) -> str:
-    """How a server is reached, in words."""
+    """Describe the transport of a server."""
     return TRANSPORTS.get(tag, tag)
 
 
 def breakable(name: str) -> Markup:
-    """A name as HTML that breaks behind `__`, between server and tool, before it breaks within a word."""
+    """Add a line break opportunity after `__`, between server and tool, to a name as HTML."""
     return Markup(re.sub("(?<=__)(?!_)", "<wbr>", str(escape(name)), count=MAX_BREAKS))
 
 
 @pass_context
 def with_url(context: Context, text: str) -> str:
-    """A text whose `fairlead` commands reach the gateway of the page, by the address that the browser has it under."""
-    return reaching(text, context["mcp_url"])
+    """Add `--url` with the browser's URL of the gateway to the `fairlead` commands in a text."""
+    return add_url(text, context["mcp_url"])
 
 
 WORDING: Final[Mapping[str, Callable[..., Any]]] = {

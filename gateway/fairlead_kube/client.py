@@ -25,7 +25,7 @@ from fairlead_api.meta import MANAGER
 from fairlead_kube.errors import ApiError, Gone, NotLeading, Unavailable, error_for
 from fairlead_kube.fence import Allowance, always, fence, guard
 from fairlead_kube.resources import PODS, SELF_SUBJECT_ACCESS_REVIEWS, Json, Kind, Scope
-from fairlead_mcp.value_count import too_dear
+from fairlead_mcp.value_count import explain_cost
 
 T = TypeVar("T")
 
@@ -430,7 +430,7 @@ def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
     returned.
     """
     document = bytes(raw)
-    excess = too_dear(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
+    excess = explain_cost(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
     if excess is None:
         return _decode(raw, model, what)
     head = _decode(raw, _ObjectHead, what)

@@ -21,7 +21,7 @@ from fairlead_llm.preparation import ModelRequest
 from fairlead_llm.stored_turns import TurnStore
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_mcp.errors import TooLarge
-from fairlead_mcp.read_bounds import LONG_BYTES, excess, is_long
+from fairlead_mcp.read_bounds import LONG_BYTES, explain_excess, is_long
 from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import llm_error
 from fairlead_models.provider_requests import ProviderAnswer, ProviderUnavailable
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 def readable(data: bytes) -> bytes:
     """The data of an event, if decoding it is bounded. Raises BadStream otherwise."""
-    reason = excess(data) if is_long(data) else None
+    reason = explain_excess(data) if is_long(data) else None
     if reason is not None:
         raise BadStream(f"an event of the provider's answer holds {reason}")
     return data

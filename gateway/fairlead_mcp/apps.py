@@ -53,7 +53,7 @@ def interface_of(definition: bytes) -> UserInterface:
     """Read the user interface of a raw definition; malformed members are ignored."""
     if b'"ui' not in definition and b'"openai' not in definition and b"\\u" not in definition:
         return NONE
-    named = tuple(uri for uri in uris.found_in(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
+    named = tuple(uri for uri in uris.find_uris(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
     visible = _visibility(definition)
     if visible is None:
         return UserInterface(named) if named else NONE
@@ -67,7 +67,7 @@ def _visibility(definition: bytes) -> list[str] | None:
         return None
 
 
-def without_domain(resource: bytes | Raw) -> bytes | Raw:
+def remove_domain(resource: bytes | Raw) -> bytes | Raw:
     """Remove `_meta.ui.domain` from a resource definition or from one item of its contents.
 
     Hosts derive the domain from the URL that they connect to, so the server's own is wrong behind a gateway. Returns
@@ -87,13 +87,13 @@ def without_domain(resource: bytes | Raw) -> bytes | Raw:
     return jsonrpc.encode(whole)
 
 
-def read_without_domain(result: bytes | Raw) -> bytes | Raw:
+def remove_domains_in_result(result: bytes | Raw) -> bytes | Raw:
     """Remove `_meta.ui.domain` from a result of `resources/read`; returns the same object if there is none."""
     if not _may_have_domain(result):
         return result
     try:
         whole = jsonrpc.decode_object(result)
-        contents = [without_domain(content) for content in _decode_list(whole["contents"])]
+        contents = [remove_domain(content) for content in _decode_list(whole["contents"])]
     except (KeyError, *jsonrpc.UNREADABLE):
         return result
     whole["contents"] = Raw(jsonrpc.encode([Raw(bytes(content)) for content in contents]))

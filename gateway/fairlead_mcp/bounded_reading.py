@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead_mcp.read_bounds import MAX_VALUES, excess, is_long
+from fairlead_mcp.read_bounds import MAX_VALUES, explain_excess, is_long
 
 
 class UnreadableAnswer(ValueError):
@@ -22,7 +22,7 @@ async def decode_bounded(document: bytes, kind: Any, *, values: int = MAX_VALUES
 
 
 def _within(document: bytes, kind: Any, values: int) -> Any:
-    held = excess(document, values)
+    held = explain_excess(document, values)
     if held is not None:
         raise UnreadableAnswer(f"the document has {held}")
     return _decode(document, kind)

@@ -61,7 +61,7 @@ def declares(capabilities: bytes | None, name: str) -> bool:
         return False
 
 
-def required(names: Iterable[str]) -> bytes:
+def missing_capability_data(names: Iterable[str]) -> bytes:
     """Make the `data` of the error MissingRequiredClientCapability (-32021, MCP 2026-07-28), as raw JSON."""
     wanted: dict[str, dict[str, dict[str, str]]] = {}
     for name in names:
@@ -91,7 +91,7 @@ def extension_settings(capabilities: bytes | Raw) -> jsonrpc.RawObject:
     return {name: settings for name, settings in by_name.items() if bytes(settings)[:1] == b"{"}
 
 
-def declaring(capabilities: bytes | None, name: str) -> bytes:
+def add_extension(capabilities: bytes | None, name: str) -> bytes:
     """Add an extension to client capabilities (raw JSON)."""
     members = {} if capabilities is None else jsonrpc.decode_object(capabilities)
     return jsonrpc.encode({**members, "extensions": {**extension_settings(capabilities or b""), name: Raw(b"{}")}})
@@ -103,17 +103,17 @@ def for_method(capabilities: bytes, method: str, declares: str = "") -> bytes:
     Servers may require it.
     """
     name = declares or methods.extension_of(method)
-    return declaring(capabilities, name) if name else capabilities
+    return add_extension(capabilities, name) if name else capabilities
 
 
-def unanswerable(method: str, message: str) -> RpcError:
+def missing_capability_error(method: str, message: str) -> RpcError:
     """Make the error MissingRequiredClientCapability (-32021) for a server's request that its client cannot answer."""
     missing = jsonrpc.CAPABILITY_OF.get(method)
     data = None if missing is None else jsonrpc.encode({"requiredCapabilities": {missing: {}}})
     return RpcError(jsonrpc.MISSING_CLIENT_CAPABILITY, f"{method}: {message}", data)
 
 
-def required_extension(name: str) -> bytes:
+def missing_extension_data(name: str) -> bytes:
     """Make the `data` of the error -32021 for an extension that a request has to declare (SEP-2133), as raw JSON."""
     return jsonrpc.encode({"requiredCapabilities": {"extensions": {name: {}}}})
 
@@ -136,7 +136,7 @@ def names_in(data: bytes | None) -> tuple[str, ...]:
     return tuple(sorted(wanted))
 
 
-def sentence(tool: str, names: Iterable[str]) -> str:
+def missing_capability_message(tool: str, names: Iterable[str]) -> str:
     """Make the message for a client without the capabilities that a tool requires."""
     wanted = list(names)
     kind = "capability" if len(wanted) == 1 else "capabilities"

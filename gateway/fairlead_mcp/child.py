@@ -39,7 +39,7 @@ SILENT_SECONDS: Final = 10.0
 _SILENT_GRACE: Final = 0.5
 """Addition to SILENT_SECONDS: `initialize` may be sent only after an unanswered probe of `PROBE_SECONDS`."""
 _EXITED_WELL: Final = "exited with code 0"
-BEFORE_ANSWERING: Final = "before it answered, and a server runs until its input ends"
+BEFORE_ANSWERING: Final = "before it answered: an MCP server has to run until its input ends"
 """Explanation for a program that exits with code 0 at once, such as one that defines a server but never runs it."""
 
 
@@ -105,7 +105,7 @@ class Program(StreamOpener):
         """Start a process. Raises ConnectFailed (CommandNotFound, StartFailed, StartTimeout)."""
         if self._after is not None:
             await asyncio.wait([self._after])
-        self.printed.began()
+        self.printed.record_start()
         run = self._run = ProgramRun(self, connection)
         try:
             run.process = await self._launcher.launch(self.spec, run)
@@ -122,7 +122,7 @@ class Program(StreamOpener):
         reason = error.reason
         what = str(error)
         if isinstance(error, Timeout):
-            words = self.printed.telling()
+            words = self.printed.find_failure_line()
             reason = "StartTimeout"
             what = f"did not answer the handshake within {seconds:g} s" + (f"; it printed: {words}" if words else "")
         elif isinstance(error, ConnectionLost):
@@ -134,7 +134,7 @@ class Program(StreamOpener):
 
     def is_permanent(self, failure: McpError) -> bool:
         """Implements StreamOpener."""
-        return failure.reason != "StartTimeout" and is_permanent(self.printed.telling())
+        return failure.reason != "StartTimeout" and is_permanent(self.printed.find_failure_line())
 
     def report(self, *, silent: bool = False, step: str = "") -> None:
         """Set `silent` and `step` and call `on_state` if they changed."""
@@ -159,7 +159,7 @@ class ProgramRun:
         """The process from its start until it is stopped, else None."""
         self._program = program
         self._connection = connection
-        self._heard = False
+        self._has_printed = False
         """Whether the process wrote anything."""
         self._watch: asyncio.TimerHandle | None = None
         program.report()
@@ -182,16 +182,16 @@ class ProgramRun:
 
         It is not silent while it has written `FETCHED_BYTES` more than `before` to files: npx or uvx is fetching.
         """
-        if not self._heard:
-            self._watch = asyncio.get_running_loop().call_later(seconds, self._look_at_silence, before)
+        if not self._has_printed:
+            self._watch = asyncio.get_running_loop().call_later(seconds, self._check_silence, before)
 
     def on_line(self, line: bytes) -> None:
-        self._hear()
+        self._note_output()
         if not self._connection.on_line(line):
             self._program.log(printable(line), "stdout")
 
     def on_stderr(self, line: str) -> None:
-        self._hear()
+        self._note_output()
         self._program.log(line)
 
     def on_step(self, what: str) -> None:
@@ -203,7 +203,7 @@ class ProgramRun:
     def on_exit(self, how: str) -> None:
         program = self._program
         program.printed.add("run", how)
-        words = program.printed.telling(recent=self._connection.negotiated is not None)
+        words = program.printed.find_failure_line(recent=self._connection.negotiated is not None)
         ended = f"{program.name} {how}"
         error = f"{ended}: {advise(words)}" if words else ended
         self._end(ConnectionLost(error, sent=True, reason="ProcessExited"))
@@ -212,13 +212,13 @@ class ProgramRun:
         self._end_watch()
         self._connection.on_end(error)
 
-    def _hear(self) -> None:
-        if not self._heard:
-            self._heard = True
+    def _note_output(self) -> None:
+        if not self._has_printed:
+            self._has_printed = True
             self._end_watch()
             self._program.report(step=self._program.step)
 
-    def _look_at_silence(self, before: int) -> None:
+    def _check_silence(self, before: int) -> None:
         written = 0 if self.process is None else self.process.written
         if written >= before + FETCHED_BYTES:
             self.watch_silence(SILENT_SECONDS, written)

@@ -93,11 +93,8 @@ class ContainerRun:
                 start_new_session=True,
             )
         except OSError as error:
-            logger.warning(
-                "the container of %s cannot be killed and may still run: /bin/sh cannot be started (%s)",
-                shlex.join(self.argv),
-                error,
-            )
+            engine = PurePath(self.argv[0]).name
+            logger.warning("a container of %s cannot be killed and may still run: no /bin/sh (%s)", engine, error)
             return
         try:
             async with asyncio.timeout(KILL_SECONDS):

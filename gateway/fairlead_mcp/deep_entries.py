@@ -21,7 +21,7 @@ _decode: Final = msgspec.json.Decoder().decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def without_deep_values(message: bytes) -> bytes:
+def remove_deep_values(message: bytes) -> bytes:
     """Replace values deeper than KEPT_DEPTH by null in the response to a list request that is nested too deeply.
 
     Other messages are returned unchanged; a tool's result is never cut.

@@ -68,7 +68,7 @@ class DirectLauncher:
         environment = spec.environment(os.environ)
         if wrapped is None or wrapped in self._unlike or not await self._usable(wrapped, environment):
             return await self._inner.launch(spec, events)
-        start = await self._in_turn(wrapped, environment, spec, events)
+        start = await self._find_in_turn(wrapped, environment, spec, events)
         if isinstance(start, Start):
             return await self._inner.start(start.argv, start.env, start.cwd, events)
         return start or await self._inner.launch(spec, events)
@@ -84,7 +84,7 @@ class DirectLauncher:
         path = shutil.which(wrapped.command, path=environment.get("PATH"))
         if path is None:
             return False
-        key = (path, _changed_at(path))
+        key = (path, _modification_time(path))
         if key not in self._genuine:
             genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
             if not genuine:
@@ -111,16 +111,16 @@ class DirectLauncher:
 
     async def _output(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
         """Run a short program and return the first line that it prints; empty if it fails."""
-        told = _Told(None, "")
+        observer = _WrapperObserver(None, "")
         try:
-            await self._run(argv, environment, None, told, ASK_SECONDS)
+            await self._run(argv, environment, None, observer, ASK_SECONDS)
         except McpError:
             return ""
-        return told.answer or ""
+        return observer.answer or ""
 
     # What the wrapper would run
 
-    async def _in_turn(
+    async def _find_in_turn(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
         """Find the program, waiting for other starts where necessary. Returns what to start, the process of a failed
@@ -131,13 +131,13 @@ class DirectLauncher:
         """
         package = (wrapped.kind, wrapped.package)
         if package in self._fetched:
-            return await self._look_up(wrapped, environment, spec, events)
+            return await self._find_program(wrapped, environment, spec, events)
         # without a timeout, as each start in front has one
         async with self._locks[package]:
             if package in self._fetched:  # by the start in front
-                return await self._look_up(wrapped, environment, spec, events)
+                return await self._find_program(wrapped, environment, spec, events)
             if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
-                start = await self._look_up(wrapped, environment, spec, events)
+                start = await self._find_program(wrapped, environment, spec, events)
             else:
                 start = await self._fetch_first(wrapped, environment, spec, events)
         if isinstance(start, Start):
@@ -148,37 +148,37 @@ class DirectLauncher:
     async def _fetch_first(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
-        """Like `_look_up`, but waits until one of `FETCHES` fetches may begin, and reports both as steps."""
+        """Like `_find_program`, but waits until one of `FETCHES` fetches may begin, and reports both as steps."""
         if self._fetches.locked():
             events.on_step(f"waiting to fetch {wrapped.package}: {FETCHES} other packages are fetched first")
         try:
             async with self._fetches:
                 events.on_step(f"fetching {wrapped.package} with {wrapped.kind}")
-                return await self._look_up(wrapped, environment, spec, events)
+                return await self._find_program(wrapped, environment, spec, events)
         finally:
             events.on_step("")
 
-    async def _look_up(
+    async def _find_program(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
         with _script(wrapped, environment) as (path, mark):
-            told = _Told(events, mark, holding=wrapped.kind == "uvx")
+            observer = _WrapperObserver(events, mark, withhold=wrapped.kind == "uvx")
             npx_environment = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
             began = time.time()
             process = await self._run(
-                wrapped.probe(path), npx_environment, spec.cwd, told, self._seconds, FETCH_SECONDS
+                wrapped.probe(path), npx_environment, spec.cwd, observer, self._seconds, FETCH_SECONDS
             )
-        if told.answer is None:
-            if wrapped.kind == "uvx" or told.end == "exited with code 0":
+        if observer.answer is None:
+            if wrapped.kind == "uvx" or observer.end == "exited with code 0":
                 return None  # the probe differs from the user's command: let the command itself succeed or fail
-            if not told.printed and (words := await asyncio.to_thread(npm_failure, wrapped, environment, began)):
+            if not observer.printed and (words := await asyncio.to_thread(npm_failure, wrapped, environment, began)):
                 events.on_stderr(words)
-            events.on_exit(told.end)
+            events.on_exit(observer.end)
             return process
-        told.release()
-        begun = start(wrapped, told.answer)
-        if begun is not None and _same(wrapped, begun):
-            return begun
+        observer.release()
+        found_start = start(wrapped, observer.answer)
+        if found_start is not None and _is_equivalent(wrapped, found_start):
+            return found_start
         self._unlike.add(wrapped)
         return None
 
@@ -187,7 +187,7 @@ class DirectLauncher:
         argv: tuple[str, ...],
         environment: Mapping[str, str],
         cwd: str | None,
-        told: _Told,
+        observer: _WrapperObserver,
         seconds: float,
         most: float = 0.0,
     ) -> Process:
@@ -195,12 +195,12 @@ class DirectLauncher:
 
         The limit is `seconds`, and `most` as long as it keeps writing files.
         """
-        process = await self._inner.start(argv, environment, cwd, told)
+        process = await self._inner.start(argv, environment, cwd, observer)
         clock = asyncio.get_running_loop().time
         began = moved = clock()
         written = 0
         try:
-            while not await wait_until_set(told.done, min(seconds / 4, _LOOK_SECONDS)):
+            while not await wait_until_set(observer.done, min(seconds / 4, _CHECK_SECONDS)):
                 now, bytes_ = clock(), process.written
                 if now - began < most and bytes_ >= written + FETCHED_BYTES:
                     moved, written = now, bytes_
@@ -208,20 +208,20 @@ class DirectLauncher:
                     words = f"{Path(argv[0]).name} did not find or fetch its program within {now - began:.1f} s"
                     raise ConnectFailed(words, reason="StartTimeout")
         finally:
-            if not told.done.is_set():
+            if not observer.done.is_set():
                 processes.signal_group(process.pid, signal.SIGTERM)
             # shielded, as a cancellation must not leave the process half stopped
             await asyncio.shield(asyncio.ensure_future(process.stop(END_SECONDS)))
         return process
 
 
-class _Told:
+class _WrapperObserver:
     """Observer of a wrapper until its script has run: stores the script's line and passes the log on to `events`.
 
-    With `holding`, an error's first line and all lines after it are withheld until `release`.
+    With `withhold`, an error's first line and all lines after it are withheld until `release`.
     """
 
-    def __init__(self, events: ProcessObserver | None, mark: str, *, holding: bool = False) -> None:
+    def __init__(self, events: ProcessObserver | None, mark: str, *, withhold: bool = False) -> None:
         self.answer: str | None = None
         self.end = ""
         self.printed = False
@@ -229,8 +229,8 @@ class _Told:
         self.done = asyncio.Event()
         self._events = events
         self._mark = mark.encode()
-        self._holding = holding
-        self._held: list[str] = []
+        self._withhold = withhold
+        self._withheld: list[str] = []
 
     def on_line(self, line: bytes) -> None:
         if self.answer is None and line.startswith(self._mark):
@@ -246,8 +246,8 @@ class _Told:
         self.printed |= not line.startswith(_CHATTER)
         if self._events is None:
             return
-        if self._holding and (self._held or line.lstrip().startswith(("error", "×"))):
-            self._held = [*self._held[-_KEPT:], line]
+        if self._withhold and (self._withheld or line.lstrip().startswith(("error", "×"))):
+            self._withheld = [*self._withheld[-_KEPT:], line]
         else:
             self._events.on_stderr(line)
 
@@ -260,15 +260,15 @@ class _Told:
 
     def release(self) -> None:
         """Pass on the lines that were withheld."""
-        held, self._held, self._holding = self._held, [], False
+        withheld, self._withheld, self._withhold = self._withheld, [], False
         if self._events is not None:
-            for line in held:
+            for line in withheld:
                 self._events.on_stderr(line)
 
 
 _KEPT: Final = 100
 _CHATTER: Final = ("npm warn", "npm notice", "npm WARN")
-_LOOK_SECONDS: Final = 5.0
+_CHECK_SECONDS: Final = 5.0
 """Interval between checks of the bytes that a wrapper has written."""
 
 
@@ -287,7 +287,7 @@ def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, s
         yield str(path), mark
 
 
-def _changed_at(path: str) -> int:
+def _modification_time(path: str) -> int:
     """Modification time of a program in nanoseconds; 0 if it cannot be read."""
     try:
         return Path(path).stat().st_mtime_ns
@@ -304,7 +304,7 @@ def _belongs_to_npm(path: str) -> bool:
         return False
 
 
-def _same(wrapped: Wrapper, start: Start) -> bool:
+def _is_equivalent(wrapped: Wrapper, start: Start) -> bool:
     """Whether starting the program directly is the same as starting it by the wrapper."""
     if wrapped.kind == "uvx":  # the wrapper warns of a program that is of another package or of this machine
         first = start.env.get("PATH", "").split(os.pathsep)[0]

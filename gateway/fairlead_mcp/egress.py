@@ -131,14 +131,14 @@ class Egress:
                     f"FAIRLEAD_ALLOWED_URLS: {host!r} is neither a host name, such as *.tools.svc, nor a network"
                 ) from error
         kubernetes = environ.get("KUBERNETES_SERVICE_HOST", "")
-        api = _numeric(kubernetes)
+        api = _parse_address(kubernetes)
         return cls(
             confined=inside,
             hosts=hosts,
             networks=tuple(network for entry in allowed if (network := _network(entry)) is not None),
             denied=tuple(_require(entry) for entry in denied),
             api_server=(api,) if inside and api is not None else (),
-            api_names=tuple(name for name in (_API_SERVER, kubernetes) if name and _numeric(name) is None)
+            api_names=tuple(name for name in (_API_SERVER, kubernetes) if name and _parse_address(name) is None)
             if inside
             else (),
         )
@@ -150,23 +150,25 @@ class Egress:
         which a Service is recognized.
         """
 
-        async def look(host: str, port: int) -> list[Address]:
-            listed = self._lists(host)
-            trusted = listed or self._trusts(host, namespace)
+        async def resolve_allowed(host: str, port: int) -> list[Address]:
+            listed = self._matches_host(host)
+            trusted = listed or self._is_own_service(host, namespace)
             resolved, *others = await gather(
-                resolve(self._absolute(host), port), *(_if_known(resolve, name) for name in self.api_names)
+                resolve(self._absolute(host), port), *(_resolve_optional(resolve, name) for name in self.api_names)
             )
             if not listed and isinstance(resolved, Resolved) and resolved.canonical:
-                trusted = self._trusts(resolved.canonical, namespace)  # a name can be an alias of a Service
-            api = {_numeric(address) for each in others for address, _ in each}.union(self.api_server)
+                trusted = self._is_own_service(resolved.canonical, namespace)  # a name can be an alias of a Service
+            api = {_parse_address(address) for each in others for address, _ in each}.union(self.api_server)
             names = [""] * len(resolved)
             if self.confined and not trusted:
                 names = await gather(*(name_of(address) for address, _ in resolved))
             refused = ""
             good = []
             for address, name in zip(resolved, names, strict=True):
-                why = self._why_not(address[0], trusted=trusted, api=api, another=_of_another(name, namespace))
-                if not why and self.confined and not self._lifts(address[0]) and not listed:
+                why = self._explain_denial(
+                    address[0], trusted=trusted, api=api, another=_describe_foreign_service(name, namespace)
+                )
+                if not why and self.confined and not self._is_excepted(address[0]) and not listed:
                     why = _NODE_PORTS.get(port, "")
                 if why:
                     refused = why
@@ -176,52 +178,52 @@ class Egress:
                 raise self._refusal(host, refused)
             return good
 
-        return look
+        return resolve_allowed
 
-    def _lists(self, host: str) -> bool:
+    def _matches_host(self, host: str) -> bool:
         """Whether `hosts` has a pattern that matches a name."""
         name = host.lower().removesuffix(".")
-        return _numeric(name) is None and any(fnmatchcase(name, allowed) for allowed in self.hosts)
+        return _parse_address(name) is None and any(fnmatchcase(name, allowed) for allowed in self.hosts)
 
-    def _trusts(self, host: str, namespace: str) -> bool:
+    def _is_own_service(self, host: str, namespace: str) -> bool:
         """Whether a name is a Service of the server's own namespace. Raises AddressNotAllowed for another namespace."""
         name = host.lower().removesuffix(".")
-        if _numeric(name) is not None:
+        if _parse_address(name) is not None:
             return False
         if not self.confined:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            raise self._refusal(host, _whereabouts(owner))
+            raise self._refusal(host, _describe_namespace(owner))
         return owner is not None
 
     def _absolute(self, host: str) -> str:
         """Append a dot to an external name in a pod, whose DNS search list would make `a.b` a Service first."""
-        inside = not self.confined or host.endswith(".") or _numeric(host) is not None
+        inside = not self.confined or host.endswith(".") or _parse_address(host) is not None
         return host if inside or service_namespace(host.lower()) is not None else f"{host}."
 
-    def _why_not(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None], another: str) -> str:
-        address = _numeric(text.partition("%")[0])
+    def _explain_denial(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None], another: str) -> str:
+        address = _parse_address(text.partition("%")[0])
         if address is None:
             return "an address that cannot be parsed"
-        if self._lifts(text):
+        if self._is_excepted(text):
             return ""
-        for each in (address, *_within(address)):
-            why = self._about(each, trusted=trusted, api=api)
+        for each in (address, *_embedded_addresses(address)):
+            why = self._classify(each, trusted=trusted, api=api)
             if why:
                 return why
         return another
 
-    def _lifts(self, text: str) -> bool:
+    def _is_excepted(self, text: str) -> bool:
         """Whether `networks` has an address, or the only IPv4 address that it embeds."""
-        address = _numeric(text.partition("%")[0])
+        address = _parse_address(text.partition("%")[0])
         if address is None:
             return False
-        inner = _within(address)
+        inner = _embedded_addresses(address)
         meant = (address, *inner) if len(inner) < 2 else (address,)
         return any(each in network for each in meant for network in self.networks)
 
-    def _about(self, address: _Ip, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
+    def _classify(self, address: _Ip, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
         if any(address in network for network in METADATA_NETWORKS):
             return "the address of a cloud's metadata service"
         if address.is_link_local:
@@ -241,7 +243,7 @@ class Egress:
         return AddressNotAllowed(f"{host} leads to {why}", how)
 
 
-def _of_another(name: str, namespace: str) -> str:
+def _describe_foreign_service(name: str, namespace: str) -> str:
     """Describe an address whose DNS name belongs to a Service of another namespace; empty for other addresses.
 
     A name without a dot is from this machine's hosts file and says nothing.
@@ -249,14 +251,14 @@ def _of_another(name: str, namespace: str) -> str:
     owner = service_namespace(name.lower()) if "." in name else None
     if owner is None or owner == namespace:
         return ""
-    return _whereabouts(owner)
+    return _describe_namespace(owner)
 
 
-def _whereabouts(owner: str) -> str:
+def _describe_namespace(owner: str) -> str:
     return f"a Service of namespace {owner}" if owner else "a name inside the cluster"
 
 
-async def _if_known(resolve: Resolve, name: str) -> list[Address]:
+async def _resolve_optional(resolve: Resolve, name: str) -> list[Address]:
     """Resolve a name; empty if it does not exist."""
     try:
         return await resolve(name, 443)
@@ -282,7 +284,7 @@ def service_namespace(name: str) -> str | None:
     return "" if labels[-2:] == ["cluster", "local"] else None
 
 
-def _within(address: _Ip) -> tuple[IPv4Address, ...]:
+def _embedded_addresses(address: _Ip) -> tuple[IPv4Address, ...]:
     """Return the IPv4 addresses that an IPv6 address may embed: several, if that depends on the network's settings."""
     if isinstance(address, IPv4Address):
         return ()
@@ -302,7 +304,7 @@ def _within(address: _Ip) -> tuple[IPv4Address, ...]:
     return (last,) if bits >> 32 & 0xFFFFFFFF in _ISATAP else ()
 
 
-def _numeric(text: str) -> _Ip | None:
+def _parse_address(text: str) -> _Ip | None:
     try:
         return ip_address(text)
     except ValueError:

@@ -235,7 +235,7 @@ def read_initialize(result: bytes | Raw) -> Negotiated:
         raise NotMcp(f"the answer to initialize has an unexpected shape: {error}") from error
     if initialized.protocol_version not in LEGACY_VERSIONS:
         raise UnsupportedVersion(
-            f"the server insists on protocol version {initialized.protocol_version!r}, which is not one of "
+            f"the server answers with protocol version {initialized.protocol_version!r}; supported are "
             f"{', '.join(LEGACY_VERSIONS)}"
         )
     return _negotiation(

@@ -33,7 +33,7 @@ class Gated(NamedTuple):
     """Names of the client capabilities that the tool is listed for."""
 
 
-async def behind_capabilities(declaring: Declaring, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
+async def find_gated_tools(declaring: Declaring, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
     """Return the tools that are not in `listed`, the names that the server lists to clients without capabilities.
 
     `timeout` is in seconds, for each listing. Raises McpError.

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp, RpcError
-from fairlead_mcp.mending import mend, what_is_wrong
+from fairlead_mcp.mending import explain_invalid_answer, mend
 from fairlead_mcp.messages import (
     ErrorObject,
     LongResultMembers,
@@ -122,10 +122,10 @@ def _check_size(raw: bytes) -> None:
     result is passed on as one text.
     """
     if too_many_values(raw, MAX_RESULT_VALUES):
-        raise msgspec.DecodeError(f"it holds more than {MAX_RESULT_VALUES} values")
+        raise msgspec.DecodeError(f"the result has more than {MAX_RESULT_VALUES} values")
     # unescaped quotes do not occur within strings, so that the count includes only strings that are "type"
     if raw.count(b'"type"') > MAX_BLOCKS and bytes(_decode_content(raw).content).count(b'"type"') > MAX_BLOCKS:
-        raise msgspec.ValidationError(f"it has more than {MAX_BLOCKS} blocks of content")
+        raise msgspec.ValidationError(f"the result has more than {MAX_BLOCKS} blocks of content")
 
 
 def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:
@@ -152,7 +152,7 @@ def bad_json(data: bytes, error: Exception) -> BadJson:
         return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJSON")
     if isinstance(error, RecursionError):
         return BadJson("the answer's JSON is nested too deeply")
-    return BadJson(f"{what_is_wrong(data, error)}: {excerpt(data)}")
+    return BadJson(f"{explain_invalid_answer(data, error)}: {excerpt(data)}")
 
 
 def excerpt(data: bytes) -> str:

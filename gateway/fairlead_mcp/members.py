@@ -61,31 +61,31 @@ class Known:
             if member not in self.names:
                 meant = self._by_fold.get(_name_for_others(member))
                 if meant is not None:
-                    return misspelt(member, meant, where)
+                    return misspelling_message(member, meant, where)
         return None
 
 
-def misspelt(member: str, meant: str, where: str) -> str:
+def misspelling_message(member: str, meant: str, where: str) -> str:
     """Make the sentence about a member that some parsers read as another one."""
     shown = json.dumps(member[:_SHOWN])
     return f'{where} has {shown}, which some parsers read as "{meant}": write "{meant}", or leave it out'
 
 
-def repeats(document: bytes | Raw) -> bool:
+def has_repeated_member(document: bytes | Raw) -> bool:
     """Whether any object in the document has a member twice; `"a"` and `"\\u0061"` are the same name.
 
     Raises one of jsonrpc.UNREADABLE.
     """
-    return _repeats(document, _encode(_decode(document)))
+    return _has_repeated_member(document, _encode(_decode(document)))
 
 
-def distinct(document: bytes | Raw) -> tuple[str, str]:
+def canonical_forms(document: bytes | Raw) -> tuple[str, str]:
     """Return the document in its shortest form, and the case-folded form of that.
 
     Raises Ambiguous if a member occurs twice or in two spellings, and otherwise one of jsonrpc.UNREADABLE.
     """
     written = _encode(_decode(document))
-    if _repeats(document, written):
+    if _has_repeated_member(document, written):
         raise Ambiguous("an object has a member twice")
     text = written.decode()
     alike = fold(text)
@@ -97,7 +97,7 @@ def distinct(document: bytes | Raw) -> tuple[str, str]:
     return text, alike
 
 
-def _repeats(document: bytes | Raw, written: bytes) -> bool:
+def _has_repeated_member(document: bytes | Raw, written: bytes) -> bool:
     """`written` is the document after decoding and encoding, which drops repeated members."""
     if written == document or written == msgspec.json.format(document, indent=-1):
         return False

@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp.deep_entries import without_deep_values
-from fairlead_mcp.surrogates import pair
+from fairlead_mcp.deep_entries import remove_deep_values
+from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_BYTES: Final = 256 * 1024
 """Length up to which a message is repaired, which takes up to 40 ms of the event loop."""
@@ -42,12 +42,12 @@ def mend(message: bytes) -> bytes | None:
     In a message of more than MAX_BYTES only the byte order mark and entries that are nested too deeply are removed, and
     the result may be invalid.
     """
-    text = without_deep_values(message.removeprefix(BYTE_ORDER_MARK))
+    text = remove_deep_values(message.removeprefix(BYTE_ORDER_MARK))
     if len(text) > MAX_BYTES:
         return text if len(text) < len(message) else None
     if _CONTROL.search(text):
         text = _STRING.sub(lambda match: _escape(match[0]), text)
-    text = pair(text)
+    text = replace_lone_surrogates(text)
     if b'"error"' in text:
         text = _with_error_object(text) or text
     if text == message:
@@ -84,7 +84,7 @@ def shown_ids(line: bytes) -> Iterator[bytes]:
             yield match[1]
 
 
-def what_is_wrong(line: bytes, error: Exception) -> str:
+def explain_invalid_answer(line: bytes, error: Exception) -> str:
     """Explain to the waiting caller why an answer is invalid."""
     if b"\x00" in line:
         return "the answer is encoded as UTF-16, not as UTF-8"

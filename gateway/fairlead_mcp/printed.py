@@ -58,7 +58,7 @@ class PrintedLines:
     def __repr__(self) -> str:
         return f"<PrintedLines: {len(self._lines)} of {self.number}, {self.run} runs>"
 
-    def began(self) -> None:
+    def record_start(self) -> None:
         """Record a start of the process."""
         self.run += 1
         self.add("run", "started" if self.run == 1 else "started again")
@@ -79,7 +79,7 @@ class PrintedLines:
         """Return the stored lines of standard error, of all runs."""
         return tuple(line.text for line in self._lines if line.stream == "stderr")
 
-    def telling(self, *, recent: bool = False, back: int = 0) -> str:
+    def find_failure_line(self, *, recent: bool = False, back: int = 0) -> str:
         """Return the line that says why the last run ended, or the run `back` runs before it; empty if none does.
 
         `recent` considers only the last `RECENT_SECONDS`. Standard output is read if standard error says nothing, as

@@ -47,7 +47,7 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def dying_with_parent(lasting: threading.Thread | None = None) -> Callable[[], None]:
+def make_parent_death_hook(lasting: threading.Thread | None = None) -> Callable[[], None]:
     """Make a `preexec_fn` that ends the new process when the current thread ends.
 
     Raises RuntimeError unless the current thread is the main one or `lasting`, a thread that lives long enough.
@@ -185,16 +185,16 @@ class GroupGuard:
             except OSError:
                 self._process = None
             else:
-                self._tell()
+                self._send_groups()
 
     def add(self, pgid: int, last_will: str = "") -> None:
         """Add a group to kill, with a line of shell to run after that."""
         self._groups[pgid] = last_will
-        self._tell()
+        self._send_groups()
 
     def discard(self, pgid: int) -> None:
         self._groups.pop(pgid, None)
-        self._tell()
+        self._send_groups()
 
     async def aclose(self) -> None:
         """End the guard, which kills the groups that were not discarded."""
@@ -210,7 +210,7 @@ class GroupGuard:
             process.kill()
             await process.wait()
 
-    def _tell(self) -> None:
+    def _send_groups(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
                 kills = [f"kill -s KILL -- -{group} 2>/dev/null" for group in sorted(self._groups)]

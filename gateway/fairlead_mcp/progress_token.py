@@ -25,7 +25,7 @@ class ProgressToken:
         self.value = value
         self.begin = begin
 
-    def replaced_in(self, meta: bytes, value: bytes) -> bytes | None:
+    def replace_in(self, meta: bytes, value: bytes) -> bytes | None:
         """Return a `_meta` with another token; None if that requires decoding it."""
         begin = self.begin
         end = begin + len(self.value)
@@ -36,7 +36,7 @@ class ProgressToken:
         return meta[:begin] + value + meta[end:]
 
 
-def place_of(meta: bytes) -> tuple[int, int]:
+def find_token(meta: bytes) -> tuple[int, int]:
     """Return begin and end of the token in a `_meta`; (0, 0) if there is none, or if finding it requires decoding.
 
     The `_meta` must be valid JSON and have a token, else a member of a nested object may be taken for it.

@@ -60,7 +60,7 @@ _decoders: Final[Mapping[str, Callable[[bytes | Raw], Any]]] = {
 }
 
 
-def strict(method: str, raw: bytes | Raw) -> tuple[bytes | Raw, str]:
+def conform(method: str, raw: bytes | Raw) -> tuple[bytes | Raw, str]:
     """Return a valid result, and why it had to be repaired; the reason is empty if it was valid, and for other methods.
 
     Raises NotMcp for a result whose meaning is not clear.

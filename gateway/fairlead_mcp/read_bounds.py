@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp.value_count import too_dear
+from fairlead_mcp.value_count import explain_cost
 
 LONG_BYTES: Final = 256 << 10
 """Bytes from which a document is decoded outside the event loop."""
@@ -66,12 +66,12 @@ def is_long(document: bytes) -> bool:
     return size > LONG_BYTES or (size > LONG_COMMAS and document.count(b",") > LONG_COMMAS)
 
 
-def excess(document: bytes, values: int = MAX_VALUES) -> str | None:
+def explain_excess(document: bytes, values: int = MAX_VALUES) -> str | None:
     """Explain why a document exceeds the limits, such as `more than 200,000 values`; None if it does not.
 
     Only documents that are `is_long` can exceed the limits.
     """
-    dear = too_dear(document, values) if len(document) > values else None
+    dear = explain_cost(document, values) if len(document) > values else None
     if dear is not None:
         return dear
     return f"more than {MAX_ITEMS:,} messages, parts and calls" if too_many_items(document) else None

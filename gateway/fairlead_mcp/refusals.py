@@ -52,7 +52,7 @@ def without_numbers(text: str) -> str:
     return _NUMBER.sub("#", text)
 
 
-def alike(text: str, other: str) -> bool:
+def is_same_failure(text: str, other: str) -> bool:
     """Whether two messages differ only in numbers, so that they report the same failure."""
     return without_numbers(text) == without_numbers(other)
 

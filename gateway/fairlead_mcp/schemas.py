@@ -92,7 +92,7 @@ def escape_step(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step
 
 
-def every(root: Schema) -> Iterator[Schema]:
+def all_schemas(root: Schema) -> Iterator[Schema]:
     """Yield a schema and all schemas within it once, including definitions and targets of references."""
     todo, seen = [root], {id(root)}
     while todo:
@@ -138,7 +138,7 @@ class References:
         self._root = root
         self._named: dict[str, list[Schema]] = {}
         self._embedded = False
-        for schema in every(root):
+        for schema in all_schemas(root):
             for name in anchors(schema):
                 self._named.setdefault(f"#{name}", []).append(schema)
             ident = _identifier(schema, root)

@@ -59,7 +59,7 @@ def is_first_answer(result: bytes | Raw) -> bool:
         return False
 
 
-def required_by(error: Exception) -> bool:
+def requires_tasks(error: Exception) -> bool:
     """Whether a server refused a call because the request did not declare the extension tasks."""
     return (
         isinstance(error, RpcError)

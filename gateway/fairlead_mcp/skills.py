@@ -112,7 +112,7 @@ class ApprovedSkills:
         """Whether a resource belongs, or may belong, to a skill."""
         return uri in self._files or scheme_of(uri) == SCHEME or uri.startswith(self._folders or ("\0",))
 
-    def refused_read(self, uri: str, result: bytes | Raw) -> str | None:
+    def explain_unapproved_read(self, uri: str, result: bytes | Raw) -> str | None:
         """Explain why a result of `resources/read` is not approved; None if it is. Takes about 1 ms per MiB."""
         file = self._files.get(uri)
         if file is None:
@@ -127,7 +127,7 @@ class ApprovedSkills:
             return f"{uri} differs from the approved file of the pinned server (pin: true)"
         return None
 
-    def refused_entry(self, uri: str, result: bytes | Raw) -> str | None:
+    def explain_unapproved_entry(self, uri: str, result: bytes | Raw) -> str | None:
         """Explain why a result of `skills/get` is not approved; None if it is."""
         entry = self._entries.get(uri)
         try:

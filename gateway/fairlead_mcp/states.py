@@ -15,7 +15,7 @@ from fairlead_mcp import jsonrpc
 STATE: Final = "requestState"
 
 
-def rewritten(result: Raw, change: Callable[[str], str], member: str = STATE) -> Raw:
+def rewrite_state(result: Raw, change: Callable[[str], str], member: str = STATE) -> Raw:
     """Apply `change` to the `requestState`, or another string member, of a result that has one."""
     if b'"%b"' % member.encode() not in bytes(result):
         return result

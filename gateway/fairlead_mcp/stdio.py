@@ -220,7 +220,7 @@ class SubprocessLauncher:
                 env=dict(environment),
                 cwd=cwd,
                 start_new_session=True,
-                preexec_fn=processes.dying_with_parent(self._thread),
+                preexec_fn=processes.make_parent_death_hook(self._thread),
             )
         except (OSError, ValueError) as error:
             raise _start_failure(error, argv[0], cwd) from error
@@ -258,7 +258,7 @@ class _Streams(asyncio.SubprocessProtocol):
         self._lines = LineBuffer()
         self._log = LogBuffer()
         self._open = {1, 2}
-        self._told = False
+        self._end_reported = False
         self.transport: asyncio.SubprocessTransport | None = None
         self.exited = asyncio.Event()
 
@@ -281,24 +281,24 @@ class _Streams(asyncio.SubprocessProtocol):
         self._open.discard(fd)
         if self.exited.is_set():
             if not self._open:
-                self._tell()
+                self._report_end()
         elif fd == 1:
             asyncio.get_running_loop().call_later(MUTE_SECONDS, self._mute)
 
     def process_exited(self) -> None:
         self.exited.set()
         if self._open:  # output may still be in the pipe, or a grandchild holds the pipe open
-            asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._tell)
+            asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._report_end)
         else:
-            self._tell()
+            self._report_end()
 
     def _mute(self) -> None:
         if not self.exited.is_set():
             self._events.on_fault(ConnectionLost("the server's process closed its output but still runs", sent=True))
 
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
+    def _report_end(self) -> None:
+        if not self._end_reported:
+            self._end_reported = True
             words = self._log.rest()
             if words:
                 self._events.on_stderr(printable(words))

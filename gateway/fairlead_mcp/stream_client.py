@@ -33,7 +33,7 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.multiplex import Multiplexer, Offering
-from fairlead_mcp.refusals import alike
+from fairlead_mcp.refusals import is_same_failure
 from fairlead_mcp.waiting import wait_until_set
 
 logger = logging.getLogger(__name__)
@@ -183,7 +183,7 @@ class StreamConnection:
         if not self.end.done():
             self.end.set_result(error)
             self.stream.fail_all(error)
-            self._client.lose(self, error)
+            self._client.handle_loss(self, error)
 
 
 class StreamClient:
@@ -238,7 +238,7 @@ class StreamClient:
 
     async def ready(self, deadline: float) -> Negotiated:
         """Wait until the server takes requests. Raises McpError: Timeout at the deadline, else why it cannot."""
-        agreed = (await self._connected(deadline)).negotiated
+        agreed = (await self._wait_connected(deadline)).negotiated
         assert agreed is not None
         return agreed
 
@@ -259,7 +259,7 @@ class StreamClient:
         try:
             connection = self._connection
             if connection is None or connection.negotiated is None:
-                connection = await self._connected(deadline)
+                connection = await self._wait_connected(deadline)
             return await connection.stream.request(method, params, deadline=deadline, on_progress=on_progress)
         finally:
             self._end_use()
@@ -271,7 +271,7 @@ class StreamClient:
         """
         self._begin_use()
         try:
-            connection = await self._connected(deadline)
+            connection = await self._wait_connected(deadline)
             agreed = connection.negotiated
             assert agreed is not None
             if agreed.era is Era.MODERN:
@@ -285,7 +285,7 @@ class StreamClient:
     async def end(self) -> McpError:
         """Wait for the end of the open stream and return its reason."""
         connection = self._connection
-        return await asyncio.shield(connection.end) if connection is not None else self._down()
+        return await asyncio.shield(connection.end) if connection is not None else self._unavailable_error()
 
     def retry(self) -> None:
         """Open a stream now instead of after the back-off, and reset the back-off.
@@ -309,13 +309,13 @@ class StreamClient:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
-        self._drop(ConnectionLost(self._opener.closed % self.name, sent=True))
+        self._close_stream(ConnectionLost(self._opener.closed % self.name, sent=True))
         if self._endings:
             await asyncio.wait(self._endings)
 
     # Opening
 
-    async def _connected(self, deadline: float) -> StreamConnection:
+    async def _wait_connected(self, deadline: float) -> StreamConnection:
         """Return the open stream, after waiting for one that is being opened. Raises at once during a back-off."""
         if self.state is StreamState.IDLE:
             self._start()
@@ -323,7 +323,7 @@ class StreamClient:
             if not await wait_until_set(self._changed, min(deadline - self.clock(), _LONGEST_WAIT)):
                 raise Timeout(f"{self.name} is still starting", sent=False, reason="Silent")
         if self.state is not StreamState.RUNNING or self._connection is None:
-            raise self._down()
+            raise self._unavailable_error()
         return self._connection
 
     def _start(self) -> None:
@@ -362,9 +362,9 @@ class StreamClient:
             alone = self._opener.starts_process or self.side.offering is not None
             self.process = secrets.token_hex(6).encode() if alone else None
             self._enter(StreamState.RUNNING)
-            self._rest()  # the request that wanted the stream may have been canceled
+            self._mark_idle()  # the request that wanted the stream may have been canceled
             return None
-        self._drop(failure)
+        self._close_stream(failure)
         return failure
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
@@ -383,7 +383,7 @@ class StreamClient:
 
     # The end of a stream
 
-    def lose(self, connection: StreamConnection, error: McpError) -> None:
+    def handle_loss(self, connection: StreamConnection, error: McpError) -> None:
         """Handle the end of a stream that was open; one that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
             self._fail(error, self.clock() - connection.born)
@@ -397,11 +397,11 @@ class StreamClient:
             delay = REFUSED_SECONDS
         if self._policy.eager:
             # a server that cannot start would fill the log with one line per attempt
-            repeated = lived is None and self.failure is not None and alike(str(failure), str(self.failure))
+            repeated = lived is None and self.failure is not None and is_same_failure(str(failure), str(self.failure))
             level = logging.DEBUG if repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure), delay)
         self.failure = failure
-        self._drop(error)
+        self._close_stream(error)
         if not self._policy.eager and lived is not None and lived >= self._backoff.stable:
             self._enter(StreamState.IDLE)
             return
@@ -415,7 +415,7 @@ class StreamClient:
         else:
             self._enter(StreamState.IDLE)
 
-    def _drop(self, error: McpError) -> None:
+    def _close_stream(self, error: McpError) -> None:
         """Close the stream in the background."""
         connection = self._connection
         self._connection = None
@@ -426,7 +426,7 @@ class StreamClient:
                 # a task of its own, as a canceled caller must not leave a process half stopped
                 self._endings.start(connection.pipe.aclose(), f"close {self.name}")
 
-    def _down(self) -> McpError:
+    def _unavailable_error(self) -> McpError:
         """Make the error for a request that cannot be sent in this state."""
         if self.state is StreamState.CLOSED:
             return ConnectFailed(self._opener.closed % self.name, reason="Closed")
@@ -454,15 +454,15 @@ class StreamClient:
 
     def _end_use(self) -> None:
         self._busy -= 1
-        self._rest()
+        self._mark_idle()
 
-    def _rest(self) -> None:
+    def _mark_idle(self) -> None:
         if self._busy == 0 and self._policy.idle < NEVER and self.state is StreamState.RUNNING:
             self._idle_times.mark_idle(None)
 
     def _expire(self, _: None) -> None:
         if self._busy == 0 and self.state is StreamState.RUNNING:
-            self._drop(ConnectionLost(f"the connection to {self.name} was idle", sent=False))
+            self._close_stream(ConnectionLost(f"the connection to {self.name} was idle", sent=False))
             self._enter(StreamState.IDLE)
 
 

@@ -12,7 +12,7 @@ _BACKSLASH: Final = b"\x00"
 """Placeholder for an escaped backslash; valid JSON does not contain that byte."""
 
 
-def pair(data: bytes) -> bytes:
+def replace_lone_surrogates(data: bytes) -> bytes:
     """Replace the escapes of lone surrogates, which UTF-8 cannot encode, by those of U+FFFD."""
     if (b"\\ud" not in data and b"\\uD" not in data) or _BACKSLASH in data:
         return data

@@ -70,7 +70,7 @@ POINTERS: Final = (
 """Variables that select a tool's account, cluster or database; without them the tool uses another one."""
 
 
-def pass_on(program: str, environ: Mapping[str, str]) -> dict[str, str]:
+def inherited_variables(program: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables in `environ` that a server's process gets in addition to `INHERITED`: those for access to
     the network and the settings of `program` (a name or a path).
     """

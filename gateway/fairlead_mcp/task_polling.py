@@ -54,7 +54,7 @@ class _Ended(Exception):
         self.error = error
 
 
-async def outcome(created: Raw, client: TaskClient) -> Raw:
+async def wait_for_result(created: Raw, client: TaskClient) -> Raw:
     """Wait for the task that the result `created` announces and return its result. Raises McpError, such as the error
     of a failed task.
 

@@ -68,7 +68,7 @@ class LineProtocol(asyncio.Protocol):
         self._greeting = greeting
         self._buffer = LineBuffer()
         self._transport: asyncio.Transport | None = None
-        self._heard = False
+        self._received_data = False
         self._started = False
         self._over = False
         self._gone = asyncio.Event()
@@ -100,7 +100,7 @@ class LineProtocol(asyncio.Protocol):
         self._transport.write(self._greeting)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._received_data = True
         try:
             for line in self._buffer.feed(data):
                 if not self._started and line.startswith(_REFUSALS):
@@ -108,21 +108,21 @@ class LineProtocol(asyncio.Protocol):
                 self._started = True
                 self._connection.on_line(line)
         except (TooLarge, ConnectFailed) as error:
-            self._tell(error)
+            self._report_end(error)
             assert self._transport is not None
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone.set()
-        if self._heard:
+        if self._received_data:
             error = ConnectionLost("the server's process ended", sent=True, reason="ProcessExited")
         else:
             what = "the server's process ended before it answered: the log of its pod says why"
             error = ConnectionLost(what, sent=True, reason="StartFailed")
         error.__cause__ = exc
-        self._tell(error)
+        self._report_end(error)
 
-    def _tell(self, error: McpError) -> None:
+    def _report_end(self, error: McpError) -> None:
         if not self._over:
             self._over = True
             self._connection.on_end(error)

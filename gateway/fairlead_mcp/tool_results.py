@@ -90,7 +90,7 @@ class MendedResult(NamedTuple):
     """Whether `structuredContent` was removed because it is not an object."""
 
 
-def strict(raw: Raw) -> bytes | Raw:
+def conform(raw: Raw) -> bytes | Raw:
     """Return a tool's result that conforms to the schema of 2026-07-28, repaired if necessary.
 
     Raises one of jsonrpc.UNREADABLE for a result that is not an object.
@@ -100,10 +100,10 @@ def strict(raw: Raw) -> bytes | Raw:
             return raw
     except msgspec.ValidationError:
         pass
-    return mended(raw, from_modern=True, any_structured=True).result
+    return repair(raw, from_modern=True, any_structured=True).result
 
 
-def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> MendedResult:
+def repair(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> MendedResult:
     """Repair a tool's result for the revision of its client.
 
     `any_structured` says that the revision allows any JSON as structured content (2026-07-28 and later), not only an

@@ -88,7 +88,7 @@ class UriNames:
         return document if changed is None else changed
 
 
-def found_in(document: bytes | Raw, places: Places) -> tuple[str, ...]:
+def find_uris(document: bytes | Raw, places: Places) -> tuple[str, ...]:
     """Return the URIs at these positions of a JSON document, each once."""
     seen: dict[str, None] = {}
 

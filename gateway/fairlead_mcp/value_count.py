@@ -17,7 +17,7 @@ _MAX_STRINGS: Final = 200_000
 """Strings up to which a document is counted exactly, at 0.1 µs per string; with more it counts as too large."""
 
 
-def too_dear(document: bytes, most: int) -> str | None:
+def explain_cost(document: bytes, most: int) -> str | None:
     """Explain why a document is too expensive to decode; None if it is not.
 
     It is if it has more than `most` values, or a number of more than MAX_DIGITS digits. Values are counted by commas

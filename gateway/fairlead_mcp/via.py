@@ -57,7 +57,7 @@ def refusal(value: bytes, own: str) -> str | None:
     return None
 
 
-def pass_on(value: bytes | None) -> bytes:
+def make_via_line(value: bytes | None) -> bytes:
     """Make the header line with the installations in a received `Via`, for requests on behalf of that request."""
     entries = _ENTRY.findall(value) if value is not None else None
     return b"Via: %b\r\n" % b", ".join(b"1.1 " + entry for entry in entries[: MAX_HOPS + 1]) if entries else b""
@@ -72,7 +72,7 @@ def gateways(named: Raw | None) -> tuple[str, ...]:
     return tuple(name for name in names[:MAX_NAMED] if _ENTRY.fullmatch(name.encode("utf-8", "replace")))
 
 
-def together(own: str, others: Iterable[str]) -> list[str]:
+def join_names(own: str, others: Iterable[str]) -> list[str]:
     """Join the pseudonyms of an installation and of those behind its servers, for its handshake."""
     return [*dict.fromkeys((own, *others))][:MAX_NAMED]
 

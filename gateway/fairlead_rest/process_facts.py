@@ -47,7 +47,7 @@ def measure_memory(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, i
 
 def _facts_of(child: Child) -> ProcessFacts:
     printed = child.program.printed
-    line = printed.telling()
+    line = printed.find_failure_line()
     if not line and child.state is not StreamState.RUNNING:
-        line = printed.telling(back=1)  # the server is still shown as failed, for a reason that the last run printed
+        line = printed.find_failure_line(back=1)  # the server is still shown as failed, for a reason that the last run printed
     return ProcessFacts(max(child.starts - 1, 0), child.program.pid, line)

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead_mcp import members
-from fairlead_mcp.surrogates import pair
-from fairlead_mcp.value_count import too_dear
+from fairlead_mcp.surrogates import replace_lone_surrogates
+from fairlead_mcp.value_count import explain_cost
 
 Message: TypeAlias = dict[str, Any]
 MAX_BYTES: Final = 1 << 20
@@ -106,7 +106,7 @@ class MessageReader:
 
     def repair(self, payload: bytes) -> bytes:
         """Replace lone surrogates if `repairs` is set, as servers may cut texts within a character."""
-        return pair(payload) if self._repairs else payload
+        return replace_lone_surrogates(payload) if self._repairs else payload
 
     def check(self, payload: bytes) -> Message:
         """Decode a message without its media. Raises RefusedMessage if a limit is exceeded, or if parsers could read
@@ -115,10 +115,10 @@ class MessageReader:
         bounds = self._bounds
         if len(payload) > bounds.bytes:
             payload = without_media(payload, bounds)
-        if (dear := too_dear(payload, bounds.values)) is not None:
+        if (dear := explain_cost(payload, bounds.values)) is not None:
             raise TooLargeMessage(f"a message may not have {dear}")
         message = read(payload)
-        if members.repeats(payload):
+        if members.has_repeated_member(payload):
             raise UnreadableMessage("a message may not repeat a member in one object")
         if (fault := self._fault(message)) is not None:
             raise UnreadableMessage(fault)

@@ -14,6 +14,6 @@ _ASKING: Final = re.compile(
 """Matches commands that send requests to a gateway."""
 
 
-def reaching(text: str, url: str) -> str:
+def add_url(text: str, url: str) -> str:
     """Add `--url` to the `fairlead` commands in a text, unless `url`, an MCP endpoint, is the default."""
     return text if url in ("", DEFAULT_URL) else _ASKING.sub(lambda word: f"fairlead {word[1]} --url {url}", text)

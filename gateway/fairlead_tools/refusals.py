@@ -42,13 +42,15 @@ def invalid_arguments(wrong: str) -> Refusal:
     return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
 
 
-def lacking(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refusal:
+def missing_capability(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refusal:
     """Make the refusal for a client without the capabilities that a tool requires.
 
     Modern clients get the error MissingRequiredClientCapability (MCP 2026-07-28).
     """
-    message = client_capabilities.sentence(f"{tool} of {server}", capabilities)
-    return Refusal(MISSING_CLIENT_CAPABILITY, message, required=client_capabilities.required(capabilities))
+    message = client_capabilities.missing_capability_message(f"{tool} of {server}", capabilities)
+    return Refusal(
+        MISSING_CLIENT_CAPABILITY, message, required=client_capabilities.missing_capability_data(capabilities)
+    )
 
 
 def limit_refusal(message: str, retry_after: float | None) -> Refusal:

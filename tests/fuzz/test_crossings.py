@@ -24,7 +24,7 @@ from fairlead_api.load import load_text
 from fairlead_api.meta import ServerKey
 from fairlead_app.trust import Trust
 from fairlead_console.session_cookie import CookieSealer
-from fairlead_console.sign_in_form import own_place
+from fairlead_console.sign_in_form import safe_return_path
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.egress import Egress
@@ -94,9 +94,9 @@ def _as_a_browser(location: str) -> str:
 def test_signing_in_leads_to_no_other_site_however_it_is_written() -> None:
     tried = [*_addresses()]
     assert len(tried) >= TRIES
-    assert {given: own_place(given) for given in tried if _as_a_browser(own_place(given))} == {}
-    assert all(own_place(given).startswith("/console/") for given in tried)
-    assert all(own_place(quote(given)).startswith("/console/") for given in tried)
+    assert {given: safe_return_path(given) for given in tried if _as_a_browser(safe_return_path(given))} == {}
+    assert all(safe_return_path(given).startswith("/console/") for given in tried)
+    assert all(safe_return_path(quote(given)).startswith("/console/") for given in tried)
 
 
 async def test_no_form_of_another_site_signs_somebody_in_or_acts_for_them(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ CROSSINGS = (
     Guard(
         "an address of another site, however it is written, that signing in leads to",
         "fairlead_console.sign_in_form",
-        (("return parts.path if good and written", "return location if True or written"),),
+        (("return parts.path if good and is_plain", "return location if True or is_plain"),),
         f"{_TEST}::test_signing_in_leads_to_no_other_site_however_it_is_written",
         "evil.example",
     ),

@@ -50,7 +50,7 @@ EGRESS = (
     Guard(
         "an IPv4 address inside of an IPv6 one",
         "fairlead_mcp.egress",
-        (("for each in (address, *_within(address)):", "for each in (address,):"),),
+        (("for each in (address, *_embedded_addresses(address)):", "for each in (address,):"),),
         "tests/unit/mcp/test_egress.py::test_a_name_that_resolves_to_where_no_server_may_be_is_refused",
         "assert",
     ),

@@ -34,7 +34,10 @@ POLICIES = (
     Guard(
         "arguments that say a member twice, or in two spellings",
         "fairlead_mcp.members",
-        (("if _repeats(document, written):", "if False:"), ("if _encode(_decode(raw)) != raw:", "if False:")),
+        (
+            ("if _has_repeated_member(document, written):", "if False:"),
+            ("if _encode(_decode(raw)) != raw:", "if False:"),
+        ),
         f"{AT}/test_policy_arguments.py::test_arguments_that_a_policy_does_not_allow_are_not_sent",
         "assert",
     ),
@@ -301,7 +304,7 @@ READERS = (
     Guard(
         "a result that was kept for other arguments, of which one comes twice",
         f"{GATEWAY}.calls.results.cache",
-        (("return None if members.repeats(raw) else _encode(parsed)", "return _encode(parsed)"),),
+        (("return None if members.has_repeated_member(raw) else _encode(parsed)", "return _encode(parsed)"),),
         f"{AT}/test_parser_differences.py::test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise",
         "[2] == [2, 2]",
     ),

@@ -180,7 +180,7 @@ SHARES = (
     Guard(
         "one event of a model's answer that holds everybody up for three seconds",
         "fairlead_llm.streaming",
-        (("reason = excess(data) if is_long(data) else None", "reason = None"),),
+        (("reason = explain_excess(data) if is_long(data) else None", "reason = None"),),
         "tests/component/llm/test_hostile_providers.py::"
         "test_an_answer_or_an_event_of_more_values_than_are_read_is_refused",
         "more than 200,000 values",

@@ -40,14 +40,14 @@ SIGN_IN = (
     Guard(
         "a page elsewhere that signing in leads to",
         f"{_CONSOLE}.sign_in_form",
-        (("return parts.path if good and written", "return location if True or written"),),
+        (("return parts.path if good and is_plain", "return location if True or is_plain"),),
         "tests/component/console/test_oidc_sign_in.py::test_the_way_leads_to_no_other_place",
         "assert",
     ),
     Guard(
         "metadata that leads to a place without TLS",
         f"{_CONSOLE}.oidc_provider",
-        (("if endpoint and not (written and is_private(", "if False and not (written and is_private("),),
+        (("if endpoint and not (is_plain and is_private(", "if False and not (is_plain and is_private("),),
         f"{_TEST}::test_metadata_that_leads_elsewhere_is_not_followed",
         "303",
     ),

@@ -10,7 +10,7 @@ SPEECH = (
     Guard(
         "tools of a speech provider in a member that comes twice",
         _READER,
-        (("if members.repeats(payload):", "if False:"),),
+        (("if members.has_repeated_member(payload):", "if False:"),),
         f"{_AT}::test_a_frame_is_refused_or_every_parser_reads_the_same",
         "json, the first of equal members",
     ),
@@ -40,7 +40,7 @@ SPEECH = (
         _READER,
         (
             ("if len(payload) > bounds.bytes:", "if False:"),
-            ("if (dear := too_dear(payload, bounds.values)) is not None:", "if (dear := None) is not None:"),
+            ("if (dear := explain_cost(payload, bounds.values)) is not None:", "if (dear := None) is not None:"),
         ),
         f"{_AT}::test_a_message_of_15_mebibytes_is_refused_without_being_decoded",
         "DID NOT RAISE",

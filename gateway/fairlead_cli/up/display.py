@@ -26,7 +26,7 @@ from fairlead_cli.up.repeats import Repeats, times
 from fairlead_cli.up.terminal_keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
 from fairlead_cli.up.terminal_text import harmless
 from fairlead_cli.wording import ready_to_paste
-from fairlead_mcp.refusals import alike
+from fairlead_mcp.refusals import is_same_failure
 
 MAX_NAMES: Final = 6
 """Tools of a server that a line names; further ones are counted."""
@@ -249,7 +249,7 @@ class PlainLines(_Changes):
         text = "starting" if _is_starting(row) else row.text
         if not _is_starting(row):
             last, self._shown[row.key] = self._shown.get(row.key), row
-            if last is not None and last.state == row.state == "failed" and alike(last.text, row.text):
+            if last is not None and last.state == row.state == "failed" and is_same_failure(last.text, row.text):
                 return
         count = self._repeats.count(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:

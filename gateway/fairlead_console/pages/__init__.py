@@ -1,1 +1,1 @@
-"""A folder for each page: `page.py` has its `ENTRY` in the navigation and its `router`, beside it are its templates."""
+"""Pages of the console, one package each: `page.py` has its `ENTRY` in the navigation and its `router`."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.schema.budget import MAX_DEPTH, TooMuch
-from fairlead_mcp.schemas import every, pointer
+from fairlead_mcp.schemas import all_schemas, pointer
 
 JsonObject = dict[str, Any]
 _decode = msgspec.json.Decoder().decode
@@ -98,7 +98,7 @@ def _refused_names(schema: object, alphabet: re.Pattern[str]) -> list[str]:
 class _Renaming:
     def __init__(self, root: JsonObject, others: Mapping[str, str]) -> None:
         self._others = others
-        self._schemas = {id(schema) for schema in every(root)}
+        self._schemas = {id(schema) for schema in all_schemas(root)}
 
     def copy(self, value: Any, depth: int) -> Any:
         if depth > 2 * MAX_DEPTH:

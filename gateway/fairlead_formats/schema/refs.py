@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from fairlead_formats.schema.budget import TooMuch
-from fairlead_mcp.schemas import UnresolvedReference, anchors, every, follow_pointer
+from fairlead_mcp.schemas import UnresolvedReference, all_schemas, anchors, follow_pointer
 
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 
@@ -85,7 +85,7 @@ class SchemaReferences:
     def _anchor(self, name: str) -> Any | None:
         if self._anchors is None:
             self._anchors = {}
-            for schema in every(self._root):
+            for schema in all_schemas(self._root):
                 for anchor in anchors(schema):
                     self._anchors.setdefault(anchor, schema)
         return self._anchors.get(name)

@@ -26,7 +26,7 @@ from fairlead_gateway.core.server import Item, Server, Tool
 from fairlead_mcp import apps, uris
 from fairlead_mcp.skills import ApprovedSkills
 from fairlead_mcp.uris import UriNames
-from fairlead_tools.definitions.forms import ListedType, forms_of
+from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.names import exposed_name
 
 _UNDECLARED: Final = DeclaredLatency()
@@ -200,7 +200,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
             merged = bytes(UriNames(catalog.prefix).show_in(merged, uris.TOOL))
         return unprefixed, merged
 
-    modern, legacy = forms_of(raw, ListedType.TOOL)
+    modern, legacy = make_forms(raw, ListedType.TOOL)
     if modern.refusal:
         raise UnusableDefinition(modern.refusal)
     definition, merged = name_definition(modern.definition)

@@ -17,10 +17,10 @@ from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.slices import order_in_slices
 from fairlead_formats.tools.verbatim import UnusableDefinition, plain, verbatim, with_name
 from fairlead_gateway.core.server import Item, Offered
-from fairlead_mcp.apps import without_domain
+from fairlead_mcp.apps import remove_domain
 from fairlead_mcp.skills import uris_of
 from fairlead_mcp.uris import SKILL, Places, UriNames
-from fairlead_tools.definitions.forms import ListedType, forms_of
+from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.names import exposed_name
 
 _OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
@@ -43,7 +43,7 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
             return Item(entry.name, definition, None, b"")
         names = UriNames(catalog.prefix)
         exposed = names.show(entry.name)
-        merged = definition if exposed == entry.name else without_domain(names.show_in(definition, _OWN_URI))
+        merged = definition if exposed == entry.name else remove_domain(names.show_in(definition, _OWN_URI))
         return Item(entry.name, definition, exposed, bytes(merged))
 
     def skill(entry: Definition) -> Item:
@@ -78,7 +78,7 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
 
 def _usable(entry: Definition, listed: ListedType) -> bytes:
     """The form of a definition that clients of both eras accept. Raises UnusableDefinition."""
-    form = forms_of(bytes(entry.definition), listed).modern
+    form = make_forms(bytes(entry.definition), listed).modern
     if form.refusal:
         raise UnusableDefinition(form.refusal)
     return form.definition

@@ -247,7 +247,7 @@ def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
     meta = _known_metas.get(raw)
     if meta is not None and not meta.token:
         return meta, None
-    begin, end = progress_token.place_of(raw)
+    begin, end = progress_token.find_token(raw)
     tokenless = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
     meta = _known_metas.get(tokenless) or _known_metas.learn(tokenless)
     if not meta.token:
@@ -293,9 +293,11 @@ def _misread_meta(raw: bytes, meta: RawObject) -> str:
     for member in meta:
         # for servers of the other era, members with this prefix are removed, but only in this exact spelling
         if not member.startswith(eras.PREFIX) and members.fold(member).startswith(eras.PREFIX):
-            return members.misspelt(member, eras.PREFIX + "…", "params._meta")
+            return members.misspelling_message(member, eras.PREFIX + "…", "params._meta")
     return (
-        "params._meta has a duplicate member, and servers differ in which one they read" if members.repeats(raw) else ""
+        "params._meta has a duplicate member, and servers differ in which one they read"
+        if members.has_repeated_member(raw)
+        else ""
     )
 
 
@@ -339,7 +341,7 @@ def _check_extension_method(
 def undeclared(extension: str, ident: bytes) -> Rejection:
     """JSON-RPC error -32021 for a request that does not declare a required extension."""
     message = f"The request does not declare the extension {extension}"
-    data = capabilities.required_extension(extension)
+    data = capabilities.missing_extension_data(extension)
     return Rejection(400, jsonrpc.MISSING_CLIENT_CAPABILITY, message, ident, data)
 
 

@@ -131,7 +131,7 @@ class RuleSet:
             explained = self.explains(tool[0])
             key = tuple(rules), explained
             if key not in made:
-                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], told=explained)
+                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], quote_rules=explained)
             constraints[tool] = made[key]
         return constraints
 

@@ -36,7 +36,7 @@ def outcome_of_refusal(error: Exception) -> str:
 def outcome_of_result(result: Raw) -> str:
     """Outcome of an attempt by its raw `tools/call` result: OK, NEUTRAL for `isError`, UNREADABLE if it is invalid."""
     try:
-        head = jsonrpc.decode_result_head(tool_results.strict(result))
+        head = jsonrpc.decode_result_head(tool_results.conform(result))
     except jsonrpc.UNREADABLE:
         return UNREADABLE
     return NEUTRAL if head.is_error else OK

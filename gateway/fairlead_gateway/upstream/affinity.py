@@ -42,7 +42,7 @@ def add_pod_tag(result: Raw, address: Address, member: str = states.STATE) -> Ra
 def add_tag(result: Raw, tag_bytes: bytes, member: str) -> Raw:
     """A result with a tag in front of a member, if it has that member."""
     tag = tag_bytes.decode()
-    return states.rewritten(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
+    return states.rewrite_state(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
 
 
 def split(tagged: str) -> tuple[str, bytes | None]:

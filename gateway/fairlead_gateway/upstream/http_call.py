@@ -258,7 +258,7 @@ class HttpCall(Call):
         )
         get = get_head(self.session.head)
         try:
-            self.take_answer(await resuming.rest(self.pool, get, cursor, before, reader, self.sink.pause))
+            self.take_answer(await resuming.resume_stream(self.pool, get, cursor, before, reader, self.sink.pause))
         except ConnectFailed as error:  # an error of the GET; the call itself was sent
             lost = ConnectionLost(f"the rest of the answer cannot be fetched: {error}", sent=True, received=True)
             lost.__cause__ = error

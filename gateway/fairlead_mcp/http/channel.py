@@ -247,7 +247,7 @@ class HttpChannel:
             if self.negotiated is None or self.negotiated.era is Era.MODERN:
                 return await self._pool.exchange(data, deadline=deadline, max_bytes=MAX_ANSWER, on_event=on_event)
             reader = resuming.AnswerReader(deadline, MAX_ANSWER, on_event)
-            return await resuming.ask(self._pool, data, self._get_head + lines, reader)
+            return await resuming.exchange_resumably(self._pool, data, self._get_head + lines, reader)
 
         data = with_body(self._head + lines, body)
         for _ in range(_RACES if repeatable else 0):

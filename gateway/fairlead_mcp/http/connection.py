@@ -330,7 +330,7 @@ class Connection(asyncio.Protocol):
         if self.draining:
             self._drained += len(data)
             if self._drained > MAX_DRAIN_BYTES:
-                raise TooLarge("the stream goes on after its answer")
+                raise TooLarge("the server's event stream continues after the answer")
             return
         for event in events.feed(data):
             call = self.call

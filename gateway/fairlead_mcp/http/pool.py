@@ -189,7 +189,14 @@ class Pool(Owner):
     def discard(self, answer: Answer) -> None:
         """Close the connection of an answer that belongs to another request; a call on it fails with ConnectionLost."""
         connection = answer.connection
-        connection.close(ConnectionLost("the connection mixed up its answers", sent=True, reused=True, received=True))
+        connection.close(
+            ConnectionLost(
+                "the connection was closed, as the server sent an answer to another request on it",
+                sent=True,
+                reused=True,
+                received=True,
+            )
+        )
 
     async def aclose(self, grace: float = 0.0) -> None:
         """Fail waiting and later exchanges, let running ones end for up to `grace` seconds, close all connections."""
@@ -204,7 +211,9 @@ class Pool(Owner):
             self._quiet = asyncio.Event()
             await wait_until_set(self._quiet, grace)
         for connection in self._connections.copy():
-            connection.close(ConnectionLost("the pool was closed", sent=True, reused=connection.served > 0))
+            connection.close(
+                ConnectionLost("the connections to the server were closed", sent=True, reused=connection.served > 0)
+            )
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
 

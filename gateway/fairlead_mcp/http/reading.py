@@ -96,7 +96,7 @@ def _refusal_sentence(answer: Answer) -> str:
     if 300 <= status < 400:
         location = answer.headers.get(b"location", b"").decode("latin-1")
         where = f"redirects to {_address_of(location)}" if location else "redirects without a Location header"
-        return f"the server {where} ({status}); only a trailing slash may differ: correct the url"
+        return f"the server {where} ({status}); only a trailing slash may differ: set the url to that address"
     return f"the server answered with status {status}{_quote(answer)}"
 
 
@@ -129,4 +129,4 @@ def _not_mcp(answer: Answer, message: str, reason: str) -> NotMcp:
 
 def _wrong_id(answer: Answer, ident: Raw | msgspec.UnsetType) -> NotMcp:
     shown = "no id" if ident is UNSET else f"the id {jsonrpc.excerpt(bytes(ident))}"
-    return _not_mcp(answer, f"the answer carries {shown}, not that of the request", "WrongAnswerID")
+    return _not_mcp(answer, f"the server's answer has {shown} instead of the id of the request", "WrongAnswerID")

@@ -35,7 +35,7 @@ class AnswerReader(NamedTuple):
     counter: Counter | None = None
 
 
-async def ask(pool: Pool, data: bytes, get_head: bytes, reader: AnswerReader) -> Answer:
+async def exchange_resumably(pool: Pool, data: bytes, get_head: bytes, reader: AnswerReader) -> Answer:
     """Like `Pool.exchange`, but resume a stream that ended early.
 
     `get_head` is the head of a GET in the same session, with Accept and without the empty line at its end.
@@ -46,13 +46,13 @@ async def ask(pool: Pool, data: bytes, get_head: bytes, reader: AnswerReader) ->
     except ConnectionLost as error:
         if call.cursor is None:
             raise
-        return await rest(pool, get_head, call.cursor, error, reader)
+        return await resume_stream(pool, get_head, call.cursor, error, reader)
     if call.cursor is None or answer.body:
         return answer
-    return await rest(pool, get_head, call.cursor, answer, reader)
+    return await resume_stream(pool, get_head, call.cursor, answer, reader)
 
 
-async def rest(
+async def resume_stream(
     pool: Pool,
     get_head: bytes,
     cursor: Cursor,

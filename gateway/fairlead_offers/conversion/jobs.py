@@ -129,7 +129,7 @@ def convert(
     """Convert a `ConvertBody` to the answer of `/v1/convert`. `pace`: wraps the loop over the tools, to add pauses."""
     try:
         request = msgspec.json.decode(body, type=ConvertBody)
-        if members.repeats(body):
+        if members.has_repeated_member(body):
             return Declined(unreadable=TWICE)
         source, target = registry.find(request.source), registry.find(request.to)
     except UNREADABLE as error:
@@ -142,7 +142,7 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
     """Convert a `MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
         request = msgspec.json.decode(body, type=MessagesBody)
-        if members.repeats(body):
+        if members.has_repeated_member(body):
             return Declined(unreadable=TWICE)
         source, target = registry.canonical(request.source), registry.canonical(request.to)
     except UNREADABLE as error:
@@ -188,7 +188,7 @@ def measure(body: bytes) -> Measured:
     """
     try:
         request = _decode(body)
-        if members.repeats(body):
+        if members.has_repeated_member(body):
             return Measured(ConversationTokens(0, 0), repeats=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Measured(ConversationTokens(0, 0))
@@ -201,7 +201,7 @@ def measure(body: bytes) -> Measured:
 def repeats(body: bytes) -> bool:
     """Whether a body repeats a member in an object. False for an unreadable body, which the decoder reports."""
     try:
-        return members.repeats(body)
+        return members.has_repeated_member(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 

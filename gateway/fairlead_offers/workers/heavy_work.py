@@ -29,7 +29,7 @@ from fairlead_formats.tools.cache import Conversions
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.fair_rotation import FairTurns
 from fairlead_gateway.limits.shares import ShareTaken
-from fairlead_mcp.read_bounds import excess, is_long
+from fairlead_mcp.read_bounds import explain_excess, is_long
 from fairlead_offers.conversion.jobs import (
     COUNT,
     MEASURE,

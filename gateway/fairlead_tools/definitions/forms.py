@@ -73,7 +73,7 @@ class Forms(NamedTuple):
     legacy: Form
 
 
-def forms_of(raw: bytes, listed: ListedType) -> Forms:
+def make_forms(raw: bytes, listed: ListedType) -> Forms:
     """Validate and repair one definition. A valid one is returned as the same object. Raises nothing."""
     try:
         value = _decode(raw)

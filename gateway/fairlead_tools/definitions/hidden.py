@@ -33,7 +33,7 @@ MANY: Final = 3
 """Consecutive direction marks or zero-width spaces from which they are reported in any script."""
 
 
-def hidden(text: str) -> str:
+def describe_hidden_characters(text: str) -> str:
     """Describe the first hidden character in `text`, with its code point; empty if there is none. Takes linear time."""
     if not text.isascii() and "\U000e0067" in text:
         text = _FLAGS.sub("", text)

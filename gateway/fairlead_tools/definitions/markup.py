@@ -74,7 +74,7 @@ SIGNS: Final = (
 )
 
 
-def markup(text: str) -> str:
+def describe_model_phrases(text: str) -> str:
     """Describe the first phrase in `text` that addresses the model; empty if there is none."""
     low = text.lower()
     for sign in SIGNS:

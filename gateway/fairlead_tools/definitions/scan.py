@@ -13,8 +13,8 @@ import msgspec
 
 from fairlead_api.documents.pins import Pinned
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_tools.definitions.hidden import hidden
-from fairlead_tools.definitions.markup import markup
+from fairlead_tools.definitions.hidden import describe_hidden_characters
+from fairlead_tools.definitions.markup import describe_model_phrases
 from fairlead_tools.definitions.printable import fit
 
 FINDINGS_LIMIT: Final = 50
@@ -42,7 +42,10 @@ def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     for definition in definitions:
         for member, text in _texts(definition):
-            for cause, what in ((Cause.HIDDEN_CHARACTERS, hidden(text)), (Cause.SPEAKS_TO_THE_MODEL, markup(text))):
+            for cause, what in (
+                (Cause.HIDDEN_CHARACTERS, describe_hidden_characters(text)),
+                (Cause.SPEAKS_TO_THE_MODEL, describe_model_phrases(text)),
+            ):
                 if what:
                     findings.append(Finding(cause, definition.sort, definition.name, member, what))
         if len(findings) >= FINDINGS_LIMIT:
@@ -64,7 +67,7 @@ def _texts(definition: Pinned) -> Iterator[tuple[str, str]]:
         elif isinstance(value, dict):
             for key, member in value.items():
                 inside = f"{path[:_PATH_SHOWN]}.{key}" if path else str(key)
-                yield f"a name in {path}" if path else "a name", str(key)
+                yield f"a member name in {path}" if path else "a member name", str(key)
                 pending.append((inside, member))
         elif isinstance(value, list):
             pending += [(f"{path[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]

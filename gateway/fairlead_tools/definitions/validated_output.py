@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_mcp.schemas import REFERENCES, References, Schema, UnresolvedReference, anchors, every
+from fairlead_mcp.schemas import REFERENCES, References, Schema, UnresolvedReference, all_schemas, anchors
 from fairlead_tools.definitions.schema_mending import LATEST, TUPLES, draft_of, is_schema
 from fairlead_tools.validation.intricacy import TooIntricate, Weights
 
@@ -64,7 +64,7 @@ def unusable_in_old_clients(schema: Schema) -> str:
         if why:
             return why
         references = References(schema)
-        for part in every(schema):
+        for part in all_schemas(schema):
             why = _odd_part(part)
             if why:
                 return why

@@ -27,7 +27,7 @@ from fairlead_tools.handlers import results
 from fairlead_tools.handlers.context import Context
 from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import HandlerFailed, UnfitArguments, Unusable
-from fairlead_tools.handlers.running import awaited, guard
+from fairlead_tools.handlers.running import await_handler, guard
 from fairlead_tools.handlers.threads import Threads
 from fairlead_tools.handlers.tools import SERVER, CustomTools
 
@@ -120,10 +120,10 @@ class Handlers:
 
     # Called by HandlerCall
 
-    def began(self, handler: _Handler) -> None:
+    def add_running(self, handler: _Handler) -> None:
         self.running.add(handler)
 
-    def count_return(self, handler: _Handler) -> None:
+    def remove_running(self, handler: _Handler) -> None:
         self.running.discard(handler)
         if not self.running:
             self._quiet.set()
@@ -221,18 +221,18 @@ class HandlerCall:
     # Inside
 
     def _on_loop(self, work: Callable[[], Awaitable[Any]]) -> None:
-        steps = awaited(work, self._on_hold)
+        steps = await_handler(work, self._on_hold)
         self._handler = task = self._loop.create_task(steps, name=f"custom tool {self._name}")
-        self._handlers.began(task)
+        self._handlers.add_running(task)
         task.add_done_callback(self._on_return)
 
     def _in_thread(self, work: Callable[[], Any]) -> None:
         self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guard, work)
-        self._handlers.began(future)
-        future.add_done_callback(lambda ended: _tell(self._loop, self._on_return, ended))
+        self._handlers.add_running(future)
+        future.add_done_callback(lambda ended: _call_in_loop(self._loop, self._on_return, ended))
 
     def _on_return(self, handler: _Handler) -> None:
-        self._handlers.count_return(handler)
+        self._handlers.remove_running(handler)
         if handler.cancelled():
             self.take_error(ConnectFailed("the custom tool was stopped, as the gateway shuts down", reason="Closed"))
             return
@@ -301,7 +301,7 @@ class HandlerCall:
         def tell(method: str, params: dict[str, Any]) -> None:
             if method == PROGRESS:
                 params["progressToken"] = Raw(self._token)
-            _tell(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(params))))
+            _call_in_loop(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(params))))
 
         return Context(params.name, self._handlers.remaining(self._deadline), meta=params.meta or {}, tell=tell)
 
@@ -316,7 +316,7 @@ class _Unfit(RpcError):
         return self.message
 
 
-def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:
     """Call a function in the event loop from any thread; no-op after the loop was closed."""
     try:
         loop.call_soon_threadsafe(function, argument)

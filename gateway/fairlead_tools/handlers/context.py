@@ -36,7 +36,7 @@ class Context:
         """Time limit of the call in seconds, from its start; after that the caller gets an error."""
         self.meta = meta
         """`_meta` of the request."""
-        self._tell = tell
+        self._send = tell
         self._given_up = threading.Event()
 
     @property
@@ -56,15 +56,15 @@ class Context:
         `progress` has to grow with each notification.
         """
         params = {"progress": progress, "total": total, "message": message}
-        self._say("notifications/progress", {name: value for name, value in params.items() if value is not None})
+        self._notify("notifications/progress", {name: value for name, value in params.items() if value is not None})
 
     def log(self, level: Level, data: Any) -> None:
         """Send the caller a log message (MCP, "Logging") of text or other JSON, if it requested this level."""
-        self._say("notifications/message", {"level": level, "logger": self.tool, "data": data})
+        self._notify("notifications/message", {"level": level, "logger": self.tool, "data": data})
 
-    def _say(self, method: str, params: dict[str, Any]) -> None:
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
         if not self._given_up.is_set():
-            self._tell(method, params)
+            self._send(method, params)
 
     def give_up(self) -> None:
         """Mark the call as canceled."""

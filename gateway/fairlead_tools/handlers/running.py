@@ -21,7 +21,7 @@ def guard(work: Callable[[], Any]) -> Any:
         raise HandlerFailed(error) from error
 
 
-async def awaited(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
+async def await_handler(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
     """Return the result of the awaitable that `work` returns. Raises HandlerFailed for its exceptions, and
     CancelledError if the task is canceled from outside.
     """

@@ -42,7 +42,7 @@ class Allowance(msgspec.Struct, frozen=True):
     def wrong(self, arguments: bytes, text: str, alike: str) -> str | None:
         """Return the errors of the arguments, one per line; None if the rule allows them.
 
-        `text` and `alike` are the results of `members.distinct`.
+        `text` and `alike` are the results of `members.canonical_forms`.
         """
         if self.fault:
             return self.fault
@@ -66,15 +66,15 @@ def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
 
 
 class Constraint:
-    """Constraint on the arguments of one tool: any of its allowances has to match. `told` says whether refusals quote
-    the rules.
+    """Constraint on the arguments of one tool: any of its allowances has to match. Refusals name the rules with
+    `quote_rules`.
     """
 
-    __slots__ = ("_allowances", "_told")
+    __slots__ = ("_allowances", "_quote_rules")
 
-    def __init__(self, allowances: Sequence[Allowance], *, told: bool) -> None:
+    def __init__(self, allowances: Sequence[Allowance], *, quote_rules: bool) -> None:
         self._allowances = tuple(allowances)
-        self._told = told
+        self._quote_rules = quote_rules
 
     @property
     def by(self) -> str:
@@ -89,7 +89,7 @@ class Constraint:
         if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
             return _refusal(f"they have more than {MAX_VALUES} values; send fewer in one call")
         try:
-            text, alike = members.distinct(raw)
+            text, alike = members.canonical_forms(raw)
         except members.Ambiguous as error:
             return _refusal(str(error))
         except jsonrpc.UNREADABLE:
@@ -100,7 +100,7 @@ class Constraint:
             if wrong is None:
                 return None
             reasons.append((allowance.by, wrong))
-        if not self._told:
+        if not self._quote_rules:
             return Refusal(INVALID_ARGUMENTS, _NOT_ALLOWED)
         listed = "".join(f"\n- {by}: {line}" for by, wrong in reasons for line in wrong.split("\n"))
         return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}:{listed}")

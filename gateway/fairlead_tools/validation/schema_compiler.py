@@ -17,7 +17,7 @@ import msgspec
 from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind
 from msgspec import Raw
 
-from fairlead_mcp.schemas import Schema, UnresolvedReference, every
+from fairlead_mcp.schemas import Schema, UnresolvedReference, all_schemas
 from fairlead_tools.validation.checker import PATTERN_WORK, Checker
 from fairlead_tools.validation.intricacy import TooIntricate, Weights
 from fairlead_tools.validation.wording import sentence
@@ -80,7 +80,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
         return _unusable(TOO_INTRICATE, str(error) or "the schema is nested too deeply")
     except (ValidationError, ValueError) as error:
         return _unusable(*_fault(error))
-    states = sum(_states(pattern) for subschema in every(decoded) for pattern in _patterns_of(subschema))
+    states = sum(_states(pattern) for subschema in all_schemas(decoded) for pattern in _patterns_of(subschema))
     checker = Checker(validator, heights, states, partial(_without_patterns, decoded))
     return Compiled(checker, (*left_out, *uncompiled_patterns))
 
@@ -101,7 +101,7 @@ def _validator(schema: Schema) -> jsonschema_rs.Validator:
 
 def _without_patterns(schema: Schema) -> jsonschema_rs.Validator:
     plain = msgspec.json.decode(msgspec.json.encode(schema))
-    for part in every(plain):
+    for part in all_schemas(plain):
         _drop_patterns(part)
     return _validator(plain)
 
@@ -170,7 +170,7 @@ def _drop_patterns(schema: Schema) -> None:
 def _usable_patterns(root: Schema) -> list[LeftOut]:
     """Remove all patterns if there are more than MAX_PATTERNS. Returns what was left out."""
     with_patterns = [
-        subschema for subschema in every(root) if "pattern" in subschema or "patternProperties" in subschema
+        subschema for subschema in all_schemas(root) if "pattern" in subschema or "patternProperties" in subschema
     ]
     names = sum(
         len(subschema["patternProperties"])

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_mcp.jsonrpc import encode
 from fairlead_mcp.members import Known, fold
-from fairlead_mcp.schemas import HERE, References, Schema, every, parts
+from fairlead_mcp.schemas import HERE, References, Schema, all_schemas, parts
 
 MAX_STEPS: Final = 100_000
 """Limit for the schemas and members that are visited for one value, which take some tens of milliseconds."""
@@ -36,7 +36,7 @@ class Spelling:
         """Number of schemas at all positions so far."""
         self._references = References(schema)
         counted: dict[str, set[str]] = defaultdict(set)
-        for subschema in every(schema):
+        for subschema in all_schemas(schema):
             for name in _names(subschema):
                 written = f"{encode(name).decode()}:"
                 counted[fold(written)].add(written)

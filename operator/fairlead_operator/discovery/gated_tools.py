@@ -27,7 +27,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.containers import starts_container
 from fairlead_mcp.eras import Era, era_of
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.gated import LOOK_SECONDS, Gated, behind_capabilities, name_of
+from fairlead_mcp.gated import LOOK_SECONDS, Gated, find_gated_tools, name_of
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.waiting import wait_until_set
 from fairlead_operator.discovery.listing import RawListing
@@ -175,7 +175,7 @@ class CapabilityComparisons:
             await asyncio.sleep(pause)
             try:
                 async with slots, asyncio.timeout(COMPARE_SECONDS):
-                    gated = await behind_capabilities(open_session, names, LOOK_SECONDS)
+                    gated = await find_gated_tools(open_session, names, LOOK_SECONDS)
                 self._results[key] = _Comparison(endpoint, _digest_of(endpoint, listing), gated, self._monotonic())
                 break
             except (McpError, TimeoutError) as error:

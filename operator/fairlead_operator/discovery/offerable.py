@@ -21,7 +21,7 @@ from msgspec import Raw
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, parameters
-from fairlead_tools.definitions.forms import Forms, ListedType, forms_of
+from fairlead_tools.definitions.forms import Forms, ListedType, make_forms
 from fairlead_tools.definitions.printable import fit
 
 NAME_LIMIT: Final = 256
@@ -156,7 +156,7 @@ class DefinitionFilter:
             if misread:
                 self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), misread)
                 return None
-            forms = None if kind.listed is None else forms_of(bytes(raw), kind.listed)
+            forms = None if kind.listed is None else make_forms(bytes(raw), kind.listed)
             refusal = forms.modern.refusal if forms is not None else ""
             if refusal:
                 cause = Cause.INVALID_SCHEMAS if "inputSchema" in refusal else Cause.INVALID_DEFINITIONS
@@ -205,7 +205,7 @@ def _misread(raw: Raw) -> str:
     """
     decoded = jsonrpc.decode_object(raw)
     try:
-        repeated = members.repeats(raw)
+        repeated = members.has_repeated_member(raw)
     except jsonrpc.UNREADABLE:  # a number too large for Python does not matter: compare the re-encoded members
         repeated = msgspec.json.format(jsonrpc.encode(decoded), indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
     return "a member comes twice" if repeated else _MEMBERS.misread(decoded, "it") or ""

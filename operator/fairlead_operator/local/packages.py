@@ -197,7 +197,7 @@ class PackageStore:
                 return launch(package, target, self._tools)
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
             target.mkdir()
-            entry.printed.began()
+            entry.printed.record_start()
             for step in plan:
                 await self._step(package, entry, step)
             started = launch(package, target, self._tools)
@@ -255,7 +255,7 @@ class StepRunner:
             stderr=asyncio.subprocess.STDOUT,
             env=step.environment(os.environ),
             start_new_session=True,
-            preexec_fn=processes.dying_with_parent(),
+            preexec_fn=processes.make_parent_death_hook(),
         )
         self._guard.add(process.pid)
         try:

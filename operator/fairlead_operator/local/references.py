@@ -15,7 +15,7 @@ from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
-from fairlead_mcp.surroundings import POINTERS, pass_on
+from fairlead_mcp.surroundings import POINTERS, inherited_variables
 from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.hosts import hosts_allow, origin
@@ -49,7 +49,7 @@ def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[s
     if declared.server.spec.url is not None:
         return {}
     command = declared.server.spec.command or [""]
-    return pass_on(command[0], environ)
+    return inherited_variables(command[0], environ)
 
 
 def withheld_pointers(contents: Contents, environ: Mapping[str, str]) -> Iterator[ManifestProblem]:

@@ -13,7 +13,7 @@ import pytest
 from consoleworld import BROKEN, cookie_of, csrf_of, posted, visited
 from fairlead_app.trust import Trust
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
-from fairlead_console.sign_in_form import own_place
+from fairlead_console.sign_in_form import safe_return_path
 from fixed_authenticator import Names
 from gatewayworld import Ask, ask, catalog, running
 
@@ -244,4 +244,4 @@ def test_a_session_ends_by_itself() -> None:
     "target", ["https://evil.example/console/", "//evil.example/console/", "/console/../v1", "/v1/tools", "\\\\evil"]
 )
 def test_signing_in_leads_nowhere_but_into_the_console(target: str) -> None:
-    assert own_place(target) == "/console/"
+    assert safe_return_path(target) == "/console/"

@@ -208,13 +208,13 @@ async def test_a_budget_says_what_fits_and_which_way_is_cheapest(tmp_path: Path)
 
     assert "gpt-4o takes 3 tools; 77 tools go over" in some
     assert ">cheapest<" in some
-    assert "begin like JSON and are none" in wrong
+    assert "begin like JSON but are not valid JSON" in wrong
     assert 'role="status"' in full
     assert 'class="alert"' in full
 
 
 def test_a_budget_form_with_words_for_numbers_is_refused() -> None:
-    with pytest.raises(ValueError, match="the limit of tools is a whole number"):
+    with pytest.raises(ValueError, match="the limit of tools must be a whole number"):
         BudgetForm(max_tools="many").body()
 
 

@@ -216,7 +216,7 @@ async def test_a_call_that_cannot_be_made_says_why(tmp_path: Path) -> None:
         wrong = await posted(gateway, "/console/tools/shop__buy", cookie, **fields)
         away = await posted(gateway, "/console/tools/shop__buy", cookie, **{**fields, "argument.many": ""})
 
-    assert "No call was made: many is not JSON" in wrong.body.decode()
+    assert "No call was made: many is not valid JSON" in wrong.body.decode()
     assert 'value="few"' in wrong.body.decode(), "what was typed stays"
     assert "CONNECTION_LOST" in away.body.decode()
 
@@ -255,10 +255,13 @@ def test_schemas_without_plain_fields_get_one_for_the_whole(schema: Any) -> None
         (SLOW, "It comes back after 5 calls in time."),
         ("over_budget estimated=800ms tier=500ms by=declared back=trial-in-30s", "It is tried again in 30 s."),
         ("degraded score=0 failures=4/4 tier=standard back=5-good", "It comes back after 5 calls without a failure."),
-        ("fits p95=540ms tier=500ms late=8/100 hides-at=15 points=6/30", "It is hidden from 15 late ones on."),
+        ("fits p95=540ms tier=500ms late=8/100 hides-at=15 points=6/30", "It will be hidden after 15 late calls."),
         ("fits no-limit", "The tier has no limit."),
-        ("fits unmeasured tier=500ms", "Nothing is known of it yet: the tier, which allows 500 ms, shows such tools."),
-        ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "no tier faster than standard may show it"),
+        (
+            "fits unmeasured tier=500ms",
+            "Its duration is not known yet: the tier, which allows 500 ms, shows such tools.",
+        ),
+        ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "No tier faster than standard may show it"),
         ("a reason of a later release", "a reason of a later release"),
     ],
 )

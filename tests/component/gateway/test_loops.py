@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fairlead_app.gateway import Gateway
-from fairlead_mcp.via import MAX_HOPS, pass_on, pseudonym, refusal
+from fairlead_mcp.via import MAX_HOPS, make_via_line, pseudonym, refusal
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, legacy, modern, publish, running, served
 from toolservers import legacy_server, modern_server, tool
 
@@ -81,7 +81,7 @@ def test_installations_with_one_token_have_one_name_and_others_have_others() -> 
 )
 def test_via_entries_of_others_are_neither_counted_nor_passed_on(value: bytes) -> None:
     assert refusal(value * 20, pseudonym()) is None
-    assert pass_on(value) == b""
+    assert make_via_line(value) == b""
 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead_mcp import capabilities
 from fairlead_mcp.eras import META_CAPABILITIES
-from fairlead_mcp.gated import behind_capabilities
+from fairlead_mcp.gated import find_gated_tools
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.session import McpSession
@@ -60,7 +60,7 @@ class Asker:
 async def test_inquiries_of_an_http_server_during_discovery_are_declined() -> None:
     asker = Asker()
     async with raw_server(asker) as server:
-        gated = await behind_capabilities(declaring(server.url), {"one"}, 20.0)
+        gated = await find_gated_tools(declaring(server.url), {"one"}, 20.0)
     assert gated == ()
     answers = {method: future.result() for method, future in asker.answers.items()}
     assert answers["roots/list"]["result"] == {"roots": []}
@@ -78,6 +78,6 @@ async def test_a_modern_server_is_told_with_each_request(capability: str) -> Non
         answer_modern(request, reply, [tool("plain"), *gated])
 
     async with raw_server(handle) as server:
-        listing = await behind_capabilities(declaring(server.url), {"plain"}, 20.0)
+        listing = await find_gated_tools(declaring(server.url), {"plain"}, 20.0)
     assert [json.loads(bytes(listed.definition))["name"] for listed in listing] == ["gated"]
     assert [listed.requires for listed in listing] == [(capability,)]

@@ -152,7 +152,7 @@ async def test_a_program_that_says_nothing_is_silent_and_not_busy() -> None:
 async def test_a_program_that_ends_without_a_word_has_its_reason_in_its_log() -> None:
     async with gated("false") as server:
         link = link_to(server)
-        with pytest.raises(ConnectFailed, match="before it said anything") as failed:
+        with pytest.raises(ConnectFailed, match="before it answered") as failed:
             await link.ready(soon())
         assert failed.value.reason == "StartFailed"
         await link.aclose()

@@ -216,7 +216,7 @@ async def test_events_without_end_before_the_address_end_in_a_refusal() -> None:
     handler = events_handler(responder(OLD), lambda reply: reply.send(405), b"event: ping\ndata: x\n\n" * 64)
     async with raw_server(handler) as server:
         session = session_at(server.url, older=True)
-        with pytest.raises(McpError, match="none of 64 events named an address") as refused:
+        with pytest.raises(McpError, match="none of the server's first 64 events") as refused:
             await session.connect()
         assert isinstance(refused.value, NotMcp)
         await session.aclose()

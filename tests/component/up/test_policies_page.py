@@ -64,7 +64,7 @@ async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> N
 def test_the_schema_of_the_page_holds_a_path_within_its_folder(path: str, allowed: bool) -> None:
     (text,) = [text for kind, text in BLOCKS if kind == "yaml" and text.startswith("arguments:")]
     schema = yaml.safe_load(text)["arguments"]
-    refusal = Constraint([allowance("rule", schema)], told=True).refusal(b'{"path":"%b"}' % path.encode())
+    refusal = Constraint([allowance("rule", schema)], quote_rules=True).refusal(b'{"path":"%b"}' % path.encode())
     assert (refusal is None) is allowed
 
 

@@ -12,7 +12,7 @@ from fairlead_formats.registry import find, message_format
 from fairlead_formats.schema.property_names import other_names, restore_names
 from fairlead_formats.tool_format import Action, Options
 from fairlead_formats.tools.between import between
-from fairlead_mcp.schemas import every
+from fairlead_mcp.schemas import all_schemas
 from oddproperties import ARGUMENTS, LONG, SCHEMA, TOOL, under_other_names
 
 TAKEN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -56,7 +56,7 @@ def schema_of(tool: Any) -> Any:
 def test_properties_have_names_that_the_provider_takes(name: str, model: str | None, strict: bool, schema: Any) -> None:
     conversion = find(name).convert([{"name": "odd", "inputSchema": schema}], Options(strict=strict, model=model))
     (tool,) = conversion.tools
-    for each in every(schema_of(tool)):
+    for each in all_schemas(schema_of(tool)):
         properties = each.get("properties", {})
         assert all(TAKEN.fullmatch(property_) for property_ in properties)
         assert set(each.get("required", ())) <= properties.keys()

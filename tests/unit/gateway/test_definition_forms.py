@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_tools.definitions.forms import MAX_CHANGES, MAX_DEPTH, Forms, ListedType, forms_of
+from fairlead_tools.definitions.forms import MAX_CHANGES, MAX_DEPTH, Forms, ListedType, make_forms
 from fairlead_tools.definitions.validated_output import is_portable
 
 ARGUMENTS = {"type": "object"}
@@ -16,7 +16,7 @@ OBJECT = {"type": "object"}
 
 def forms(listed: ListedType = ListedType.TOOL, /, **members: Any) -> Forms:
     needed = {"name": "x", "inputSchema": ARGUMENTS} if listed is ListedType.TOOL else {"name": "x"}
-    return forms_of(json.dumps(needed | members).encode(), listed)
+    return make_forms(json.dumps(needed | members).encode(), listed)
 
 
 MENDED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -121,7 +121,7 @@ def test_an_output_schema_that_older_clients_cannot_take_is_left_out_for_them_al
 )
 def test_an_output_schema_that_compiles_stays_as_it_is_for_everybody(schema: dict[str, Any]) -> None:
     raw = json.dumps({"name": "x", "inputSchema": ARGUMENTS, "outputSchema": schema}).encode()
-    modern, legacy = forms_of(raw, ListedType.TOOL)
+    modern, legacy = make_forms(raw, ListedType.TOOL)
     assert modern.definition is raw
     assert legacy.definition is raw
 
@@ -188,7 +188,7 @@ def test_the_size_of_a_resource_is_written_as_the_integer_that_it_is() -> None:
 )
 def test_a_time_with_an_offset_stays(time: str) -> None:
     raw = json.dumps({"name": "x", "uri": "a:b", "annotations": {"lastModified": time}}).encode()
-    assert forms_of(raw, ListedType.RESOURCE).modern.definition is raw
+    assert make_forms(raw, ListedType.RESOURCE).modern.definition is raw
 
 
 @pytest.mark.parametrize("time", ["", "today", "2026-07-28", "2026-07-28T10:00:00", "2026-02-30T10:00:00Z"])
@@ -200,13 +200,13 @@ def test_a_time_that_clients_cannot_read_is_left_out(time: str) -> None:
 
 def test_members_of_other_definitions_mean_nothing_in_a_tool() -> None:
     raw = b'{"name":"x","inputSchema":{"type":"object"},"uri":7,"size":"x","annotations":{"lastModified":7}}'
-    assert forms_of(raw, ListedType.TOOL).modern.definition is raw
+    assert make_forms(raw, ListedType.TOOL).modern.definition is raw
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"1" + b"0" * 400, b"-1" + b"0" * 6000])
 def test_a_number_that_no_double_holds_has_the_definition_refused(number: bytes) -> None:
     raw = b'{"name":"x","inputSchema":{"type":"object"},"_meta":{"a":%b}}' % number
-    assert forms_of(raw, ListedType.TOOL).modern.refusal
+    assert make_forms(raw, ListedType.TOOL).modern.refusal
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH, 150, 20_000])
@@ -214,8 +214,8 @@ def test_a_definition_that_is_nested_deeper_than_clients_read_is_refused(levels:
     def tool(depth: int) -> bytes:
         return b'{"name":"x","inputSchema":{"type":"object"},"_meta":%b}' % (b'{"a":' * depth + b"1" + b"}" * depth)
 
-    assert forms_of(tool(levels), ListedType.TOOL).modern.refusal
-    assert not forms_of(tool(MAX_DEPTH - 1), ListedType.TOOL).modern.refusal
+    assert make_forms(tool(levels), ListedType.TOOL).modern.refusal
+    assert not make_forms(tool(MAX_DEPTH - 1), ListedType.TOOL).modern.refusal
 
 
 def test_a_definition_with_thousands_of_odd_members_is_mended_and_told_in_a_few_phrases() -> None:
@@ -227,7 +227,7 @@ def test_a_definition_with_thousands_of_odd_members_is_mended_and_told_in_a_few_
 
 def test_members_that_are_right_keep_their_bytes_in_a_definition_that_is_mended() -> None:
     raw = b'{ "name":"x" , "inputSchema":{ "type":"object","minimum":1.50 }, "unknown": [ 1e2 ],"title":null}'
-    modern, _ = forms_of(raw, ListedType.TOOL)
+    modern, _ = make_forms(raw, ListedType.TOOL)
     expected = b'{"name":"x","inputSchema":{ "type":"object","minimum":1.50 },"unknown":[ 1e2 ]}'
     assert modern.definition == expected
 

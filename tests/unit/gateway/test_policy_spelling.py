@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.members import distinct
+from fairlead_mcp.members import canonical_forms
 from fairlead_tools.validation.checker import MAX_VALUE_BYTES
 from fairlead_tools.validation.constraint import MAX_VALUES, Constraint, allowance
 from fairlead_tools.validation.spelling import TOO_INTRICATE, Spelling
@@ -15,11 +15,11 @@ from fairlead_tools.validation.spelling import TOO_INTRICATE, Spelling
 FEW = {"maximum": 5}
 
 
-def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, told: bool = True) -> str:
+def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, quote_rules: bool = True) -> str:
     """Message of a constraint; empty where it allows the arguments."""
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     raw = text.encode() if isinstance(text, str) else text
-    refused = Constraint([allowance("r", schema)], told=told).refusal(raw)
+    refused = Constraint([allowance("r", schema)], quote_rules=quote_rules).refusal(raw)
     return "" if refused is None else refused.message
 
 
@@ -52,7 +52,7 @@ def test_a_member_that_may_be_taken_for_a_named_one_is_refused(
     schema: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
     assert "which some parsers read as" in refusal(schema, arguments)
-    assert refusal(schema, arguments, told=False) == "The policy does not allow these arguments"
+    assert refusal(schema, arguments, quote_rules=False) == "The policy does not allow these arguments"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_names_that_the_schema_does_not_mean_there_are_free(schema: dict[str, An
 
 
 def test_a_rule_that_allows_a_member_is_enough() -> None:
-    both = Constraint([allowance("few", {"properties": {"limit": FEW}}), allowance("any", {})], told=True)
+    both = Constraint([allowance("few", {"properties": {"limit": FEW}}), allowance("any", {})], quote_rules=True)
     assert both.refusal(b'{"Limit":9}') is None
 
 
@@ -83,12 +83,12 @@ def test_arguments_are_bounded_before_they_are_read() -> None:
     many = '{"a":[' + "{}," * (MAX_VALUES // 2 - 2) + "{}]}"
     assert refusal({}, many) == ""
     assert f"more than {MAX_VALUES} values" in refusal({}, many.replace("[{}", "[{},{},{}"))
-    assert "cannot be read" in refusal({}, b"[" * MAX_VALUES)
+    assert "cannot be decoded" in refusal({}, b"[" * MAX_VALUES)
 
 
 def test_a_value_that_takes_long_to_be_compared_is_refused() -> None:
     deep: dict[str, Any] = {"properties": {"a": {"items": {"properties": {"limit": FEW}}}}}
     value = json.dumps({"a": [{"x": 1, "y": 2} for _ in range(500)], "b": {"Limit": 1}})
-    text, alike = distinct(value.encode())
+    text, alike = canonical_forms(value.encode())
     assert Spelling(deep).wrong(value.encode(), text, alike) is None
     assert Spelling(deep, max_steps=1000).wrong(value.encode(), text, alike) == TOO_INTRICATE

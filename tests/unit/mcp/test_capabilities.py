@@ -53,11 +53,13 @@ def test_a_client_has_what_it_declared_and_nothing_else(declared: bytes | None, 
 
 
 def test_an_error_says_which_capabilities_are_required() -> None:
-    data = capabilities.required(["roots", "elicitation", "elicitation.url"])
+    data = capabilities.missing_capability_data(["roots", "elicitation", "elicitation.url"])
     assert json.loads(data) == {"requiredCapabilities": {"roots": {}, "elicitation": {"form": {}, "url": {}}}}
     assert capabilities.names_in(data) == ("elicitation", "roots")
     assert capabilities.names_in(None) == capabilities.names_in(b"[]") == ()
-    assert capabilities.sentence("x", ["roots", "sampling"]).startswith("x needs the client capabilities roots and")
+    assert capabilities.missing_capability_message("x", ["roots", "sampling"]).startswith(
+        "x needs the client capabilities roots and"
+    )
 
 
 def test_a_question_to_a_client_without_the_capability_is_answered_with_its_name() -> None:

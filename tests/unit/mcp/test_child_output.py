@@ -136,7 +136,7 @@ async def test_runs_are_told_apart_in_what_was_printed_also_when_the_spec_change
 
 def test_printed_lines_are_bounded_in_bytes() -> None:
     printed = PrintedLines(lambda: 0.0, most_bytes=1000)
-    printed.began()
+    printed.record_start()
     for _ in range(100):
         printed.add("stderr", "é" * 50)
         printed.add("stderr", "")

@@ -54,11 +54,11 @@ def test_a_long_list_with_an_entry_that_is_nested_too_deeply_is_read_too() -> No
     ],
 )
 def test_messages_that_are_not_lists_or_cost_too_much_time_are_not_cut(message: bytes) -> None:
-    assert deep_entries.without_deep_values(message) is message
+    assert deep_entries.remove_deep_values(message) is message
 
 
 def test_an_answer_that_is_nested_too_deeply_fails_with_that_cause() -> None:
     message = response("content", DEEP)
     assert mending.mend(message) is None
     assert sys.getrecursionlimit() < LEVELS
-    assert mending.what_is_wrong(message, RecursionError()) == "the answer is nested too deeply"
+    assert mending.explain_invalid_answer(message, RecursionError()) == "the answer is nested too deeply"

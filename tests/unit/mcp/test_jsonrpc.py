@@ -81,9 +81,12 @@ def test_an_excerpt_is_one_short_printable_line() -> None:
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
-        (b'{"content":[%b1]}' % (b"{}," * 1_100_000), "it holds more than 1000000 values"),
-        (b'{"content":[],"structuredContent":{"x":[%b1]}}' % (b"1," * 1_100_000), "it holds more than 1000000 values"),
-        (b'{"content":[],"_meta":{"x":[%b1]}}' % (b"{}," * 1_100_000), "it holds more than 1000000 values"),
+        (b'{"content":[%b1]}' % (b"{}," * 1_100_000), "the result has more than 1000000 values"),
+        (
+            b'{"content":[],"structuredContent":{"x":[%b1]}}' % (b"1," * 1_100_000),
+            "the result has more than 1000000 values",
+        ),
+        (b'{"content":[],"_meta":{"x":[%b1]}}' % (b"{}," * 1_100_000), "the result has more than 1000000 values"),
     ],
 )
 def test_a_result_of_more_values_than_are_read_is_refused(result: bytes, reason: str) -> None:

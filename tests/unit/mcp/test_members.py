@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from fairlead_mcp.members import Ambiguous, Known, distinct, fold, repeats
+from fairlead_mcp.members import Ambiguous, Known, canonical_forms, fold, has_repeated_member
 
 # unicode.SimpleFold of Go joins these to ASCII letters, Java's equalsIgnoreCase the last two
 UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
@@ -54,9 +54,9 @@ def test_misread_lets_known_names_and_unrelated_names_pass() -> None:
     ],
 )
 def test_a_member_that_comes_twice_is_seen_however_it_is_written(document: str) -> None:
-    assert repeats(document.encode())
+    assert has_repeated_member(document.encode())
     with pytest.raises(Ambiguous, match="twice"):
-        distinct(document.encode())
+        canonical_forms(document.encode())
 
 
 @pytest.mark.parametrize(
@@ -71,19 +71,19 @@ def test_a_member_that_comes_twice_is_seen_however_it_is_written(document: str) 
     ],
 )
 def test_members_that_come_once_are_not_repetitions(document: str) -> None:
-    assert not repeats(document.encode())
-    text, alike = distinct(document.encode())
+    assert not has_repeated_member(document.encode())
+    text, alike = canonical_forms(document.encode())
     assert json.loads(text) == json.loads(document)
     assert alike == fold(text)
 
 
 @pytest.mark.parametrize("pair", ["aA", "sſ", "k\u212a", "iİ", "éÉ"])
 def test_two_spellings_of_one_name_are_ambiguous(pair: str) -> None:
-    assert not repeats(json.dumps({pair[0]: 1, pair[1]: 2}).encode())
+    assert not has_repeated_member(json.dumps({pair[0]: 1, pair[1]: 2}).encode())
     for ascii_only in (True, False):
         document = json.dumps({"x": [{pair[0]: 1, "b": 2, pair[1]: 2}]}, ensure_ascii=ascii_only)
         with pytest.raises(Ambiguous, match="case"):
-            distinct(document.encode())
+            canonical_forms(document.encode())
 
 
 def test_no_text_makes_a_document_ambiguous() -> None:
@@ -91,5 +91,5 @@ def test_no_text_makes_a_document_ambiguous() -> None:
     for start in range(0x20, sys.maxunicode + 1, 64):
         characters = [chr(n) for n in range(start, start + 64) if n <= sys.maxunicode and not 0xD800 <= n < 0xE000]
         values = {str(number): f"x{character}y" for number, character in enumerate(characters)}
-        distinct(msgspec.json.encode(values))
-    distinct(msgspec.json.encode({"a": "".join(map(chr, range(0x80))), "b": 1e16, "c": -1.5e-300, "d": 1 << 70}))
+        canonical_forms(msgspec.json.encode(values))
+    canonical_forms(msgspec.json.encode({"a": "".join(map(chr, range(0x80))), "b": 1e16, "c": -1.5e-300, "d": 1 << 70}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.read_bounds import LONG_BYTES, MAX_ITEMS, MAX_VALUES, excess, is_long, too_many_items
+from fairlead_mcp.read_bounds import LONG_BYTES, MAX_ITEMS, MAX_VALUES, explain_excess, is_long, too_many_items
 
 MANY = MAX_ITEMS + 1
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -64,9 +64,9 @@ def test_a_body_that_cannot_be_read_is_for_the_reader_to_refuse(body: bytes) -> 
 
 def test_values_are_counted_outside_of_texts() -> None:
     numbers = b"[" + b"1," * MAX_VALUES + b"1]"
-    assert excess(numbers) == "more than 200,000 values"
-    assert excess(json.dumps({"x": numbers.decode()}).encode()) is None
-    assert excess(b"[" + b"1," * (MAX_VALUES - 3_000) + b"1]") is None
+    assert explain_excess(numbers) == "more than 200,000 values"
+    assert explain_excess(json.dumps({"x": numbers.decode()}).encode()) is None
+    assert explain_excess(b"[" + b"1," * (MAX_VALUES - 3_000) + b"1]") is None
 
 
 def test_short_documents_are_read_at_once_and_long_ones_beside_the_loop() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.schemas import KEYWORDS, References, UnresolvedReference, every, follow_pointer, parts, pointer
+from fairlead_mcp.schemas import KEYWORDS, References, UnresolvedReference, all_schemas, follow_pointer, parts, pointer
 
 LEAF = {"type": "string"}
 
@@ -25,7 +25,7 @@ def test_schemas_of_every_keyword_are_found_with_the_pointer_to_them(keyword: st
     ((way, leaf),) = parts(schema)
     assert leaf is LEAF
     assert follow_pointer(schema, pointer(*way)) is LEAF
-    assert list(every(schema)) == [schema, LEAF]
+    assert list(all_schemas(schema)) == [schema, LEAF]
 
 
 def test_the_tuples_of_older_drafts_are_found() -> None:
@@ -41,7 +41,7 @@ def test_a_pointer_that_leads_nowhere_is_refused_whatever_it_is_made_of(pointer:
 def test_a_circle_of_references_is_walked_once() -> None:
     schema: dict[str, Any] = {"$defs": {"a": {"$anchor": "a", "items": {"$ref": "#/$defs/a"}}}, "$ref": "#a"}
 
-    assert len(list(every(schema))) == 3
+    assert len(list(all_schemas(schema))) == 3
     assert References(schema).of(schema) == [schema["$defs"]["a"]]
 
 
@@ -50,6 +50,6 @@ def test_a_schema_of_great_depth_is_walked() -> None:
     for _ in range(50_000):
         schema = {"not": schema}
 
-    assert sum(1 for _ in every(schema)) == 50_001
+    assert sum(1 for _ in all_schemas(schema)) == 50_001
     while schema:  # taken apart by hand: the interpreter may not be able to
         schema = schema["not"]

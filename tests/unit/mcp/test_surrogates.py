@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_mcp.surrogates import pair
+from fairlead_mcp.surrogates import replace_lone_surrogates
 
 HIGH = "\\ud83c"
 LOW = "\\uDFB2"
@@ -29,17 +29,17 @@ LOW = "\\uDFB2"
     ],
 )
 def test_a_half_is_replaced_where_it_is_alone(written: str, mended: str) -> None:
-    assert pair(f'["{written}"]'.encode()) == f'["{mended}"]'.encode()
+    assert replace_lone_surrogates(f'["{written}"]'.encode()) == f'["{mended}"]'.encode()
 
 
 @given(st.lists(st.sampled_from([HIGH, LOW, "\\\\", "\\n", "x", "ä", '\\"', "\\u0041"])).map("".join))
 def test_mended_surrogates_are_what_a_lenient_parser_reads(text: str) -> None:
     read = json.loads(f'"{text}"')
     expected = read.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    mended = json.loads(pair(f'"{text}"'.encode()))
+    mended = json.loads(replace_lone_surrogates(f'"{text}"'.encode()))
     assert mended.replace("\ufffd", "") == expected.replace("\ufffd", "")
     mended.encode()
 
 
 def test_text_with_a_nul_is_not_json_and_stays() -> None:
-    assert pair(b'"\\ud800\0"') == b'"\\ud800\0"'
+    assert replace_lone_surrogates(b'"\\ud800\0"') == b'"\\ud800\0"'

@@ -137,7 +137,7 @@ def test_a_result_that_clients_take_is_passed_on_as_the_same_bytes() -> None:
     raw = Raw(json.dumps(WHOLE).encode())
     for modern in (True, False):
         assert translate.result(raw, from_modern=modern, to_modern=modern, server_info=INFO).result is raw
-    assert tool_results.strict(raw) is raw
+    assert tool_results.conform(raw) is raw
 
 
 @pytest.mark.parametrize("text", ['a "quoted" \\ text', "ü", "x" * 70_000, '\\"' * 40_000])
@@ -212,4 +212,4 @@ def test_of_a_result_with_too_many_members_those_are_left_that_mcp_has() -> None
 def test_results_that_are_not_objects_are_not_mended() -> None:
     for raw in (b"[]", b"null", b'"x"', b"7"):
         with pytest.raises(jsonrpc.UNREADABLE):
-            tool_results.mended(raw, from_modern=False, any_structured=False)
+            tool_results.repair(raw, from_modern=False, any_structured=False)

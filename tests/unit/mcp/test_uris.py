@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_mcp import uris
-from fairlead_mcp.apps import UserInterface, interface_of, read_without_domain
+from fairlead_mcp.apps import UserInterface, interface_of, remove_domains_in_result
 from fairlead_mcp.uris import UriNames
 
 NAMES = UriNames("time")
@@ -103,6 +103,6 @@ def test_a_definition_says_which_interface_its_tool_has(meta: object, interface:
 def test_the_domain_of_a_servers_own_url_is_left_out_of_what_is_read() -> None:
     ui = {"csp": {"connectDomains": ["x"]}, "domain": "abc.example"}
     read = {"contents": [{"uri": "ui://a", "text": "<html>", "_meta": {"ui": ui, "k": 1}}, {"uri": "ui://b"}]}
-    made = json.loads(bytes(read_without_domain(json.dumps(read).encode())))
+    made = json.loads(bytes(remove_domains_in_result(json.dumps(read).encode())))
     assert made["contents"][0]["_meta"] == {"ui": {"csp": {"connectDomains": ["x"]}}, "k": 1}
     assert made["contents"][1] == {"uri": "ui://b"}

@@ -53,7 +53,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "a header for an unknown argument": (
         tool_with({"tags": {"type": "array", "items": {"type": "string", "x-mcp-header": "Tag"}}}),
         "InvalidSchemas",
-        "x-mcp-header stands where it means no argument",
+        "x-mcp-header is at a schema that is not an argument",
     ),
     "a list for a description": ({**tool_named("bad"), "description": ["x"]}, "InvalidDefinitions", "description: "),
     "text for annotations": ({**tool_named("bad"), "annotations": "x"}, "InvalidDefinitions", "annotations: "),

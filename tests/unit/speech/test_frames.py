@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from fairlead_mcp.value_count import MAX_DIGITS, too_dear
+from fairlead_mcp.value_count import MAX_DIGITS, explain_cost
 from fairlead_speech.cascaded.audio import BadAudio, decode
 from fairlead_speech.gemini import messages as live
 from fairlead_speech.messages import (
@@ -241,18 +241,18 @@ def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(dat
 
 def test_values_are_counted_outside_of_texts_alone() -> None:
     words = json.dumps({"a": '[,{"\\' * 50, 'b", "[': [1, {"c": "\\"}, []]}).encode()
-    assert too_dear(words, 6) == "more than 6 values", "three commas and four openings"
-    assert too_dear(words, 7) is None
-    assert too_dear(b'["' + b'","' * 100 + b'"]', 100) is not None
-    assert too_dear(b'"' * 1000, 100) is None, "it is not JSON: its decoder says so at the third quote"
+    assert explain_cost(words, 6) == "more than 6 values", "three commas and four openings"
+    assert explain_cost(words, 7) is None
+    assert explain_cost(b'["' + b'","' * 100 + b'"]', 100) is not None
+    assert explain_cost(b'"' * 1000, 100) is None, "it is not JSON: its decoder says so at the third quote"
 
 
 def test_long_numbers_are_not_decoded_as_they_take_the_square_of_their_digits() -> None:
     digits = b"1" * (MAX_DIGITS + 1)
-    assert too_dear(b'{"a":[1,' + digits + b"]}", 100) == f"a number with more than {MAX_DIGITS} digits"
-    assert too_dear(b'{"a":-0.' + digits + b"}", 100) is not None
-    assert too_dear(b'{"a":"\\"' + digits + b'","b":1}', 100) is None
-    assert too_dear(b'{"a":' + digits[1:] + b"}", 100) is None
+    assert explain_cost(b'{"a":[1,' + digits + b"]}", 100) == f"a number with more than {MAX_DIGITS} digits"
+    assert explain_cost(b'{"a":-0.' + digits + b"}", 100) is not None
+    assert explain_cost(b'{"a":"\\"' + digits + b'","b":1}', 100) is None
+    assert explain_cost(b'{"a":' + digits[1:] + b"}", 100) is None
 
 
 @pytest.mark.parametrize("unit", [b"{},", b'"",', b"[[],[]],", b'{"a":1},', b"1,", b'"\\"",'])

@@ -1,1 +1,1 @@
-"""Who may call a tool, and the rule that decides."""
+"""Page that says whether an agent may call a tool, and which rule decides."""

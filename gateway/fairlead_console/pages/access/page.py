@@ -1,4 +1,4 @@
-"""The page `/console/access`: `fairlead can` as a form."""
+"""The page `/console/access`: whether an agent may call a tool, as by the command `fairlead can`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from fairlead_rest.resources.access import AccessDocument
 PATH: Final = "/console/access"
 ENTRY: Final = NavigationEntry("Who may what", PATH, 50)
 MAX_ASKED: Final = 8000
-"""Characters of one field."""
+"""Limit for the length of a field, in characters."""
 
 
 class AccessQuestion(msgspec.Struct, frozen=True):
-    """Fields of the form."""
+    """Submitted form."""
 
     tool: str = ""
     agent: str = ""
     groups: str = ""
     claims: str = ""
-    """`NAME=VALUE`, one a line."""
+    """`NAME=VALUE`, one per line."""
     arguments: str = ""
 
     @property
     def parameters(self) -> dict[str, str | list[str]]:
-        """The query for `/v1/access`; empty fields are left out."""
+        """Query parameters for `/v1/access`, without empty ones."""
         given: dict[str, str | list[str]] = {"tool": self.tool.strip()}
         for name in ("agent", "groups", "arguments"):
             if text := getattr(self, name).strip():
@@ -41,7 +41,7 @@ class AccessQuestion(msgspec.Struct, frozen=True):
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The route of the page."""
+    """Make the route of the page."""
     routes = APIRouter()
 
     @routes.get(PATH)

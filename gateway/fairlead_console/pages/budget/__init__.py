@@ -1,1 +1,1 @@
-"""A plan of what fits a model beside a conversation, and its cost."""
+"""Page that plans which tools fit into a model's context beside a conversation, and at which cost."""

@@ -1,4 +1,4 @@
-"""The page `/console/budget`: a plan for a model and messages."""
+"""The page `/console/budget`: plans which tools fit into a model's context with given messages."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ PATH: Final = "/console/budget"
 ENTRY: Final = NavigationEntry("Budget", PATH, 60)
 DEFAULT: Final = "gpt-4o"
 MOST: Final = 100
-"""Tools of one list; the others are counted."""
+"""Limit for the tools that one list shows."""
 
 
 class PlannedNames(msgspec.Struct, frozen=True):
-    """Names of an offer, as the model sees them, to tools."""
+    """Names of the offered tools, by the names that the model sees."""
 
     names: dict[str, str]
 
 
 class PlanOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """Part of a plan that the page shows; definitions are left out, as they may be megabytes."""
+    """Part of a plan that the page shows, without definitions, which may have megabytes."""
 
     model: str
     offer: PlannedNames
@@ -41,16 +41,16 @@ class PlanOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BudgetForm(msgspec.Struct, frozen=True):
-    """Fields of the form."""
+    """Submitted form."""
 
     model: str = DEFAULT
     messages: str = ""
-    """Plain text, a user's message, or JSON in any provider's form."""
+    """Plain text of a user's message, or messages as JSON in any provider's format."""
     max_tools: str = ""
     calls: str = "1"
 
     def body(self) -> dict[str, Any]:
-        """The request for a plan. Raises ValueError with a sentence."""
+        """Make the body of the request to the REST API. Raises ValueError with a sentence for the visitor."""
         members: dict[str, Any] = {"models": [model.strip() for model in self.model.split(",") if model.strip()]}
         text = self.messages.strip()
         if text:
@@ -61,7 +61,7 @@ class BudgetForm(msgspec.Struct, frozen=True):
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The routes of the page."""
+    """Make the routes of the page."""
     routes = APIRouter()
 
     async def page(request: Request, form: BudgetForm, plan: PlanOutcome | None, why: str, status: int) -> Response:
@@ -106,10 +106,10 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the messages begin like JSON and are none: {error}") from error
+        raise ValueError(f"the messages begin like JSON but are not valid JSON: {error}") from error
 
 
 def _whole(text: str, what: str) -> int:
     if not (text.strip().isdecimal() and len(text) < 9):
-        raise ValueError(f"{what} is a whole number")
+        raise ValueError(f"{what} must be a whole number")
     return int(text)

@@ -1,1 +1,1 @@
-"""The last calls of this replica, live, and what the time of each went to."""
+"""Pages about recent calls of this replica: a live list, and the timeline of one call."""

@@ -20,23 +20,23 @@ from fairlead_rest.resources.calls import CallList
 PATH: Final = "/console/calls"
 ENTRY: Final = NavigationEntry("Calls", PATH, 25)
 EACH: Final = 40
-"""Calls of one part of the list."""
+"""Calls per page of the list."""
 MAX_TEXT: Final = 8000
-"""Characters of arguments on the page."""
+"""Limit for the arguments on the page, in characters."""
 MAX_VALUE: Final = 256
-"""Characters of a filter."""
+"""Limit for a filter, in characters."""
 MAX_OFFERED: Final = 40
 SHORT: Final = 64
-"""Characters of a name in a list."""
+"""Longest name that a filter offers, in characters."""
 _SLOWEST: Final = 1e9
 _FILTERS: Final = ("agent", "server", "tool", "outcome", "slow")
 _WORDS: Final[Mapping[str, str]] = {
     "checks": "checks of the gateway",
-    "cache": "kept result",
-    "queue": "waits for a place",
+    "cache": "cached result",
+    "queue": "queue",
     "session": "opens a session",
     "attempt": "server",
-    "backoff": "waits to try again",
+    "backoff": "waits to retry",
     "client": "asks the client",
     "task": "waits for the task",
     "translation": "translation",
@@ -44,7 +44,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 class CallWishes(msgspec.Struct, frozen=True):
-    """Filters as they were typed; empty ones do not filter."""
+    """Submitted filters; empty ones match all calls."""
 
     agent: str = ""
     server: str = ""
@@ -54,7 +54,7 @@ class CallWishes(msgspec.Struct, frozen=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """Parameters for the API; a duration that is not a number does not filter."""
+        """Query parameters for the REST API; an invalid duration is left out."""
         given = {name: getattr(self, name) for name in _FILTERS}
         if not _is_duration(self.slow):
             del given["slow"]
@@ -62,7 +62,7 @@ class CallWishes(msgspec.Struct, frozen=True):
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The routes of the page."""
+    """Make the routes of the pages."""
     routes = APIRouter()
 
     @routes.get(PATH)
@@ -111,7 +111,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def _choices(values: Sequence[str]) -> list[str]:
-    """Values to choose from: so many and so short that a page of hostile names stays small."""
+    """Select values to offer in a filter, limited in number and length."""
     return [value for value in values if len(value) <= SHORT][:MAX_OFFERED]
 
 

@@ -1,1 +1,1 @@
-"""How a client is connected: one snippet for each, from the table that `fairlead client setup` writes by."""
+"""Page with configuration snippets for MCP clients."""

@@ -1,4 +1,4 @@
-"""The page `/console/connect`."""
+"""The page `/console/connect`: configuration of MCP clients, and API keys of the visitor."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ ENTRY: Final = NavigationEntry("Connect", PATH, 80)
 NAME: Final = "fairlead"
 """Name of the gateway in a client's configuration."""
 KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
-"""Environment variable that holds the key, so that it stands in no file."""
+"""Environment variable with the key, so that configuration files do not contain it."""
 KEY_FILE: Final = "~/fairlead.key"
-"""File that holds it for clients that read no variable, in the home folder of their user."""
+"""File with the key, for clients that do not read environment variables."""
 _MERGED: Final = "/mcp"
 _ROUTER: Final = "/router/mcp"
 
 
 class ClientSnippet(msgspec.Struct, frozen=True):
-    """One client."""
+    """Configuration snippet for one MCP client."""
 
     key: str
-    """Its name on the command line."""
+    """Name of the client on the command line."""
     title: str
     files: tuple[tuple[str, str], ...]
-    """Scope and place of each file that it reads."""
+    """Scope and path of each configuration file of the client."""
     text: str
-    """Content of such a file, which has nothing else."""
+    """Content of a configuration file with this gateway only."""
     command: str
-    """Command line that writes it."""
+    """Command that writes the file."""
     restart: str
 
 
 class OfferedEndpoint(msgspec.Struct, frozen=True):
-    """One MCP endpoint of the gateway."""
+    """MCP endpoint of the gateway, with a description."""
 
     path: str
     words: str
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The route of the page."""
+    """Make the routes of the page."""
     routes = APIRouter()
 
     async def connect_page(
         visit: Visit, request: Request, made: MadeKey | None = None, why: str = "", status: int = 200
     ) -> Response:
-        """The page; with a key that was just `made`, or `why` none was."""
+        """Make the page, with the key that was just `made`, or the reason `why` it was refused."""
         tiers, servers = await visit.api.get("/v1/tiers", TierList), await visit.api.get("/v1/servers", ServerList)
         endpoints = endpoints_of(tiers, servers)
         wanted = request.query_params.get("endpoint", _MERGED)
@@ -101,7 +101,7 @@ def router(console: ConsoleContext) -> APIRouter:
             if problem.document.code != REFUSED:
                 raise
             return await connect_page(visit, request, None, problem.document.detail, problem.document.status)
-        # no redirect: the key would have to be kept for the next request
+        # no redirect, as the key would have to be stored until the next request
         return await connect_page(visit, request, made)
 
     @routes.post(PATH + "/keys/revoke")
@@ -115,7 +115,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
-    """Endpoints that a client may connect to: everything, a tier, a search over everything, one server."""
+    """List the endpoints: all tools, each tier, the search over all tools, each server."""
     endpoints = [OfferedEndpoint(_MERGED, "all tools of your default list")]
     endpoints += [OfferedEndpoint(tier.endpoint, f"tools of the tier {tier.name}") for tier in tiers.tiers]
     endpoints.append(OfferedEndpoint(_ROUTER, "three tools that search and call all others, for long lists"))
@@ -125,7 +125,7 @@ def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
 
 
 def client_snippets(url: str, *, keyed: bool) -> list[ClientSnippet]:
-    """A snippet for each known client, in the order of the table."""
+    """Make a snippet for each known client, in the order of the table."""
     return [_snippet(name, client, url, keyed=keyed) for name, client in CLIENTS.items()]
 
 

@@ -1,1 +1,1 @@
-"""How fast tools are, by category, and whether they are as fast as they say."""
+"""Page about the measured latency of tools, by category, compared with what they declare."""

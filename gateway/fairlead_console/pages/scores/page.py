@@ -1,4 +1,4 @@
-"""The page `/console/scores`."""
+"""The page `/console/scores`: measured latency of tools, and leaderboards by category."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboard, Score
 PATH: Final = "/console/scores"
 ENTRY: Final = NavigationEntry("Scores", PATH, 70)
 EACH: Final = 50
-"""Tools of one part of the list."""
+"""Tools per page of the list."""
 FEW_RANKS, MOST_RANKS = 5, 50
-"""Ranks of a category that are shown beside other categories, and by itself."""
+"""Limits for the shown ranks of a category, among other categories and alone."""
 MOST_BOARDS: Final = 12
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The route of the page."""
+    """Make the route of the page."""
     routes = APIRouter()
 
     @routes.get(PATH)
@@ -31,16 +31,16 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         category = request.query_params.get("category", "")
 
-        def looked_up(now: VisibleCalls) -> tuple[ScoreIndex, list[Leaderboard], list[Score]]:
+        def select_scores(now: VisibleCalls) -> tuple[ScoreIndex, list[Leaderboard], list[Score]]:
             index = now.index
             shown = [board for board in index.boards if category in ("", board.category)]
             return index, shown, [score for score in index.tools if category in ("", *score.categories)]
 
-        index, shown, tools = await visit.with_figures(looked_up)
-        figured = [score for score in tools if score.basis != UNKNOWN]
+        index, shown, tools = await visit.with_call_statistics(select_scores)
+        known_scores = [score for score in tools if score.basis != UNKNOWN]
         return await visit.page(
             "scores/scores.html",
-            part=part_of(figured, request, EACH),
+            part=part_of(known_scores, request, EACH),
             boards=shown[:MOST_BOARDS],
             more=max(0, len(shown) - MOST_BOARDS),
             ranks=MOST_RANKS if category else FEW_RANKS,

@@ -1,1 +1,1 @@
-"""Which servers there are, how each fares, and what to do about one that does not answer."""
+"""Pages about servers: their states, and what to do about one that does not work."""

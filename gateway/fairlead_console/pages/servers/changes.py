@@ -1,4 +1,4 @@
-"""Differences of definitions as rows of a page that stays small, whatever a server sends. Pure module."""
+"""Differences of held back definitions as rows of a page of bounded size. No I/O."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ import msgspec
 from fairlead_tools.definitions.difference import HeldChange
 
 PAGE_BYTES: Final = 60_000
-"""Bytes of all differences of one page, as HTML."""
+"""Limit for all differences on a page, in bytes of HTML."""
 EACH_BYTES: Final = 20_000
 LINE_BYTES: Final = 24
-"""Bytes of markup around a line, about."""
+"""Approximate markup per line, in bytes."""
 _KINDS: Final = {"+": "added", "-": "removed", "@": "member"}
 _SIGNS: Final = {"added": "+", "removed": "−", "member": "", "same": " "}
 
 
 class DiffLine(msgspec.Struct, frozen=True):
-    """One line of a difference."""
+    """Line of a difference."""
 
     kind: str
-    """`added`, `removed`, `member` (the name of what follows) or `same`."""
+    """`added`, `removed`, `same`, or `member` for the name of the following lines' member."""
     sign: str
-    """Says the same as the kind, for those who do not see colours."""
+    """Sign for the kind, in addition to its color."""
     text: str
 
 
 class ShownChange(msgspec.Struct, frozen=True):
-    """One definition, with as many lines as fit."""
+    """Held back definition, with as many lines as fit on the page."""
 
     change: HeldChange
     lines: list[DiffLine]
     whole: bool
-    """Whether all lines are shown: what nobody has seen cannot be approved on the page."""
+    """Whether all lines are shown. A definition that is not shown completely cannot be approved on the page."""
 
 
-def shown_changes(changes: Iterable[HeldChange]) -> list[ShownChange]:
-    """Rows of one page."""
+def change_rows(changes: Iterable[HeldChange]) -> list[ShownChange]:
+    """Make the rows of one page."""
     left = PAGE_BYTES
     rows = []
     for change in changes:
-        lines = [*_fitting(change.lines, min(left, EACH_BYTES))]
+        lines = [*_lines_within(change.lines, min(left, EACH_BYTES))]
         left -= sum(map(_size, lines))
         whole = len(lines) == len(change.lines) and not change.cut
         rows.append(ShownChange(change, [diff_line(line) for line in lines], whole))
@@ -51,13 +51,13 @@ def shown_changes(changes: Iterable[HeldChange]) -> list[ShownChange]:
 
 
 def diff_line(line: str) -> DiffLine:
-    """A line of a unified diff."""
+    """Parse a line of a unified diff."""
     kind = _KINDS.get(line[:1], "same")
     text = line.strip("@ ") if kind == "member" else line[1:]
     return DiffLine(kind, _SIGNS[kind], text)
 
 
-def _fitting(lines: list[str], left: int) -> Iterator[str]:
+def _lines_within(lines: list[str], left: int) -> Iterator[str]:
     for line in lines:
         left -= _size(line)
         if left < 0:

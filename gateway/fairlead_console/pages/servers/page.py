@@ -11,7 +11,7 @@ from fairlead_api.documents.servers import READY, STOPPED
 from fairlead_api.meta import pod_logs
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
-from fairlead_console.pages.servers.changes import shown_changes
+from fairlead_console.pages.servers.changes import change_rows
 from fairlead_console.pages.servers.rows import server_row, server_rows
 from fairlead_console.paging import ListPart, part_of
 from fairlead_console.rest_client import RestProblem
@@ -25,33 +25,34 @@ from fairlead_rest.resources.servers import RefreshAsked, ServerDocument, Server
 PATH: Final = "/console/servers"
 ENTRY: Final = NavigationEntry("Servers", PATH, 10)
 EACH: Final = 40
-"""Servers of one part of the list."""
+"""Servers per page of the list."""
 MOST_FILES: Final = 10
-"""Problems of files on a page; the REST API has all of them."""
+"""Limit for the shown problems of files; the REST API has all of them."""
 MAX_REASON: Final = 300
-"""Characters of a server's reason in the list; its own page has all of it."""
+"""Limit for a server's reason in the list, in characters; the server's page shows all."""
 LINES: Final = 60
-"""Lines of a server's output."""
+"""Shown lines of a server's output."""
 EACH_TOOLS: Final = 50
-"""Tools of one part of a server's list."""
+"""Tools per page of a server's list."""
 HELD_EACH: Final = 10
-"""Definitions that are held back, of one part of the list."""
+"""Held back definitions per page of the list."""
 MOST_PAGES: Final = 100_000
 LOOKS: Final = 12
 LOOK_SECONDS: Final = 0.25
-"""How often, and how far apart, the pins are read until an approval is in force; after that the page says to wait."""
+"""How often, and at which interval, the pins are read until an approval is applied. After that the page says that it
+is pending."""
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The routes of the page."""
+    """Make the routes of the pages."""
     routes = APIRouter()
 
     @routes.get(PATH)
     async def list_servers(request: Request) -> Response:
         visit = console.visit(request)
         servers = await visit.api.get("/v1/servers", ServerList)
-        rows, total, tools = await visit.with_figures(
-            lambda now: (server_rows(servers.servers, now), now.of_all(), len(now.index.tools))
+        rows, total, tools = await visit.with_call_statistics(
+            lambda calls: (server_rows(servers.servers, calls), calls.of_all(), len(calls.index.tools))
         )
         part = part_of(rows, request, EACH)
         return await visit.page(
@@ -83,7 +84,7 @@ def router(console: ConsoleContext) -> APIRouter:
             if problem.document.code != NOT_HELD:
                 raise
             return await _held_page(console, request, server, problem.document.detail)
-        outcome = "done" if await _in_force(visit, accepted) else "asked"
+        outcome = "done" if await _approval_applied(visit, accepted) else "asked"
         return redirect(f"{PATH}/{accepted.server}/held?{outcome}={len(accepted.definitions)}")
 
     @routes.get(PATH + "/{server:path}")
@@ -91,7 +92,9 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         answer = await visit.api.get(f"/v1/servers/{server}", ServerDocument)
         log = await _log(visit, answer.server)
-        row, tools = await visit.with_figures(lambda now: (server_row(answer, now), _tools(answer, request, now)))
+        row, tools = await visit.with_call_statistics(
+            lambda statistics: (server_row(answer, statistics), _tools(answer, request, statistics))
+        )
         return await visit.page(
             "servers/one.html",
             row=row,
@@ -119,13 +122,13 @@ def _tools(server: ServerDocument, request: Request, now: VisibleCalls) -> ListP
 
 
 async def _held_page(console: ConsoleContext, request: Request, server: str, why: str = "") -> Response:
-    """Definitions that wait for an approval; `why` an approval was refused."""
+    """Make the page of held back definitions; `why` is the reason why an approval was refused."""
     visit = console.visit(request)
     page_number = request.query_params.get("page", "1")
     page = min(max(1, int(page_number)), MOST_PAGES) if page_number.isdecimal() and len(page_number) < 9 else 1
     query = {"offset": str((page - 1) * HELD_EACH), "limit": str(HELD_EACH)}
     document = await visit.api.get(f"/v1/servers/{server}/held", HeldDocument, query)
-    shown = await console.rest.services.work.do(lambda: shown_changes(document.definitions))
+    shown = await console.rest.services.work.do(lambda: change_rows(document.definitions))
     pages = max(1, -(-document.total // HELD_EACH))
     values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
     values["whole"] = pages == 1 and all(definition.whole for definition in shown)
@@ -133,8 +136,8 @@ async def _held_page(console: ConsoleContext, request: Request, server: str, why
     return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **given)
 
 
-async def _in_force(visit: Visit, accepted: ApprovalAsked) -> bool:
-    """Whether what was approved is held back no more, after a moment for the operator to fetch it."""
+async def _approval_applied(visit: Visit, accepted: ApprovalAsked) -> bool:
+    """Wait for the operator to apply an approval; False if it is still pending after LOOKS checks."""
     for _ in range(LOOKS):
         document = await visit.api.get(f"/v1/servers/{accepted.server}/held", HeldDocument, {"limit": "1"})
         if document.hash != accepted.held and accepted.hash in {approval.hash for approval in document.approvals}:
@@ -144,13 +147,14 @@ async def _in_force(visit: Visit, accepted: ApprovalAsked) -> bool:
 
 
 async def _log(visit: Visit, server: str) -> LogDocument | str:
-    """The last lines of a server's output; a sentence where there are none for this person."""
+    """Return the last lines of a server's output, or a sentence if there are none or the visitor may not read them."""
     try:
         return await visit.api.get(f"/v1/logs/{server}", LogDocument, {"tail": str(LINES)})
     except RestProblem as problem:
-        if problem.document.code == UNKNOWN_SERVER:  # it is known here, but not to the log: it never printed a line
+        if problem.document.code == UNKNOWN_SERVER:  # the server exists, but has never printed a line
             namespace, _, name = server.partition("/")
             return (
-                f"No process of it has printed anything here. On a cluster, its pod has it: {pod_logs(namespace, name)}"
+                "No process of this server has printed anything here. On a cluster, its pod has the log: "
+                f"{pod_logs(namespace, name)}"
             )
         return problem.document.detail

@@ -1,4 +1,4 @@
-"""Rows about servers: state, why and what to do, figures of calls. Pure module."""
+"""Rows of the list of servers: state, reason, advice and call statistics. No I/O."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from fairlead_mcp.eras import era_of
 from fairlead_rest.resources.servers import ServerDocument
 
 _ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, STOPPED: 3, READY: 4}
-"""Rank of a state: servers that need a person first, then stopped ones, ready ones last."""
+"""Sort key by state: servers that need attention first, then stopped and ready ones."""
 _ON_THE_WAY: Final = 2
 
 
 class ConsoleServer(msgspec.Struct, frozen=True):
-    """One server as the console shows it."""
+    """Server as the console shows it."""
 
     name: str
     state: str
     advice: ServerAdvice | None
-    """None where it is simply ready."""
+    """None if the server is ready without a cause to mention."""
     conflict: str
-    """Sentence that names the server which holds its prefix; empty where it has the prefix itself."""
+    """Sentence about another server that has the same prefix and takes precedence; empty without a conflict."""
     transport: str | None
     version: str | None
     era: str | None
@@ -37,39 +37,37 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     restarts: int | None
     memory: int | None
     last_words: str | None
-    """None too where the reason quotes them."""
+    """Last printed lines; None if there are none or the reason quotes them."""
     held: int
-    """Definitions that wait for an approval, for administrators."""
+    """Number of held back definitions, for administrators."""
     breaker: str | None
     sums: CallSums
 
     @property
     def needs_words(self) -> bool:
-        """Whether it is not ready, and more is known than that: a server that merely starts, or that was stopped, needs
-        nobody.
-        """
+        """Whether the server is not ready for a known reason, and neither starting nor stopped."""
         explained = self.advice is not None and bool(self.advice.message or self.advice.meaning)
         return explained and self.state not in (READY, STOPPED)
 
 
 class ServerAdvice(msgspec.Struct, frozen=True):
-    """Why a server is not ready, and what a person does about it."""
+    """Why a server is not ready, and what to do about it."""
 
     cause: str
     meaning: str
     remedy: str
     message: str
-    """The operator's own words; empty for those who may not read what servers write."""
+    """The operator's message; empty for visitors who may not read output of servers."""
 
 
-def server_rows(servers: Iterable[ServerDocument], figures: VisibleCalls) -> list[ConsoleServer]:
-    """Those that need a person first, then by name."""
-    rows = [server_row(server, figures) for server in servers]
+def server_rows(servers: Iterable[ServerDocument], statistics: VisibleCalls) -> list[ConsoleServer]:
+    """Make the rows: servers that need attention first, then by name."""
+    rows = [server_row(server, statistics) for server in servers]
     return sorted(rows, key=lambda row: (_ORDER.get(row.state, _ON_THE_WAY), row.name))
 
 
-def server_row(server: ServerDocument, figures: VisibleCalls) -> ConsoleServer:
-    """One row."""
+def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServer:
+    """Make the row of a server."""
     why = advice(server)
     version = None if server.protocol_version is UNSET else server.protocol_version
     return ConsoleServer(
@@ -86,12 +84,12 @@ def server_row(server: ServerDocument, figures: VisibleCalls) -> ConsoleServer:
         last_words=_unquote(server.last_words or "", server.message or ""),
         held=server.held or 0,
         breaker=server.breaker or None,
-        sums=figures.of_server(server.server),
+        sums=statistics.of_server(server.server),
     )
 
 
 def advice(server: ServerDocument) -> ServerAdvice | None:
-    """Why a server is not ready, in words."""
+    """Explain why a server is not ready; None if it is."""
     if server.state == READY and not server.cause:
         return None
     cause, message = server.cause or "", server.message or ""

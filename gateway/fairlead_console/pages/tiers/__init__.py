@@ -1,1 +1,1 @@
-"""Tools that each latency tier shows and hides, and those that are close to its limit."""
+"""Page about latency tiers: the tools that each shows and hides, and those that are close to its limit."""

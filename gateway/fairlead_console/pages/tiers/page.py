@@ -19,35 +19,35 @@ from fairlead_rest.resources.tiers import TierDocument, TierList
 PATH: Final = "/console/tiers"
 ENTRY: Final = NavigationEntry("Tiers", PATH, 40)
 NEAR: Final = 0.8
-"""Part of a limit from which a tool that is shown counts as near it."""
+"""Fraction of a tier's limit from which a tool counts as near the limit."""
 FEW, MOST = 8, 50
-"""Rows of one list that are shown at once, and when it is opened; the others are counted."""
+"""Limits for the rows of one list while it is collapsed and expanded."""
 DRAWN: Final = 200
-"""Moves of the picture."""
+"""Limit for the moves in the picture."""
 TOLD: Final = 25
-"""Moves of the list."""
+"""Limit for the moves in the list."""
 
 
 class NearMiss(msgspec.Struct, frozen=True):
-    """A tool that a tier shows, and that is close to its limit."""
+    """Tool that a tier shows and that is close to its limit."""
 
     name: str
     p95_ms: float
     share: float
-    """Part of the limit, in percent."""
+    """Percentage of the limit."""
 
 
 class ConsoleTier(msgspec.Struct, frozen=True):
-    """One tier."""
+    """Latency tier as the console shows it."""
 
     document: TierDocument
     hidden: list[tuple[str, str]]
-    """Tool, and the reason why it is not shown."""
+    """Hidden tools with the reasons."""
     near: list[NearMiss]
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The route of the page."""
+    """Make the route of the page."""
     routes = APIRouter()
 
     @routes.get(PATH)
@@ -58,11 +58,11 @@ def router(console: ConsoleContext) -> APIRouter:
         )
         names = [tier.name for tier in tiers.tiers]
 
-        def pictured(now: VisibleCalls) -> tuple[list[ConsoleTier], int, MovesPicture | None]:
+        def make_rows(now: VisibleCalls) -> tuple[list[ConsoleTier], int, MovesPicture | None]:
             rows = [tier_row(tier, now.index.tools) for tier in tiers.tiers]
             return rows, len(now.index.tools), moves_picture(names, moves.moves, moves.since, moves.until)
 
-        shown, tools, picture = await visit.with_figures(pictured)
+        shown, tools, picture = await visit.with_call_statistics(make_rows)
         return await visit.page(
             "tiers/tiers.html",
             tiers=shown,
@@ -80,7 +80,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def tier_row(tier: TierDocument, scores: Iterable[Score]) -> ConsoleTier:
-    """One tier, with the tools nearest to its limit first."""
+    """Make the row of a tier; the tools nearest to its limit come first."""
     limit = tier.max_latency_ms
     near = [
         NearMiss(score.name, score.p95_ms, 100 * score.p95_ms / limit)

@@ -1,4 +1,4 @@
-"""Moves of tools between tiers as SVG: time to the right, a lane for each tier, an arrow for each move. Pure module."""
+"""Picture of tools' moves between tiers as SVG: a lane per tier, an arrow per move, time from left to right. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTH: Final = 640
 LANE: Final = 34
 """Height of a tier's lane."""
 LEFT: Final = 96
-"""Room for names of tiers."""
+"""Width of the column with the names of tiers."""
 _TOP: Final = 14
 _RIGHT: Final = 16
 _HEAD: Final = 4
@@ -24,30 +24,31 @@ _MOST_NAME: Final = 12
 
 
 class PictureLane(msgspec.Struct, frozen=True):
-    """One horizontal line with its name."""
+    """Horizontal line of a tier."""
 
     y: int
     name: str
 
 
 class MovesPicture(msgspec.Struct, frozen=True):
-    """Places of all parts of a picture of `WIDTH` by `height`."""
+    """Positions of all parts of a picture of `WIDTH` by `height`."""
 
     height: int
     lanes: tuple[PictureLane, ...]
     slower: str
-    """Path of all arrows to slower tiers, which point down."""
+    """SVG path of the arrows to slower tiers, which point down."""
     faster: str
-    """Path of all arrows to faster tiers, which point up."""
+    """SVG path of the arrows to faster tiers, which point up."""
     summary: str
-    """The picture in words, for those who do not see it."""
+    """Text alternative of the picture."""
 
 
 def moves_picture(
     tiers: Sequence[str], moves: Sequence[TierMoveDocument], since: str, until: str
 ) -> MovesPicture | None:
-    """A picture of the moves that change a tool's fastest tier. `tiers` are all, the fastest first; None where there is
-    nothing to draw.
+    """Make a picture of the moves that change a tool's fastest tier; None if there are none.
+
+    `tiers` has all tiers, the fastest first.
     """
     names = [*tiers[: MOST_LANES - 1], NOWHERE]
     row_of = {name: number for number, name in enumerate(names)}

@@ -1,1 +1,1 @@
-"""Which tools there are, why one is hidden, what it costs, and a form to try it."""
+"""Pages about tools: a searchable list, and the page of one tool with a form that calls it."""

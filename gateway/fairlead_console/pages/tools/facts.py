@@ -1,4 +1,4 @@
-"""One tool as its page shows it: definition, hints, forms for providers with their losses. In the worker."""
+"""Data for the page of a tool: definition, annotations, and its conversion for each provider."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_offers.plan.offered_tools import candidates, convert_tools
 from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16_000
-"""Characters of one JSON text on the page."""
+"""Limit for one JSON text on the page, in characters."""
 _FORMATS: Final[tuple[tuple[str, str, Family], ...]] = (
     ("openai-chat", "OpenAI Chat", OPENAI),
     ("openai-responses", "OpenAI Responses", OPENAI),
@@ -33,36 +33,39 @@ _HINTS: Final[Mapping[str, str]] = {
 
 
 class ProviderForm(msgspec.Struct, frozen=True):
-    """The tool in one provider's request."""
+    """Tool as it is written in requests to one provider."""
 
     title: str
     tokens: int | None
-    """Tokens of the definition, as the newest models of that family count; None while they are being counted."""
+    """Tokens of the definition by the newest models of the family; None while they are being counted."""
     losses: tuple[Loss, ...]
     text: str
 
 
 class ToolFacts(msgspec.Struct, frozen=True):
-    """All that is known of one tool but what was measured."""
+    """Facts about a tool, without measurements."""
 
     name: str
     id: str
     server: str
     title: str
     description: str
-    """Cut where it is very long."""
+    """Cut at MAX_TEXT characters."""
     offline: bool
     tags: tuple[str, ...]
     categories: tuple[str, ...]
     hints: tuple[tuple[str, bool], ...]
-    """Hints of the server, and whether it affirms them; nothing of it is proven."""
+    """Annotations of the server, which are not verified, with their values."""
     definition: str
     input_schema: Any
     forms: tuple[ProviderForm, ...]
 
 
 async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
-    """The facts about a tool that a tier shows or hides; tokens only with `counted`. In steps only. Raises Problem."""
+    """Collect the facts about a visible or hidden tool; tokens only with `counted`. Raises Problem.
+
+    Run it by `stepwise` only.
+    """
     tools = services.catalogs.visible(seen, None)
     entry = tools.find(name) or tools.find_hidden(name) or tools.tool(name)
     size = (await candidates(services.work, [entry]))[0].tokens if counted else None
@@ -91,7 +94,7 @@ async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *,
 
 
 def pretty(value: Any) -> str:
-    """JSON for people, cut where it is very long."""
+    """Format a value as indented JSON, cut at MAX_TEXT characters."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n… {len(text) - MAX_TEXT:,} more characters"
 

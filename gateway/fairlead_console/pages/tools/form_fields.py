@@ -1,4 +1,4 @@
-"""A form from a tool's input schema, and arguments from what was typed into it. Pure module."""
+"""Form fields for a tool's input schema, and conversion of the submitted texts to arguments. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 MAX_FIELDS: Final = 40
-"""Arguments with a field of their own; a tool with more gets one for the whole object."""
+"""Limit for separate fields; a tool with more arguments gets one field for the whole object."""
 MAX_CHOICES: Final = 100
 PREFIX: Final = "argument."
 WHOLE: Final = "arguments"
@@ -17,25 +17,27 @@ _PLAIN: Final = {"string": "text", "integer": "number", "number": "number"}
 
 
 class FormField(msgspec.Struct, frozen=True):
-    """One argument."""
+    """Form field of one argument."""
 
     name: str
     kind: str
-    """`text`, `number`, `choice`, `yes-no`, or `json` for all that has no field of its own."""
+    """`text`, `number`, `choice`, `yes-no`, or `json` for other types."""
     required: bool
     hint: str = ""
     choices: tuple[str, ...] = ()
-    """Values as JSON."""
+    """Values of a `choice`, as JSON."""
     example: str = ""
-    """First value of the field."""
+    """Initial value of the field."""
 
 
 class UnreadableArgument(ValueError):
-    """A field that is not what its argument asks for; the message is a sentence."""
+    """A submitted text is not valid for its argument. The message is a sentence for the visitor."""
 
 
 def fields_of(schema: Any) -> tuple[FormField, ...] | None:
-    """Fields of an object's properties, required ones first; None where one field for the whole object is better."""
+    """Make the fields for a schema's properties, required ones first; None if one field for the whole object is
+    needed.
+    """
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
     if not isinstance(properties, dict) or len(properties) > MAX_FIELDS:
         return None
@@ -46,11 +48,11 @@ def fields_of(schema: Any) -> tuple[FormField, ...] | None:
 
 
 def arguments_of(fields: tuple[FormField, ...] | None, typed: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of a call; empty fields of optional ones are left out. Raises UnreadableArgument."""
+    """Convert submitted texts to arguments, without empty optional ones. Raises UnreadableArgument."""
     if fields is None:
         whole = _json(WHOLE, typed.get(WHOLE, "") or "{}")
         if not isinstance(whole, dict):
-            raise UnreadableArgument("the arguments are one JSON object")
+            raise UnreadableArgument("the arguments must be one JSON object")
         return whole
     arguments = {}
     for field in fields:
@@ -82,7 +84,7 @@ def _value(field: FormField, text: str) -> Any:
     if field.kind == "number":
         value = _json(field.name, text)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise UnreadableArgument(f"{field.name} is a number")
+            raise UnreadableArgument(f"{field.name} must be a number")
         return value
     return _json(field.name, text)
 
@@ -91,4 +93,4 @@ def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableArgument(f"{name} is not JSON: {error}") from error
+        raise UnreadableArgument(f"{name} is not valid JSON: {error}") from error

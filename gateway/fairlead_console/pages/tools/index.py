@@ -1,4 +1,4 @@
-"""Tools of one principal's view, to be filtered while somebody types. Used in the worker alone."""
+"""Search index of the tools in one view, for filtering while the visitor types. Used only in the worker thread."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fairlead_gateway.policy.view import View
 from fairlead_offers.workers.heavy_work import with_pauses
 
 MAX_KEPT: Final = 8
-"""Indexes that are kept: one for each set of principals that may see the same."""
+"""Limit for cached indexes; there is one per set of principals that see the same tools."""
 STRIDE: Final = 64
 
 
 class ConsoleTool(msgspec.Struct, frozen=True):
-    """One tool, with what filters look at."""
+    """Tool with the texts that filters compare."""
 
     name: str
     server: str
@@ -28,7 +28,7 @@ class ConsoleTool(msgspec.Struct, frozen=True):
 
 
 class ToolFilter(msgspec.Struct, frozen=True):
-    """Wishes of the person; empty ones do not filter."""
+    """Filters of the list; empty ones match all tools."""
 
     words: str = ""
     server: str = ""
@@ -37,7 +37,7 @@ class ToolFilter(msgspec.Struct, frozen=True):
 
 
 class ConsoleToolList:
-    """All tools that one view shows or hides."""
+    """Index of all tools that one view shows or hides."""
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
@@ -63,8 +63,11 @@ class _Described(msgspec.Struct):
     description: str = ""
 
 
-def matching(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
-    """Tools that pass; those with the words in their names first. `shown`: names of the tier that is asked for."""
+def filter_tools(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
+    """Return the tools that match all filters, first those with the words in their names.
+
+    `shown` has the names of the tools in the selected tier; None without one.
+    """
     words = wishes.words.lower().split()
     names = None if shown is None else frozenset(shown)
     tools = [

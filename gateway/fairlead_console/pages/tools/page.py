@@ -1,4 +1,4 @@
-"""The pages `/console/tools` and `/console/tools/{name}`, and the form there that calls a tool as the person."""
+"""The pages `/console/tools` and `/console/tools/{name}`, with a form that calls the tool as the visitor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.histogram import histogram
 from fairlead_console.pages.tools.facts import ToolFacts, pretty
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
-from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, matching
+from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, filter_tools
 from fairlead_console.pages.tools.patient_facts import PatientFacts
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
@@ -26,23 +26,23 @@ from fairlead_rest.resources.toolcalls import CallDocument, ToolCallsAnswer
 PATH: Final = "/console/tools"
 ENTRY: Final = NavigationEntry("Tools", PATH, 20)
 EACH: Final = 50
-"""Tools of one part of the list."""
+"""Tools per page of the list."""
 MAX_WORDS: Final = 200
-"""Characters of a search."""
+"""Limit for the search text, in characters."""
 _CALL: Final = "console"
 
 
 class TriedCall(msgspec.Struct, frozen=True):
-    """Outcome of the form."""
+    """Outcome of the call by the form."""
 
     outcome: CallDocument | None
-    """None where no call was made."""
+    """None if the tool was not called."""
     text: str
     """The result as JSON, or why there is none."""
 
 
 class FoundTools(msgspec.Struct, frozen=True):
-    """Answer to a search."""
+    """Tools that a search found."""
 
     index: ConsoleToolList
     tools: list[ConsoleTool]
@@ -50,7 +50,7 @@ class FoundTools(msgspec.Struct, frozen=True):
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The routes of the page."""
+    """Make the routes of the pages."""
     routes = APIRouter()
     indexes = ViewCache(ConsoleToolList, MAX_KEPT)
     console.first_views.add(lambda seen: indexes.get(seen, None))
@@ -94,10 +94,10 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def _matching_tools(indexes: ViewCache[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
-    """Raises Problem for a tier that there is not."""
+    """Filter the tools that a principal sees. Raises Problem for an unknown tier."""
     index = indexes.get(seen, None)
     shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
-    return FoundTools(index, matching(index, wishes, shown), seen.tiers)
+    return FoundTools(index, filter_tools(index, wishes, shown), seen.tiers)
 
 
 async def _page(
@@ -139,7 +139,7 @@ def _marks(explained: Explanation) -> list[tuple[str, float | None]]:
 
 
 async def _try_call(visit: Visit, facts: ToolFacts, typed: Mapping[str, str]) -> TriedCall:
-    """Call the tool as the person, by the same route and rules as any client; the audit log has it."""
+    """Call the tool as the visitor, by the REST API, so that policies, limits and the audit log apply."""
     try:
         arguments = arguments_of(fields_of(facts.input_schema), typed)
     except UnreadableArgument as error:

@@ -1,4 +1,4 @@
-"""Facts about tools for pages, which do not wait for a process to start that counts tokens."""
+"""Facts about tools for pages, without waiting for the process that counts tokens to start."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.services import ToolServices
 
 PATIENCE_SECONDS: Final = 0.02
-"""For the tokens of a tool; a page without them asks again by itself."""
+"""Limit for waiting for the tokens of a tool; a page without them refreshes itself."""
 
 
 class PatientFacts:
-    """Reads facts. One per gateway; what is not waited for goes on, and is there for the next page."""
+    """Collects facts. One per gateway. Counting of tokens continues in the background for the next request."""
 
     def __init__(self, services: ToolServices) -> None:
         self._services = services
         self._counting: set[asyncio.Task[ToolFacts]] = set()
 
     async def read(self, seen: SubjectCatalog, name: str) -> ToolFacts:
-        """The facts about a tool, without tokens where these take longer than PATIENCE_SECONDS. Raises Problem."""
+        """Return the facts about a tool, without tokens if counting takes over PATIENCE_SECONDS. Raises Problem."""
         whole = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, seen, name)))
         self._counting.add(whole)
         whole.add_done_callback(self._after_count)
@@ -29,10 +29,10 @@ class PatientFacts:
         return whole.result() if done else await self.facts_without_tokens(seen, name)
 
     async def facts_without_tokens(self, seen: SubjectCatalog, name: str) -> ToolFacts:
-        """The facts without tokens. Raises Problem."""
+        """Return the facts about a tool without tokens. Raises Problem."""
         return await self._services.work.stepwise(lambda: tool_facts(self._services, seen, name, counted=False))
 
     def _after_count(self, task: asyncio.Task[ToolFacts]) -> None:
         self._counting.discard(task)
         if not task.cancelled():
-            task.exception()  # who waited has it; a page that did not shows no tokens, and asks again
+            task.exception()  # retrieved so that asyncio does not log it; `read` raises it if it still waits

@@ -1,4 +1,4 @@
-"""One call as other programs make it: curl, Python, and this project's command line. Pure module."""
+"""Code snippets that call a tool by curl, Python and the `fairlead` command. No I/O."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ asyncio.run(main())"""
 
 
 class CallSnippet(msgspec.Struct, frozen=True):
-    """Text to be copied."""
+    """Code snippet to copy."""
 
     title: str
     text: str
 
 
 def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: bool) -> tuple[CallSnippet, ...]:
-    """The call of a tool at the gateway `base_url`. `keyed`: clients have to show a key, `FAIRLEAD_TOKEN`."""
+    """Make the snippets for a tool of the gateway at `base_url`. `keyed` adds the API key in `FAIRLEAD_TOKEN`."""
     given = json.dumps(arguments, ensure_ascii=False)
     body = json.dumps(
         {

@@ -30,7 +30,7 @@ from fairlead_formats.providers.anthropic.shown_calls import result_blocks, use_
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_formats.wire.raw_json import add_usage
-from fairlead_mcp.surrogates import pair
+from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
 """Maximum bytes of one round."""
@@ -115,7 +115,7 @@ class AnthropicStream:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
         if data.startswith(b"[DONE]"):
             return b""
-        data = pair(data)
+        data = replace_lone_surrogates(data)
         try:
             if self._by_index and self._pass_text(data):
                 return _sse_event("content_block_delta", data)

@@ -15,7 +15,7 @@ from msgspec import Raw
 from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.providers.gemini.parts import EMPTY, MODEL, ContentPart, is_list
 from fairlead_formats.wire.raw_json import array
-from fairlead_mcp.surrogates import pair
+from fairlead_mcp.surrogates import replace_lone_surrogates
 
 _HEAD: Final = ("responseId", "modelVersion")
 _USAGE: Final = "usageMetadata"
@@ -48,7 +48,7 @@ class GeminiResponse:
 
     def __init__(self, body: bytes) -> None:
         """Raises msgspec.MsgspecError, UnicodeDecodeError, RecursionError."""
-        self.members = _members(pair(body))
+        self.members = _members(replace_lone_surrogates(body))
         candidates = self.members.get("candidates")
         self._candidates: list[Raw] = _raws(candidates) if candidates is not None and is_list(candidates) else []
         self._candidate = _members(self._candidates[0]) if self._candidates else {}

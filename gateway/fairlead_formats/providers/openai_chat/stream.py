@@ -21,7 +21,7 @@ from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_formats.wire.raw_json import add_usage
-from fairlead_mcp.surrogates import pair
+from fairlead_mcp.surrogates import replace_lone_surrogates
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
@@ -164,7 +164,7 @@ class ChatStream:
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
-        data = pair(data)
+        data = replace_lone_surrogates(data)
         if self._head is not None and not self._round and self._client_tools is not None:
             try:
                 self._strings.setdefault("content", []).append(_text_chunk(data).choices[0].delta.content)

@@ -33,7 +33,7 @@ from fairlead_formats.providers.openai_responses.rounds import ShownResponse, la
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
 from fairlead_formats.wire.raw_json import add_usage, decode_object
-from fairlead_mcp.surrogates import pair
+from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
 """Maximum bytes of one round."""
@@ -106,7 +106,7 @@ class ResponsesStream:
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
-        data = pair(data)
+        data = replace_lone_surrogates(data)
         try:
             event = _event(data)
             if event.type == "error" or (event.type is None and bytes(event.error) != b"null"):

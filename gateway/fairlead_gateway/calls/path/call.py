@@ -291,7 +291,7 @@ class ToolCall(ClientCall):
         if isinstance(error, RpcError) and not self.attempts.done:
             if self.route.task is not None:
                 error = client_tasks.under_client_id(error, self.route)
-            elif self.route.upstream.modern and server_tasks.required_by(error):
+            elif self.route.upstream.modern and server_tasks.requires_tasks(error):
                 waits = self._declaration == client_tasks.NOT_DECLARED and not self.request.modern
                 limited = waits or self._declaration == client_tasks.WITHHELD
                 refusal = None

@@ -17,7 +17,7 @@ from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.capabilities import for_method
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.methods import EXTENDED
-from fairlead_mcp.via import VIA, pass_on
+from fairlead_mcp.via import VIA, make_via_line
 
 
 def upstream_request(
@@ -48,7 +48,7 @@ def upstream_request(
     if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
         members, lines = carry(members, headers)
     if VIA in headers:
-        lines += pass_on(headers[VIA])
+        lines += make_via_line(headers[VIA])
     if route.name_raw is not None:
         members[route.member] = route.name_raw
     ident = route.upstream.next_id()

@@ -123,7 +123,7 @@ async def _ask(relay: MessageRelay, question: Question) -> Raw:
     response = jsonrpc.read_response(await response_body)
     if response.error is not None:
         if response.error.code == jsonrpc.METHOD_NOT_FOUND:
-            raise capabilities.unanswerable(question.method, response.error.message)
+            raise capabilities.missing_capability_error(question.method, response.error.message)
         raise RpcError(response.error.code, f"{question.method}: {response.error.message}", None)
     assert isinstance(response.result, Raw)
     return response.result

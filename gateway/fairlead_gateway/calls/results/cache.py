@@ -96,7 +96,7 @@ def _canonical(raw: bytes | Raw | None, is_relevant: Callable[[str], bool] | Non
         parsed = {name: value for name, value in parsed.items() if is_relevant(name)}
         if not parsed:
             return _EMPTY
-    return None if members.repeats(raw) else _encode(parsed)
+    return None if members.has_repeated_member(raw) else _encode(parsed)
 
 
 def _identifies_caller(name: str) -> bool:

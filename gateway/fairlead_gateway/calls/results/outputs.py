@@ -17,7 +17,7 @@ from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.core.ports import SchemaCheck
 from fairlead_gateway.core.route import Route
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.apps import read_without_domain
+from fairlead_mcp.apps import remove_domains_in_result
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.methods import METHODS
 from fairlead_tools import refusals
@@ -56,7 +56,7 @@ def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedR
         return outcome
     result = route.uris.show_in(outcome.result, METHODS[method].uris)
     if method == READ:
-        result = read_without_domain(result)
+        result = remove_domains_in_result(result)
     if result is outcome.result:
         return outcome
     return TranslatedResult(result, outcome.is_error, outcome.needs_input, outcome.is_task)

@@ -40,13 +40,13 @@ def check_of(server: Server, method: str, uri: str, *, escapes: bool) -> Check |
 
 
 def _check_entry(approved: ApprovedSkills, uri: str, result: bytes | Raw) -> None:
-    problem = approved.refused_entry(uri, result)
+    problem = approved.explain_unapproved_entry(uri, result)
     if problem is not None:
         raise NotMcp(problem)
 
 
 def _check_read(approved: ApprovedSkills | None, uri: str, must_be_plain: bool, result: bytes | Raw) -> None:
-    problem = None if approved is None else approved.refused_read(uri, result)
+    problem = None if approved is None else approved.explain_unapproved_read(uri, result)
     if problem is not None:
         raise NotMcp(problem)
     if must_be_plain and bytes(escape(result)) != bytes(result):

@@ -51,7 +51,7 @@ def find_ambiguity(arguments: Raw | None, names: ParamHeaders) -> str | None:
     """Error message for arguments that a server might parse differently than the gateway, or None."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
-        if arguments is not None and members.repeats(arguments):
+        if arguments is not None and members.has_repeated_member(arguments):
             return "params.arguments has a duplicate member, and servers differ in which one they read"
     except jsonrpc.UNREADABLE:
         return None

@@ -15,7 +15,7 @@ from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.task import TaskRef
 from fairlead_mcp import eras, jsonrpc
-from fairlead_tools.refusals import lacking
+from fairlead_tools.refusals import missing_capability
 
 
 def tool_route(
@@ -57,7 +57,7 @@ def tool_route(
         param_headers=param_headers.read_headers(tool.definition),
         check=check,
         caller_deadline=binding.caller_deadline,
-        unavailable=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
+        unavailable=missing_capability(tool.name, server.key, tool.requires) if tool.requires else None,
         counted=bool(tool.caps),
         result_tokens=tool.result_tokens,
     )

@@ -24,7 +24,7 @@ class RequestStateSigner:
 
     def sign(self, result: Raw, server: ServerKey, identity: Identity) -> Raw:
         """A server's result, with its `requestState` signed for a principal."""
-        return states.rewritten(result, lambda state: self._seal.mark(identity.owner, str(server), state))
+        return states.rewrite_state(result, lambda state: self._seal.mark(identity.owner, str(server), state))
 
     def verify(self, params: jsonrpc.RawObject, server: ServerKey, identity: Identity) -> jsonrpc.RawObject:
         """Params with the server's original state. Raises RpcError (-32602) for a state of another principal

@@ -235,7 +235,7 @@ def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -
 
 def _strict(result: Raw) -> bytes | Raw:
     try:
-        return tool_results.strict(result)
+        return tool_results.conform(result)
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the server sent an invalid tool result ({error})") from error
 
@@ -253,7 +253,7 @@ def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
 
 def declaring(declared: bytes | None) -> bytes:
     """Client capabilities, raw JSON, with the tasks extension added."""
-    return capabilities.declaring(declared, methods.TASKS)
+    return capabilities.add_extension(declared, methods.TASKS)
 
 
 def under_client_id(error: RpcError, route: Route) -> RpcError:

@@ -77,7 +77,7 @@ def params(
 
 
 def _with_token(meta: Raw, token: ProgressToken, gateway_token: bytes) -> Raw:
-    replaced = token.replaced_in(bytes(meta), gateway_token)
+    replaced = token.replace_in(bytes(meta), gateway_token)
     if replaced is not None:
         return Raw(replaced)
     return Raw(jsonrpc.encode({**jsonrpc.decode_object(meta), progress_token.NAME: Raw(gateway_token)}))
@@ -127,7 +127,7 @@ def result(
             defect = "it has no content"
         if defect and method == CALL:
             any_structured |= to_modern
-            raw, left_out = tool_results.mended(raw, from_modern=from_modern, any_structured=any_structured)
+            raw, left_out = tool_results.repair(raw, from_modern=from_modern, any_structured=any_structured)
         if head is None or defect:
             head = jsonrpc.decode_result_head(raw)
         outcome = _for_era(raw, head, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
@@ -144,7 +144,7 @@ def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[b
     """The repaired result of a method other than `tools/call`, and its defect, or "" if there was none."""
     mended, defect = tool_results.mend_head(raw)
     if _is_complete(jsonrpc.decode_result_head(mended), from_modern=from_modern):
-        mended, content_error = prompt_results.strict(method, mended)
+        mended, content_error = prompt_results.conform(method, mended)
         defect = defect or content_error
     return mended, defect
 

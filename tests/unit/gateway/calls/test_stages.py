@@ -30,7 +30,7 @@ from fairlead_gateway.limits.limiter import NO_LEASE, Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras
 from fairlead_tools.refusal import OVER_BUDGET, Refusal
-from fairlead_tools.refusals import lacking
+from fairlead_tools.refusals import missing_capability
 from fairlead_tools.validation.constraint import Constraint, allowance
 from fairlead_tools.validation.shelf import Checks
 from gatewayworld import catalog, entry
@@ -39,7 +39,7 @@ from selections import select
 CLOCK: Final = 100.0
 SCHEMA: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 DEFINITION: Final = json.dumps({"name": "get", "inputSchema": SCHEMA}).encode()
-EVEN: Final = Constraint([allowance("rule 0 of n/p", {"properties": {"n": {"multipleOf": 2}}})], told=False)
+EVEN: Final = Constraint([allowance("rule 0 of n/p", {"properties": {"n": {"multipleOf": 2}}})], quote_rules=False)
 LATE: Final = Refusal(OVER_BUDGET, "too slow")
 ROUTE: Final = (
     select(build({"web": catalog("web", "http://w", [entry(DEFINITION, requires=("elicitation",))])}))
@@ -178,7 +178,7 @@ def test_a_stage_lets_through(name: str) -> None:
 
 def test_a_tool_for_clients_with_a_capability_says_which() -> None:
     refusal = stages.check_availability(call(ROUTE))
-    assert refusal == lacking("get", ROUTE.server.key, ("elicitation",))
+    assert refusal == missing_capability("get", ROUTE.server.key, ("elicitation",))
 
 
 def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:

@@ -80,9 +80,9 @@ def test_a_progress_token_is_replaced_by_ours() -> None:
 
 def test_a_token_that_begins_like_the_one_asked_for_is_another() -> None:
     token = ProgressToken(b"1", 17)
-    assert token.replaced_in(b'{"progressToken":1}', b"41") == b'{"progressToken":41}'
-    assert token.replaced_in(b'{"progressToken":12}', b"41") is None
-    assert token.replaced_in(b'{"progressToken":1', b"41") is None
+    assert token.replace_in(b'{"progressToken":1}', b"41") == b'{"progressToken":41}'
+    assert token.replace_in(b'{"progressToken":12}', b"41") is None
+    assert token.replace_in(b'{"progressToken":1', b"41") is None
 
 
 @pytest.mark.parametrize(

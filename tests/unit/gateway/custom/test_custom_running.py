@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_tools.handlers.problems import HandlerFailed
-from fairlead_tools.handlers.running import Stepped, awaited
+from fairlead_tools.handlers.running import Stepped, await_handler
 
 
 class Ready:
@@ -47,7 +47,7 @@ async def test_time_limits_and_tasks_within_a_handler_work_as_ever() -> None:
             inner = group.create_task(three_steps())
         return inner.result()
 
-    assert await awaited(handler, lambda seconds: None) == "done"
+    assert await await_handler(handler, lambda seconds: None) == "done"
 
 
 async def test_a_cancellation_reaches_the_handler_and_its_task() -> None:
@@ -60,7 +60,7 @@ async def test_a_cancellation_reaches_the_handler_and_its_task() -> None:
             seen.set()
             raise
 
-    task = asyncio.create_task(awaited(handler, lambda seconds: None))
+    task = asyncio.create_task(await_handler(handler, lambda seconds: None))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -75,4 +75,4 @@ async def test_exceptions_of_a_handler_become_handler_failed(error: BaseExceptio
         raise error
 
     with pytest.raises(HandlerFailed):
-        await awaited(handler, lambda seconds: None)
+        await await_handler(handler, lambda seconds: None)

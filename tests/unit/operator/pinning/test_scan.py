@@ -11,8 +11,8 @@ from fairlead_api.documents.pins import Pinned
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.offerable import DEFINITION_LIMIT
 from fairlead_operator.pinning.cleanness import CLEAN, verdict
-from fairlead_tools.definitions.hidden import hidden
-from fairlead_tools.definitions.markup import markup
+from fairlead_tools.definitions.hidden import describe_hidden_characters
+from fairlead_tools.definitions.markup import describe_model_phrases
 from fairlead_tools.definitions.scan import FINDINGS_LIMIT, Finding, scan
 
 
@@ -106,7 +106,7 @@ def test_the_scan_finds_words_that_speak_to_the_model(text: str) -> None:
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_the_scan_leaves_languages_emoji_and_ordinary_descriptions_alone(text: str) -> None:
-    assert (hidden(text), markup(text)) == ("", "")
+    assert (describe_hidden_characters(text), describe_model_phrases(text)) == ("", "")
     assert verdict(scan([definition(description=text)])) == CLEAN
 
 
@@ -131,7 +131,7 @@ def test_every_text_of_a_definition_is_looked_at_and_named_by_its_place() -> Non
         "inputSchema.properties.path.description",
         "inputSchema.properties.path.enum[1]",
         "inputSchema.properties.path.default",
-        "a name in inputSchema.properties",
+        "a member name in inputSchema.properties",
         "inputSchema.$defs.deep.anyOf[0].const",
         "",
     }
