@@ -125,7 +125,7 @@ class Visit:
 
     async def with_figures(self, made: Callable[[VisibleCalls], Result]) -> Result:
         """Result of `made`, in the worker, from scores and counts of calls of what the person sees."""
-        seen = self._console.rest.seen(self._request)
+        seen = self._console.rest.catalog(self._request)
         return await self._console.rest.services.work.do(lambda: made(self._console.figures.read(seen)))
 
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
@@ -133,7 +133,7 @@ class Visit:
         shared = {"administers": self.administers, **values}
         answer = await self._console.answer(self._request, template, shared, status=status, identity=self.identity)
         if self._request.headers.get("sec-fetch-dest") != "empty":  # a page that stays open leads to no other one
-            self._console.first_views.prepare(self._console.rest.seen(self._request))
+            self._console.first_views.prepare(self._console.rest.catalog(self._request))
         return answer
 
     async def form(self) -> dict[str, str]:
