@@ -126,7 +126,7 @@ class Visit:
 
     async def with_call_statistics(self, compute: Callable[[VisibleCalls], Result]) -> Result:
         """Call `compute` in the worker with the statistics of the calls that the visitor may see; return its result."""
-        seen = self._console.rest.seen(self._request)
+        seen = self._console.rest.catalog(self._request)
         return await self._console.rest.services.work.do(lambda: compute(self._console.call_statistics.read(seen)))
 
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
@@ -134,7 +134,7 @@ class Visit:
         shared = {"administers": self.administers, **values}
         answer = await self._console.answer(self._request, template, shared, status=status, identity=self.identity)
         if self._request.headers.get("sec-fetch-dest") != "empty":  # not for the refresh of an open page
-            self._console.first_views.prepare(self._console.rest.seen(self._request))
+            self._console.first_views.prepare(self._console.rest.catalog(self._request))
         return answer
 
     async def form(self) -> dict[str, str]:

@@ -85,7 +85,7 @@ class ToolLoop:
     ) -> None:
         """`preparation` prepares the request for another model if one fails before its answer has begun."""
         self._tools = services.tools
-        self._client = services.client.of_caller(client_request.caller_key)
+        self._client = services.client.for_caller(client_request.caller_key)
         self._limits = services.limits
         self._breakers = services.breakers
         self._preparation = preparation
@@ -237,35 +237,35 @@ class ToolLoop:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.seconds_left()):
                 answer = await self._send_round()
         except (ProviderUnavailable, TimeoutError) as error:
-            self.record.round_failed(type(error).__name__)
+            self.record.fail_round(type(error).__name__)
             if not self.seconds_left():
-                attempt.given_up()
+                attempt.abandon()
                 raise self.timeout_error() from error
-            attempt.failed(error)
+            attempt.record_failure(error)
             raise LlmError(
                 502, f"{self.target.provider}: {error}", "provider_unavailable", headers=self.no_retry
             ) from error
         except BaseException:
-            attempt.given_up()
+            attempt.abandon()
             raise
         # a limit on one client's key does not apply to requests with other keys
-        attempt.answered(answer.status, None if self._client.keyed else answer.retry_after)
+        attempt.record_answer(answer.status, None if self._client.keyed else answer.retry_after)
         if answer.status == 200:
-            self.record.round_answered()
+            self.record.begin_answer()
         else:
-            self.record.round_failed(str(answer.status))
+            self.record.fail_round(str(answer.status))
         return answer
 
     def finish_round(self, usage: Mapping[str, Any]) -> None:
         """Record that a round was read to its end. `usage` is the provider's, as a sum over all rounds."""
-        self.record.round_finished(usage)
+        self.record.finish_round(usage)
         if self._attempt is not None:
-            self._attempt.over()
+            self._attempt.record_success()
 
     def fail_round(self, error: Exception) -> None:
         """Record that the provider's answer was truncated or cannot be parsed."""
         if self._attempt is not None:
-            self._attempt.failed(error)
+            self._attempt.record_failure(error)
 
     async def _send_round(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._preparation.providers.by_name[self.target.provider]
@@ -280,7 +280,7 @@ class ToolLoop:
             last=self.tools_disabled,
         )
         body = await self._tools.work.process_document(lambda: self._write_body(model_round), long=self.long)
-        traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
+        traced = self.record.begin_round(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
         request = ProviderRequest(path, body, headers, prepared.wire.answer_headers)
@@ -361,7 +361,7 @@ class ToolLoop:
         for call, run in zip(calls, runs, strict=True):
             self.calls.append(CallReport(run.plan.call.wire_name[:128], round(run.seconds * 1000, 1), run.failed))
             if run.tool is not None:
-                self.record.tool_called(run.tool, run.result_tokens)
+                self.record.record_tool_call(run.tool, run.result_tokens)
             begun = running_call(call)
             finished.append(FinishedCall(begun.id, begun.name, begun.arguments, run.result or {}, run.seconds))
         if (

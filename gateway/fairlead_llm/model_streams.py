@@ -75,17 +75,17 @@ class ModelStreams:
             path = wire.path(target.model, stream=True)
             answer = await self._client.send(provider, ProviderRequest(path, request.body(usage)))
         except BadRequest as error:
-            attempt.given_up()
+            attempt.abandon()
             raise _NotBegun(LlmError(400, str(error), "invalid_request"), ask_next=True) from error
         except ProviderUnavailable as error:
-            attempt.failed(error)
+            attempt.record_failure(error)
             failure = LlmError(502, f"{target.provider}: {error}", "provider_unavailable")
             raise _NotBegun(failure, ask_next=True) from error
         except BaseException:
-            attempt.given_up()
+            attempt.abandon()
             raise
         try:
-            attempt.answered(answer.status, answer.retry_after)
+            attempt.record_answer(answer.status, answer.retry_after)
             if answer.status != _OK:
                 message = f"{target.provider} answered with status {answer.status}"
                 refused = LlmError(answer.status, message, "provider_refused")
@@ -111,12 +111,12 @@ class ModelStreams:
                 raise BadStream("the model's stream ended before its final event")
             yield stream.end_round() + stream.finish({})
         except (BadStream, TooLarge, ProviderUnavailable) as error:
-            attempt.failed(error)
+            attempt.record_failure(error)
             raise LlmError(502, str(error), "bad_answer") from error
         except (GeneratorExit, asyncio.CancelledError):
-            attempt.given_up()
+            attempt.abandon()
             raise
-        attempt.over()
+        attempt.record_success()
 
 
 class _NotBegun(Exception):

@@ -201,7 +201,7 @@ class StreamedAnswer(Response):
             finally:  # events before an error are passed on
                 body = b"".join(out)
                 if body:
-                    self._loop.record.first_token()
+                    self._loop.record.record_first_token()
                 await self._write(body)
             if self._stream.done:  # some providers keep the connection open after the last event
                 break

@@ -1,1 +1,1 @@
-"""Providers of models, tools that models are offered, the calls that they make, and the account of all that."""
+"""Providers of models: configuration, requests, circuit breakers and records of usage."""

@@ -1,6 +1,6 @@
-"""Cascaded engines of speech as the installation states them: speech to text, a model, text to speech. Pure module.
+"""Configuration of cascaded speech engines, which combine speech to text, a model and text to speech. Does no I/O.
 
-Example, beside the providers whose models they have:
+Example, with a provider whose model the engine uses:
 
     providers:
       local: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}
@@ -29,74 +29,78 @@ Phrases = Annotated[tuple[Phrase, ...], Meta(min_length=1, max_length=16)]
 
 
 class SpeechBackend(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """One server that speaks OpenAI's audio API over HTTP."""
+    """Server with OpenAI's audio API over HTTP."""
 
     base_url: str
-    """With the version, as in `https://api.openai.com/v1`; below it is `/audio/transcriptions`, or `/audio/speech`."""
+    """Base URL with the version, as in `https://api.openai.com/v1`, to which `/audio/transcriptions` or `/audio/speech`
+    is appended.
+    """
     model: str
-    """Name of the model there."""
+    """Name of the model at the server."""
     key_env: str | None = None
-    """Environment variable with the key."""
+    """Environment variable with the API key."""
     key_file: str | None = None
-    """File with the key, read for each request."""
+    """File with the API key, which is read for each request."""
     headers: Mapping[str, str] = MappingProxyType({})
-    """More headers of every request."""
+    """Additional headers of all requests."""
     connect_seconds: Seconds = 5.0
-    """Longest time for a connection."""
+    """Maximum time to open a connection."""
     idle_seconds: Seconds = 15.0
-    """Longest time without a byte of an answer."""
+    """Maximum time without a byte of an answer."""
 
 
 class SpeechToText(SpeechBackend, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Server of `POST /audio/transcriptions`."""
+    """Server with `POST /audio/transcriptions`."""
 
     language: str = ""
-    """Language that is spoken, by ISO 639-1; empty: the model finds it. A client may name another one."""
+    """Language of the speech, as ISO 639-1 code; empty: the model detects it. A client may set another language."""
 
 
 class TextToSpeech(SpeechBackend, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Server of `POST /audio/speech` that answers `pcm`: 24 kHz, 16 bits, mono."""
+    """Server with `POST /audio/speech` that supports the format `pcm`: 24 kHz, 16 bits, mono."""
 
     voice: str = "alloy"
-    """Voice unless a client asks for another one."""
+    """Voice of the speech, unless a client sets another one."""
 
 
 class FillerSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Phrases that are said while an answer takes longer: in front of calls of tools, and in slower tiers."""
+    """Phrases that are spoken while an answer takes longer: before tool calls, and in slower tiers."""
 
     phrases: Phrases = ("Let me think.",)
-    """Said in turn."""
+    """Phrases, which are used in turn."""
     languages: Mapping[str, Phrases] = MappingProxyType({})
-    """By language, in place of `phrases` where a session has one of these."""
+    """Phrases by language, which replace `phrases` in sessions with this language."""
     from_tier: str | None = None
-    """Tier from which on it is said at once; None: from the first that is slower than the default one."""
+    """Fastest tier in which a phrase is spoken at the start of a response; None: the first tier that is slower than the
+    default tier.
+    """
 
 
 class SlowTurns(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Turns of a provider's speech sessions that a cascaded engine answers in its place."""
+    """Turns of a provider's speech sessions that a cascaded engine answers instead of the provider."""
 
     engine: str
     """Name of the engine in the configuration."""
     from_tier: str | None = None
-    """Tier from which on; None: from the first that is slower than the default one."""
+    """Fastest tier whose turns the engine answers; None: the first tier that is slower than the default tier."""
     transcription: str = "gpt-4o-mini-transcribe"
-    """Model of the provider's that turns speech into text, where the client asks for none: the tier is chosen by it. Of
-    the kind `openai`; beside one of the kind `gemini`, the engine's `stt` does that.
+    """Transcription model of the provider for sessions whose client requests no transcripts, as the tier is chosen by
+    the transcript. Only for providers of the kind `openai`; for `gemini`, the engine's `stt` transcribes.
     """
 
 
 class CascadedProvider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One engine. Any name of a model is its own by `PROVIDER/NAME`."""
+    """Cascaded engine. It answers to all names of the form `PROVIDER/NAME`, where `PROVIDER` is its own name."""
 
     stt: SpeechToText
-    """Turns what is said into text."""
+    """Server that converts the user's speech to text."""
     llm: str
-    """Model that answers: a name, `PROVIDER/MODEL` or a route, of the same configuration."""
+    """Model that answers: a name, `PROVIDER/MODEL` or a route in the same configuration."""
     tts: TextToSpeech
-    """Turns the answer into speech."""
+    """Server that converts the answer to speech."""
     kind: Literal["cascaded"] = CASCADED
-    """Tells it from providers."""
+    """Distinguishes engines from providers in the configuration."""
     models: tuple[str, ...] = ()
-    """Names that clients may ask for, `*` for any part of them."""
+    """Further names of the engine for requests, where `*` matches any text."""
     filler: FillerSetting | None = None
-    """None: nothing is said before the answer."""
+    """Fillers; None: none are spoken."""

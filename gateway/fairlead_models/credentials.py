@@ -1,4 +1,4 @@
-"""Takes credentials out of a request where an SDK of a provider puts them, before anything else sees the request."""
+"""Extracts credentials from a request, from the places where providers' SDKs put them, and removes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_formats.pairs.provider_apis import APIS
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 
 PROVIDER_KEY: Final = "x-fairlead-provider-key"
-"""Header with the caller's own key at the provider, and name of that key in the scope of a request."""
+"""Header with the caller's own API key for the provider, and member of the ASGI scope with this key."""
 _KEY_HEADERS: Final = tuple(sorted({api.key_header.encode() for api in APIS.values()} - {b"authorization"}))
 _QUERY: Final = b"key"
 _PROVIDER_KEY: Final = re.compile(rb"[!-~]{1,8192}")
@@ -21,23 +21,23 @@ _TAKEN: Final = frozenset({*_KEY_HEADERS, PROVIDER_KEY.encode()})
 
 
 def take_credential(scope: Scope) -> bytes | None:
-    """The principal's credential as a value of `Authorization`; None where there is none. It may come as
-    `Authorization`, `x-api-key`, `x-goog-api-key` or `?key=`, or equally in several of them.
+    """Extract the principal's credential from `Authorization`, `x-api-key`, `x-goog-api-key` or `?key=`. Returns it in
+    the form of `Authorization`; None if there is none. Raises Problem for different credentials.
 
-    All but `Authorization` are removed from the scope, so that they reach no log and no tool server, and the key for
-    the provider goes from its header to the member PROVIDER_KEY. Raises Problem.
+    All except `Authorization` are removed from the scope, so that they do not reach logs or tool servers. The key for
+    the provider is moved from its header to the member PROVIDER_KEY of the scope.
     """
     fields = [(name, value) for name, value in scope["headers"] if name in _TAKEN or name == b"authorization"]
     scope["headers"] = [(name, value) for name, value in scope["headers"] if name not in _TAKEN]
-    shown = [*_credentials_in(fields), *_of_query(scope)]
+    credentials = [*_credentials_in(fields), *_take_query_keys(scope)]
     _take_provider_key(scope, [value for name, value in fields if name == PROVIDER_KEY.encode()])
-    if len(set(shown)) > 1:
+    if len(set(credentials)) > 1:
         raise Problem(
             INVALID_ARGUMENTS,
-            "the request shows several keys: send the one of this gateway in Authorization, x-api-key, x-goog-api-key "
-            f"or ?key=, and a provider's own in {PROVIDER_KEY}",
+            "the request has different keys: send the key of this gateway in Authorization, x-api-key, x-goog-api-key "
+            f"or ?key=, and the key of a provider in {PROVIDER_KEY}",
         )
-    return shown[0] if shown else None
+    return credentials[0] if credentials else None
 
 
 def _credentials_in(fields: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
@@ -48,8 +48,8 @@ def _credentials_in(fields: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
             yield b"Bearer " + value
 
 
-def _of_query(scope: Scope) -> Iterator[bytes]:
-    """Credentials in the query, which are removed from it."""
+def _take_query_keys(scope: Scope) -> Iterator[bytes]:
+    """Yield the credentials in the query, and remove them from it."""
     pairs = []
     for part in scope["query_string"].split(b"&"):
         name, _, value = part.partition(b"=")

@@ -1,4 +1,4 @@
-"""Errors of requests to models, before a wire format writes them. Pure module."""
+"""Errors of requests to models, independent of the wire format. Does no I/O."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fairlead_offers.problems import RATE_LIMITED, Problem
 from fairlead_web.problem_responses import seconds_of
 
 NO_RETRY: Final = {"x-should-retry": "false"}
-"""Headers of errors after calls of tools: SDKs would repeat the request, and its tools would run again."""
+"""Headers of errors after tool calls, which keep SDKs from repeating the request and thereby the calls."""
 
 
 def llm_error(problem: Problem) -> LlmError:
-    """The error for a problem of the REST API."""
+    """Convert a problem of the REST API to an error."""
     document, headers = problem.document, dict(problem.headers)
     if document.retry_after_ms is not None:
         headers["retry-after"] = seconds_of(document.retry_after_ms)
@@ -25,14 +25,14 @@ def llm_error(problem: Problem) -> LlmError:
 
 
 def budget_error(refused: Limited) -> LlmError:
-    """The error (429) for an agent whose tokens of the day are spent. It tells SDKs not to try again: they would wait
-    for midnight.
+    """Error 429 for an agent that has used up its tokens of the day. It tells SDKs not to retry, as they would wait
+    until midnight.
     """
     after = ceil(refused.retry_after or 0)
     return LlmError(429, refused.message, RATE_LIMITED, headers={"retry-after": str(after), **NO_RETRY})
 
 
-def closed_error(closed: ModelClosed, more: Mapping[str, str]) -> LlmError:
-    """The error for a model whose breaker is open, with `more` headers."""
-    headers = {"retry-after": str(max(ceil(closed.retry_after), 1)), **more}
+def closed_error(closed: ModelClosed, extra_headers: Mapping[str, str]) -> LlmError:
+    """Error for a model that gets no requests now, with additional headers."""
+    headers = {"retry-after": str(max(ceil(closed.retry_after), 1)), **extra_headers}
     return LlmError(closed.status, str(closed), "provider_unavailable", headers=headers)

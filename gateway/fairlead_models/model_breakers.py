@@ -1,8 +1,8 @@
-"""Circuit breakers of models at their providers: a model that fails again and again gets no requests for a while.
+"""Circuit breakers of models: a model that fails repeatedly gets no requests for a while. Does no I/O.
 
-Pure module, by the mechanism of `upstream.breaker`: five failures in a row open it, and after one second, doubled up to
-thirty, one request is its trial. Failures are a provider that cannot be reached, an answer that takes too long or
-breaks off, and statuses from 500 on. After a 429 with `retry-after` the model gets no request for that time.
+They use `upstream.breaker`: five consecutive failures open a breaker; after one second, doubled for each further
+failure up to thirty, one request is a trial. Failures are an unreachable provider, an answer that takes too long or
+ends early, and status 408 or 500 and above. After a 429 with `retry-after`, the model gets no requests for that time.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from fairlead_gateway.core.ports import CLOSED, OPEN
 from fairlead_gateway.upstream.breaker import Breaker
 from fairlead_models.providers import ModelTarget
 
-MAX_KEPT: Final = 200
-"""Models whose failures are remembered."""
-MAX_LATER: Final = 300.0
-"""Seconds of `retry-after` that are believed."""
+MAX_MODELS: Final = 200
+"""Maximum number of models whose failures are stored."""
+MAX_PAUSE: Final = 300.0
+"""Maximum seconds of a `retry-after`. Longer times are reduced to it."""
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SUCCESS: Final = 200
 
 
 class ModelClosed(Exception):
-    """A model gets no request now. `status` is 429 if it asked for a pause, else 503; `retry_after` in seconds."""
+    """Model that gets no requests now. `status` is 429 if the model requested a pause by `retry-after`, else 503;
+    `retry_after` is in seconds.
+    """
 
     def __init__(self, message: str, status: int, retry_after: float) -> None:
         super().__init__(message)
@@ -36,59 +38,63 @@ class ModelClosed(Exception):
 
 
 class _Failed(Exception):
-    """An answer that counts as a failure."""
+    """Answer that counts as a failure."""
 
 
 class GuardedModel:
-    """Breaker of one model, and the time until which it gets no requests."""
+    """Breaker of one model, and the end of a pause that the model requested."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self.breaker = Breaker(random)
-        self.later = 0.0
+        self.paused_until = 0.0
 
     def state(self, now: float) -> str:
-        """`closed`, `half-open` or `open`."""
-        return OPEN if now < self.later else self.breaker.state(now)
+        """State of the breaker: `closed`, `half-open` or `open`. A pause counts as `open`."""
+        return OPEN if now < self.paused_until else self.breaker.state(now)
 
 
 class ModelAttempt:
-    """One request to a model, from before it is sent until its answer is read."""
+    """Request to a model, from before it is sent until its answer is read. The end must be recorded."""
 
     def __init__(self, breakers: ModelBreakers, target: ModelTarget, *, trial: bool) -> None:
         self._breakers = breakers
         self._target = target
         self._trial = trial
 
-    def answered(self, status: int, retry_after: float | None) -> None:
-        """Record the head of the answer. `over` or `failed` records its end."""
+    def record_answer(self, status: int, retry_after: float | None) -> None:
+        """Record the head of the answer. Its end must be recorded by `record_success` or `record_failure`."""
         breakers = self._breakers
         if status >= 500 or status == _TIMED_OUT:
-            self.failed(_Failed(f"it answered {status}"))
+            self.record_failure(_Failed(f"the provider answered with status {status}"))
             return
         if status == _TOO_MANY and retry_after:
-            breakers.put_off(self._target, min(retry_after, MAX_LATER))
+            breakers.pause(self._target, min(retry_after, MAX_PAUSE))
         if self._trial or status != _SUCCESS:
-            self.over()
+            self.record_success()
 
-    def over(self) -> None:
-        """Record that the answer came to its end."""
+    def record_success(self) -> None:
+        """Record that the answer is complete."""
         self._trial = False
-        self._breakers.succeeded(self._target)
+        self._breakers.record_success(self._target)
 
-    def failed(self, error: Exception) -> None:
-        """Record that no answer came, or that it broke off."""
+    def record_failure(self, error: Exception) -> None:
+        """Record that the model did not answer, or that its answer ended early."""
         trial, self._trial = self._trial, False
-        self._breakers.failed(self._target, error, trial=trial)
+        self._breakers.record_failure(self._target, error, trial=trial)
 
-    def given_up(self) -> None:
-        """Record an end that says nothing about the model: the client disconnected, or the request's time was over."""
+    def abandon(self) -> None:
+        """Record an end that is neither a success nor a failure of the model: the client disconnected, or the time
+        limit of the request was reached.
+        """
         if self._trial:
             self._trial = False
-            self._breakers.given_up(self._target)
+            self._breakers.end_trial(self._target)
 
 
 class ModelBreakers:
-    """Breakers of all models that have failed. `clock` in seconds; `random` gives [0, 1)."""
+    """Breakers of all models that have failed. `clock`: monotonic clock in seconds. `random`: returns a number in
+    [0, 1).
+    """
 
     def __init__(
         self,
@@ -100,51 +106,53 @@ class ModelBreakers:
         self._guarded: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
 
     def attempt(self, target: ModelTarget) -> ModelAttempt:
-        """Begin a request to a model, whose end has to be recorded. Raises ModelClosed."""
+        """Begin a request to a model. Raises ModelClosed if the model gets no requests now."""
         guarded = self._guarded.get(target)
         if guarded is None:
             return ModelAttempt(self, target, trial=False)
         now, breaker, name = self._clock(), guarded.breaker, f"{target.provider}/{target.model[:128]}"
-        if now < guarded.later:
-            seconds = guarded.later - now
-            raise ModelClosed(f"{name} asked for a pause of {seconds:.0f} s (retry-after)", _TOO_MANY, seconds)
+        if now < guarded.paused_until:
+            seconds = guarded.paused_until - now
+            raise ModelClosed(
+                f"the model {name} requested a pause, which ends in {seconds:.0f} s (retry-after)", _TOO_MANY, seconds
+            )
         trial = not breaker.closed
         if trial and not breaker.try_now(now):
-            raise ModelClosed(f"{name} gets no requests now: {breaker.why()}", 503, breaker.wait(now))
+            raise ModelClosed(f"the model {name} gets no requests for a while: {breaker.why()}", 503, breaker.wait(now))
         return ModelAttempt(self, target, trial=trial)
 
     def states(self) -> Iterator[tuple[ModelTarget, str, int]]:
-        """Models that have failed, each with its state and the number of times that its breaker opened."""
+        """Models that have failed, with the state and the number of openings of each breaker."""
         now = self._clock()
         for target, guarded in [*self._guarded.items()]:
             yield target, guarded.state(now), guarded.breaker.opened
 
-    def succeeded(self, target: ModelTarget) -> None:
-        """Close the breaker of a model."""
+    def record_success(self, target: ModelTarget) -> None:
+        """Count a success of a model, which closes its breaker."""
         guarded = self._guarded.get(target)
         if guarded is not None and guarded.breaker.troubled:
             guarded.breaker.record_success()
 
-    def failed(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:
+    def record_failure(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:
         """Count a failure of a model."""
         self._of(target).breaker.record_failure(self._clock(), error, trial=trial)
 
-    def given_up(self, target: ModelTarget) -> None:
-        """End a trial without an outcome."""
+    def end_trial(self, target: ModelTarget) -> None:
+        """End the trial of a model without an outcome."""
         guarded = self._guarded.get(target)
         if guarded is not None:
             guarded.breaker.give_up()
 
-    def put_off(self, target: ModelTarget, seconds: float) -> None:
-        """Send no requests to a model for so many seconds."""
-        self._of(target).later = self._clock() + seconds
+    def pause(self, target: ModelTarget, seconds: float) -> None:
+        """Send no requests to a model for a number of seconds."""
+        self._of(target).paused_until = self._clock() + seconds
 
     def _of(self, target: ModelTarget) -> GuardedModel:
         guarded = self._guarded.get(target)
         if guarded is None:
             guarded = self._guarded[target] = GuardedModel(self._random)
-            if len(self._guarded) > MAX_KEPT:
+            if len(self._guarded) > MAX_MODELS:
                 now = self._clock()
-                least = next((closed for closed, each in self._guarded.items() if each.state(now) == CLOSED), target)
-                self._guarded.pop(least if least != target else next(iter(self._guarded)))
+                oldest = next((closed for closed, each in self._guarded.items() if each.state(now) == CLOSED), target)
+                self._guarded.pop(oldest if oldest != target else next(iter(self._guarded)))
         return guarded

@@ -1,6 +1,6 @@
-"""Requests to providers of models, over HTTP and WebSocket: answers come as they are, bounded in time and size.
+"""Requests to providers of models over HTTP and WebSocket, with limits for time and size of answers.
 
-Nothing is tried again here: the SDKs of clients do so, and a route goes on to its next model.
+This module does not retry: clients' SDKs do that, and routes continue with their next model.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10
 CLOSE_SECONDS: Final = 2.0
-"""Seconds in which a provider may answer the close of a WebSocket."""
+"""Seconds that a provider has to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
-"""Bytes of an answer that comes whole."""
+"""Maximum bytes of an answer that is read as a whole."""
 
 MAX_REFUSAL: Final = 256 << 10
-"""Bytes of a refusal."""
+"""Maximum bytes of a refusal. The body of a longer refusal is ignored."""
 
 _OK: Final = 200
-_WHOLE: Final = 1 << 20
-"""Bytes of a request that is written without a pause."""
+_MAX_BYTES_BODY: Final = 1 << 20
+"""Size up to which the body of a request is passed to aiohttp as bytes, which it writes without a pause."""
 
 HIDDEN: Final = b"[key]"
-"""Stands in place of a key in a refusal."""
+"""Replacement for the API key in a refusal."""
 
 
 class ProviderUnavailable(Exception):
-    """There is no answer, or it broke off. The message says why, without address or key."""
+    """The provider did not answer, or its answer ended early. The message has the reason, without address or key."""
 
 
 ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
 
 
 class ProviderRefused(Exception):
-    """A provider refuses a WebSocket."""
+    """The provider refused a WebSocket."""
 
     def __init__(self, status: int, retry_after: float | None) -> None:
         super().__init__(f"the provider refused the session with status {status}")
         self.status = status
         self.retry_after = retry_after
-        """Seconds after which the provider may accept a session; None where it does not say."""
+        """Seconds after which the provider may accept a session; None if it did not state any."""
 
 
 class ProviderRequest(msgspec.Struct, frozen=True):
-    """One HTTP request to a provider's API."""
+    """HTTP request to a provider's API."""
 
     path: str
-    """Below the base of the API."""
+    """Path below the base URL of the API."""
     body: bytes
     headers: Mapping[str, str] = {}
-    """Headers of the client's that the provider gets."""
+    """Headers of the client that are forwarded to the provider."""
     answer_headers: Sequence[str] = ()
-    """Headers of the answer that the client gets; one that ends with `-` is the beginning of several."""
+    """Headers of the answer that are forwarded to the client. A name that ends with `-` is a prefix."""
     method: str = "POST"
     content_type: str = JSON
 
 
 class _SilenceTimer:
-    """Fails the read of a body that is silent for too long. One timer for the whole body: aiohttp sets its own again
-    for each piece, which takes a tenth of the time of a piece.
+    """Timeout of a body that sends nothing for too long. It uses one timer for the whole body, as aiohttp's timeout
+    sets a timer for each piece, which takes a tenth of the piece's time.
     """
 
     def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
@@ -80,32 +80,32 @@ class _SilenceTimer:
         self._loop = asyncio.get_running_loop()
         self._waiting = True
         self._since = self._loop.time()
-        self._timer = self._loop.call_later(seconds, self._look)
+        self._timer = self._loop.call_later(seconds, self._check)
 
-    def waits(self, *, waiting: bool) -> None:
-        """Record whether the reader of the body waits from now on."""
+    def set_waiting(self, *, waiting: bool) -> None:
+        """Record whether the reader of the body is now waiting for the next piece."""
         self._waiting = waiting
         self._since = self._loop.time()
 
     def cancel(self) -> None:
         self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         left = self._since + self._seconds - self._loop.time() if self._waiting else self._seconds
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_later(left, self._check)
         else:
             self._content.set_exception(TimeoutError())
 
 
 class ProviderAnswer:
-    """The answer to one request. Close it."""
+    """Answer to a request. Its owner calls `close` at the end."""
 
     def __init__(
-        self, answer: aiohttp.ClientResponse, passed_on: Sequence[str], idle_seconds: float, key: str = ""
+        self, answer: aiohttp.ClientResponse, forwarded: Sequence[str], idle_seconds: float, key: str = ""
     ) -> None:
-        """`passed_on`: `ProviderRequest.answer_headers`. Values that hold the `key`, or that are not printable ASCII,
-        are not passed on.
+        """`forwarded`: `ProviderRequest.answer_headers`. Values that contain the `key`, or that are not printable
+        ASCII, are not forwarded.
         """
         self._answer = answer
         self._key = key
@@ -117,12 +117,12 @@ class ProviderAnswer:
         self.headers: Mapping[str, str] = {
             name.lower(): value
             for name, value in answer.headers.items()
-            if _among(name.lower(), passed_on) and _is_plain(value) and not (key and key in value)
+            if _matches(name.lower(), forwarded) and _is_plain(value) and not (key and key in value)
         }
 
     async def whole(self) -> bytes:
-        """The body, read once. That of a refusal is without the key, and empty where it is longer than MAX_REFUSAL.
-        Raises ProviderUnavailable.
+        """Read the whole body; later calls return the same bytes. The body of a refusal does not contain the key, and
+        is empty if it was longer than MAX_REFUSAL. Raises ProviderUnavailable.
         """
         if self._whole is not None:
             return self._whole
@@ -134,24 +134,24 @@ class ProviderAnswer:
                 self.close()
                 break
             if len(received) > MAX_ANSWER:
-                raise ProviderUnavailable(f"the provider answered more than {MAX_ANSWER} bytes")
+                raise ProviderUnavailable(f"the provider's answer has more than {MAX_ANSWER} bytes")
         if self._key and self.status != _OK:
             received = received.replace(self._key.encode(), HIDDEN)
         self._whole = bytes(received)
         return self._whole
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises ProviderUnavailable where it breaks off."""
+        """Yield the body in pieces, as it arrives. Raises ProviderUnavailable if the body ends early."""
         silence = _SilenceTimer(self._answer.content, self._idle_seconds)
         try:
             async for piece in self._answer.content.iter_any():
-                silence.waits(waiting=False)
+                silence.set_waiting(waiting=False)
                 yield piece
-                silence.waits(waiting=True)
+                silence.set_waiting(waiting=True)
         except TimeoutError as error:
-            raise ProviderUnavailable("the provider went silent in its answer") from error
+            raise ProviderUnavailable("the provider stopped sending during its answer") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ProviderUnavailable(f"the provider's answer broke off: {type(error).__name__}") from error
+            raise ProviderUnavailable(f"the provider's answer ended early: {type(error).__name__}") from error
         finally:
             silence.cancel()
 
@@ -161,17 +161,17 @@ class ProviderAnswer:
 
 
 class ProviderClient:
-    """Sends requests to all providers. `aclose` it."""
+    """Sends requests to all providers. Its owner calls `aclose` at the end."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    def of_caller(self, key: str) -> KeyedClient:
-        """The client for requests of a caller with its own key; empty for a caller without one."""
+    def for_caller(self, key: str) -> KeyedClient:
+        """Make a client for the requests of one caller. `key`: the caller's own API key; empty: none."""
         return KeyedClient(self, key)
 
     async def send(self, provider: Provider, request: ProviderRequest, key: str = "") -> ProviderAnswer:
-        """The answer to a request, whatever its status. `key` goes out in place of the provider's. Raises
+        """Send a request, and return the answer with any status. `key`: replaces the provider's configured key. Raises
         ProviderUnavailable.
         """
         key = key or await key_of(provider)
@@ -194,20 +194,22 @@ class ProviderClient:
                 raise
 
     async def connect(
-        self, provider: Provider, path: str, more: Mapping[str, str], key: str = "", *, max_message: int, ping: float
+        self, provider: Provider, path: str, headers: Mapping[str, str], key: str = "", *, max_message: int, ping: float
     ) -> ProviderSocket:
-        """A WebSocket to a path of the API, whose messages may have so many bytes and come as bytes. `more` are headers
-        of the client's, `key` goes out in place of the provider's. After `ping` seconds without a message the provider
-        is sent a ping; one that answers nothing for half of that is given up: an error with a ServerTimeoutError comes.
-        Raises ProviderUnavailable, ProviderRefused.
+        """Open a WebSocket to a path of the API, whose messages are received as bytes. Raises ProviderUnavailable and
+        ProviderRefused.
+
+        `headers`: headers of the client to forward. `key`: replaces the provider's configured key. `max_message`:
+        maximum bytes of a message. `ping`: seconds without a message after which a ping is sent; if the provider does
+        not answer for half of this time, the next message is an error with a ServerTimeoutError.
         """
-        headers = provider.request_headers(key or await key_of(provider), more)
+        all_headers = provider.request_headers(key or await key_of(provider), headers)
         timeout = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
         async with _answering(provider):
             try:
                 return await self._open_session().ws_connect(
                     provider.url(path),
-                    headers=headers,
+                    headers=all_headers,
                     timeout=timeout,
                     compress=0,
                     max_msg_size=max_message,
@@ -230,30 +232,30 @@ class ProviderClient:
 
 
 class KeyedClient:
-    """Sends the requests of one caller, with its own key where it has one."""
+    """Sends the requests of one caller, with the caller's own API key if it has one."""
 
     def __init__(self, client: ProviderClient, key: str) -> None:
         self._client = client
         self._key = key
         self.keyed = bool(key)
-        """Whether the caller has a key of its own."""
+        """Whether the caller has its own API key."""
 
     async def send(self, provider: Provider, request: ProviderRequest) -> ProviderAnswer:
-        """The answer to a request, as `ProviderClient.send` gives it. Raises ProviderUnavailable."""
+        """Send a request by `ProviderClient.send`. Raises ProviderUnavailable."""
         return await self._client.send(provider, request, self._key)
 
 
 def _in_pieces(body: bytes) -> bytes | io.BytesIO:
-    """A body for aiohttp, which would write bytes of more than 1 MiB without a pause, and warns of them."""
-    return body if len(body) <= _WHOLE else io.BytesIO(body)
+    """Convert a large body to a stream, as aiohttp writes bytes without a pause, and warns about more than 1 MiB."""
+    return body if len(body) <= _MAX_BYTES_BODY else io.BytesIO(body)
 
 
 async def key_of(provider: Provider) -> str:
-    """The key as it is now; empty without one. Raises ProviderUnavailable."""
+    """Read the current API key of a provider; empty if it has none. Raises ProviderUnavailable."""
     if provider.key_env is not None:
         key = os.environ.get(provider.key_env, "")
         if not key:
-            raise ProviderUnavailable(f"the environment variable {provider.key_env} with its key is not set")
+            raise ProviderUnavailable(f"the environment variable {provider.key_env} with the provider's key is not set")
         return key
     if provider.key_file is None:
         return ""
@@ -267,30 +269,30 @@ async def key_of(provider: Provider) -> str:
 
 
 def transport_of(socket: ProviderSocket) -> asyncio.Transport | None:
-    """Transport of a WebSocket; None where it is gone."""
-    connection = socket._response.connection  # noqa: SLF001 - aiohttp shows it nowhere else
+    """Transport of a WebSocket; None if the connection is closed."""
+    connection = socket._response.connection  # noqa: SLF001 - aiohttp has no public attribute
     return None if connection is None else connection.transport
 
 
 @asynccontextmanager
 async def _answering(provider: Provider) -> AsyncIterator[None]:
-    """Bounds the time until a provider answers. Raises ProviderUnavailable where it does not."""
+    """Limit the time until a provider answers. Raises ProviderUnavailable."""
     try:
         async with asyncio.timeout(provider.connect_seconds + provider.idle_seconds):
             yield
     except TimeoutError as error:
         raise ProviderUnavailable("the provider did not answer in time") from error
     except aiohttp.ClientConnectorError as error:
-        number = error.os_error.errno  # its text names the address
+        number = error.os_error.errno  # the error's text contains the address
         why = os.strerror(number) if number else type(error.os_error).__name__
         raise ProviderUnavailable(f"the provider cannot be reached: {why}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise ProviderUnavailable(f"the provider broke off: {type(error).__name__}") from error
+        raise ProviderUnavailable(f"the connection to the provider broke: {type(error).__name__}") from error
 
 
 def seconds_until(headers: Mapping[str, str]) -> float | None:
-    """Seconds of `retry-after-ms` or `Retry-After` (RFC 9110 section 10.2.3: seconds, or a date); None without one that
-    can be read.
+    """Seconds in `retry-after-ms` or `Retry-After` (RFC 9110 section 10.2.3: seconds, or a date); None if neither is
+    valid.
     """
     millis, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     if millis.isdecimal() and len(millis) < MAX_DIGITS:
@@ -299,7 +301,7 @@ def seconds_until(headers: Mapping[str, str]) -> float | None:
         return float(after)
     try:
         return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (TypeError, ValueError, OverflowError):  # also of a date without a zone, or of no calendar
+    except (TypeError, ValueError, OverflowError):  # also for dates without a time zone, and dates that do not exist
         return None
 
 
@@ -307,5 +309,5 @@ def _is_plain(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-def _among(name: str, wanted: Sequence[str]) -> bool:
-    return any(name.startswith(each) if each.endswith("-") else name == each for each in wanted)
+def _matches(name: str, forwarded: Sequence[str]) -> bool:
+    return any(name.startswith(each) if each.endswith("-") else name == each for each in forwarded)

@@ -1,6 +1,6 @@
-"""Providers of models, and which of them a request's model name means. Pure module.
+"""Providers of models, and the resolution of model names in requests to providers. Does no I/O.
 
-Read from the installation's configuration by the composition root. Example:
+The composition root reads them from the installation's configuration. Example:
 
     providers:
       openai: {baseUrl: "https://api.openai.com/v1", keyEnv: OPENAI_API_KEY, models: ["gpt-*", "o4-*"]}
@@ -26,13 +26,13 @@ from fairlead_formats.wire.provider_api import ProviderKind
 from fairlead_models.cascaded_engines import CASCADED, CascadedProvider, Seconds, SlowTurns
 
 MAX_NAME: Final = 256
-"""Characters of a model's name in a request."""
+"""Maximum characters of a model name in a request."""
 ROUTE_PREFIX: Final = "fairlead/"
 """Prefix of a route's name in the `model` of a request."""
 OPENAI_HOST: Final = "api.openai.com"
 CallerKey = Literal["Refuse", "Allow", "Require"]
 _SPEAKING: Final = tuple(api.kind for api in APIS.values() if api.speech)
-"""Kinds whose speech sessions are bridged."""
+"""Kinds of providers with an API for speech sessions."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DOTS: Final = frozenset({".", ".."})
 _PATTERN: Final = re.compile(r"[*?[]")
@@ -50,66 +50,72 @@ _OURS: Final = frozenset(
 )
 """Headers that a provider's setting may not name: they are written here."""
 _LISTS: Final = frozenset({"anthropic-beta"})
-"""Headers whose values add up: the client's and those of the configuration."""
+"""Headers in which the values of the client and of the configuration are combined."""
 
 
 class InvalidProvider(ValueError):
-    """Providers that cannot be read; the message names the place."""
+    """Invalid configuration of providers. The message has the location."""
 
 
 class UnknownModel(LookupError):
-    """No provider serves a model of that name; the message says what there is."""
+    """Model name that no provider serves. The message lists what exists."""
 
 
 class ProviderKeyRefused(Exception):
-    """A request brings a provider's key where the provider takes none, or none where it needs one."""
+    """Request with a key for a provider that does not accept callers' keys, or without a key that the provider
+    requires.
+    """
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-        """401 for a key that is missing, 403 for one that is not taken."""
+        """HTTP status: 401 for a missing key, 403 for a key that is not accepted."""
 
 
 class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One API of models."""
+    """API of a provider of models."""
 
     base_url: str
-    """Base of the API. `openai`: with the version, as in `https://api.openai.com/v1`; below it is `/chat/completions`.
-    `anthropic` and `gemini`: without it, as in `https://api.anthropic.com` and
-    `https://generativelanguage.googleapis.com`; below it are `/v1/messages` and `/v1beta/models/…`. A version at its
-    end is left out.
+    """Base URL of the API. `openai`: with the version, as in `https://api.openai.com/v1`, to which `/chat/completions`
+    is appended. `anthropic` and `gemini`: without the version, as in `https://api.anthropic.com` and
+    `https://generativelanguage.googleapis.com`, to which `/v1/messages` and `/v1beta/models/…` are appended; a version
+    at the end is ignored.
     """
     kind: ProviderKind = "openai"
-    """Wire format: `openai`, also that of vLLM, Ollama, LiteLLM and others that are compatible."""
+    """Wire format. `openai` is also the format of compatible servers such as vLLM, Ollama and LiteLLM."""
     key_env: str | None = None
-    """Environment variable with the key."""
+    """Environment variable with the API key."""
     key_file: str | None = None
-    """File with the key, read for each request, so that a mounted Secret may change."""
+    """File with the API key. It is read for each request, so that a mounted Secret may change."""
     caller_key: CallerKey = "Refuse"
-    """Whether a caller may, or must, bring a key of its own, which then goes out in place of this one."""
+    """Whether callers may (`Allow`) or must (`Require`) send their own key for the provider, which
+    replaces this key.
+    """
     headers: Mapping[str, str] = {}
-    """More headers of every request."""
+    """Additional headers of all requests."""
     models: tuple[str, ...] = ()
-    """Models by name, `*` for any part of it; any of them go by `PROVIDER/MODEL` too."""
+    """Names of models that requests may use, where `*` matches any text. All models also have the name
+    `PROVIDER/MODEL`.
+    """
     connect_seconds: Seconds = 5.0
-    """Longest time for a connection."""
+    """Maximum time to open a connection."""
     idle_seconds: Seconds = 120.0
-    """Longest time without a byte of an answer."""
+    """Maximum time without a byte of an answer."""
     stream_usage: bool = True
-    """Whether the API takes `stream_options.include_usage`; of the kind `openai`."""
+    """Whether the API supports `stream_options.include_usage`, for the kind `openai`."""
     slow_turns: SlowTurns | None = None
-    """Turns of speech sessions that a cascaded engine answers; of the kinds `openai` and `gemini`."""
+    """Turns of speech sessions that a cascaded engine answers, for the kinds `openai` and `gemini`."""
     responses: bool | None = None
-    """Whether the API has `/responses`; of the kind `openai`. By default that of OpenAI itself has."""
+    """Whether the API has `/responses`, for the kind `openai`. By default only OpenAI's own API has it."""
 
     @property
     def speaks_responses(self) -> bool:
-        """Whether requests in the form of OpenAI Responses go to it as they are."""
-        own = urlsplit(self.base_url).hostname == OPENAI_HOST
-        return self.kind == "openai" and (own if self.responses is None else self.responses)
+        """Whether the API accepts requests in the format of OpenAI Responses."""
+        is_openai = urlsplit(self.base_url).hostname == OPENAI_HOST
+        return self.kind == "openai" and (is_openai if self.responses is None else self.responses)
 
     def url(self, path: str) -> str:
-        """Address of a path of the API, such as `/chat/completions`, `/v1/messages`,
+        """URL of a path of the API, such as `/chat/completions`, `/v1/messages` or
         `/v1beta/models/MODEL:generateContent`.
         """
         base = self.base_url.rstrip("/")
@@ -117,9 +123,9 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
             base = base.removesuffix(version)
         return base + path
 
-    def request_headers(self, key: str, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-        """Headers of a request with the key, or without one where it is empty; `more` are the client's, below those of
-        the configuration, lists apart. Names are lower-case.
+    def request_headers(self, key: str, client_headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """Headers of a request, with lower-case names. `key`: API key; empty: none. The configured headers override
+        `client_headers`, except for lists, which are combined.
         """
         api = APIS[self.kind]
         headers = {**api.headers, **more}
@@ -131,16 +137,16 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
 
 class ModelTarget(msgspec.Struct, frozen=True):
-    """One model at one provider."""
+    """Model at a provider."""
 
     provider: str
-    """Name in the configuration."""
+    """Name of the provider in the configuration."""
     model: str
     """Name of the model at the provider."""
 
 
 class Providers:
-    """All providers, in the order of the configuration, with the routes over their models."""
+    """All providers in the order of the configuration, and the routes, which are lists of their models."""
 
     def __init__(
         self,
@@ -148,8 +154,8 @@ class Providers:
         routes: Mapping[str, ModelRoute],
         cascaded: Mapping[str, CascadedProvider] = MappingProxyType({}),
     ) -> None:
-        """`cascaded` are engines of speech over the models of the others. Raises InvalidProvider, also for a route with
-        a model that no provider serves, where there are providers.
+        """`cascaded`: cascaded speech engines, which use models of the providers. Raises InvalidProvider, also for a
+        route with a model that no provider serves, unless there are no providers.
         """
         for name, provider in providers.items():
             _check(name, provider)
@@ -178,57 +184,61 @@ class Providers:
     def targets(
         self, wanted: str, *, keyed: bool = False, spoken: bool = False
     ) -> tuple[ModelRoute, list[ModelTarget]]:
-        """The route that a request's `model` means, and its models with their providers, in the order in which they
-        are tried. A plain name is a route of that one model. `keyed`: the request brings a provider's key; providers
-        that do not take it, or need one, are left out. `spoken`: cascaded engines are among them. Raises UnknownModel,
-        and ProviderKeyRefused where none is left.
+        """Resolve the `model` of a request. Returns the route, and its models with their providers in the order in
+        which they are tried. The name of a model counts as a route with only this model. `keyed`: whether the request
+        has a key for the provider; providers that do not accept or that require one are left out accordingly. `spoken`:
+        whether cascaded engines are included. Raises UnknownModel, and ProviderKeyRefused if no provider remains.
         """
-        if len(wanted) > MAX_NAME:  # caches of tools and breakers have it in their keys
-            raise UnknownModel(f"no provider serves a model {wanted[:128]!r}: its name is over {MAX_NAME} characters")
+        if len(wanted) > MAX_NAME:  # names are part of keys of caches and breakers
+            raise UnknownModel(f"no provider serves a model {wanted[:128]!r}: its name has over {MAX_NAME} characters")
         if not wanted.startswith(ROUTE_PREFIX):
-            matching = self._speaking(wanted, [self.target(wanted)], spoken)
-            return ModelRoute((wanted,), reserved_output_tokens=0), self._taking(matching, keyed)
+            usable = self._without_engines(wanted, [self.target(wanted)], spoken)
+            return ModelRoute((wanted,), reserved_output_tokens=0), self._with_key(usable, keyed)
         route = self.routes.get(wanted.removeprefix(ROUTE_PREFIX))
         if route is None:
             route_names = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
-            raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {route_names}")
-        matching = self._speaking(wanted, [self.target(model_of(choice)) for choice in route.models], spoken)
-        return route, self._taking(matching, keyed)
+            raise UnknownModel(f"the route {wanted[:128]!r} does not exist; routes: {route_names}")
+        usable = self._without_engines(wanted, [self.target(model_of(choice)) for choice in route.models], spoken)
+        return route, self._with_key(usable, keyed)
 
     def check_key(self, name: str, *, keyed: bool) -> None:
-        """Check that a provider takes a request with, or without, a key of its own. Raises ProviderKeyRefused."""
-        self._taking([ModelTarget(name, "")], keyed)
+        """Check that a provider accepts a request with a key of the caller (`keyed`), or without one. Raises
+        ProviderKeyRefused.
+        """
+        self._with_key([ModelTarget(name, "")], keyed)
 
-    def _speaking(self, wanted: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
-        """Targets that take requests for text, or also for speech. Raises UnknownModel if none does."""
-        speaking = [target for target in targets if spoken or target.provider not in self.cascaded]
-        if not speaking:
+    def _without_engines(self, wanted: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
+        """Targets without cascaded engines, unless `spoken` is set. Raises UnknownModel if none remains."""
+        usable = [target for target in targets if spoken or target.provider not in self.cascaded]
+        if not usable:
             raise UnknownModel(f"{wanted[:128]!r} is a cascaded engine: open a speech session with it at /v1/realtime")
-        return speaking
+        return usable
 
     def _check_cascaded(self, name: str, engine: CascadedProvider) -> None:
-        """Raises InvalidProvider."""
+        """Check the configuration of a cascaded engine. Raises InvalidProvider."""
         _check_name(name)
         if name in self.by_name:
-            raise InvalidProvider(f"providers: {name} is there twice")
+            raise InvalidProvider(f"providers: {name} is declared twice: rename one of them")
         for part, backend in (("stt", engine.stt), ("tts", engine.tts)):
-            _check_place(f"{name}: {part}", backend.base_url, backend.key_env, backend.key_file, backend.headers)
+            _check_endpoint(f"{name}: {part}", backend.base_url, backend.key_env, backend.key_file, backend.headers)
         try:
             self.targets(engine.llm)
         except (UnknownModel, ProviderKeyRefused) as error:
             raise InvalidProvider(f"providers: {name}: llm: {error}") from error
 
-    def _taking(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
-        """Targets that take a request with, or without, a key of the caller. Raises ProviderKeyRefused if none does."""
+    def _with_key(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
+        """Targets that accept a request with a key of the caller (`keyed`), or without one. Raises ProviderKeyRefused
+        if none does.
+        """
         unfit = "Refuse" if keyed else "Require"
-        taking = [target for target in targets if self._caller_key(target.provider) != unfit]
-        if taking:
-            return taking
+        usable = [target for target in targets if self._caller_key(target.provider) != unfit]
+        if usable:
+            return usable
         name = targets[0].provider
         if keyed:
-            why = f"the provider {name} takes no keys of callers (its setting callerKey is Refuse)"
-            raise ProviderKeyRefused(403, f"{why}: leave out x-fairlead-provider-key")
-        why = f"the provider {name} needs a key of the caller's (its setting callerKey is Require)"
+            why = f"the provider {name} does not accept keys of callers (its setting callerKey is Refuse)"
+            raise ProviderKeyRefused(403, f"{why}: remove x-fairlead-provider-key")
+        why = f"the provider {name} requires a key of the caller (its setting callerKey is Require)"
         raise ProviderKeyRefused(401, f"{why}: send it in x-fairlead-provider-key")
 
     def kind_of(self, target: ModelTarget) -> str:
@@ -245,7 +255,7 @@ class Providers:
         return providers + [(name, engine.models) for name, engine in self.cascaded.items()]
 
     def list_models(self) -> dict[str, str]:
-        """Models that may be asked for by name, with the provider of each: plain names of `models`, no patterns."""
+        """Models with the provider of each, which are the names in `models` without patterns."""
         names: dict[str, str] = {}
         for _, models in self._models():
             for model in models:
@@ -254,11 +264,11 @@ class Providers:
         return names
 
     def target(self, wanted: str) -> ModelTarget:
-        """The provider of one model: by `PROVIDER/MODEL`, else the first whose `models` has the name. Raises
-        UnknownModel.
+        """Find the provider of a model: the one in `PROVIDER/MODEL`, else the first whose `models` match the name.
+        Raises UnknownModel.
         """
-        if not _DOTS.isdisjoint(wanted.split("/")):  # Gemini has the name in the path, where they lead elsewhere
-            raise UnknownModel(f"{wanted[:128]!r} is not a valid name of a model: no part of it may be `.` or `..`")
+        if not _DOTS.isdisjoint(wanted.split("/")):  # Gemini's URLs contain the name, where dots would change the path
+            raise UnknownModel(f"{wanted[:128]!r} is not a valid model name: no part of it may be `.` or `..`")
         first, slash, rest = wanted.partition("/")
         if slash and rest and (first in self.by_name or first in self.cascaded):
             return ModelTarget(first, rest)
@@ -267,61 +277,63 @@ class Providers:
                 return ModelTarget(name, wanted)
         provider_names = ", ".join([*self.by_name, *self.cascaded]) or "none"
         raise UnknownModel(
-            f"no provider serves a model {wanted[:128]!r}; name it in `models` of one of them, or ask for "
-            f"PROVIDER/MODEL (providers: {provider_names})"
+            f"no provider serves a model {wanted[:128]!r}: add it to `models` of a provider, or use PROVIDER/MODEL as "
+            f"the name (providers: {provider_names})"
         )
 
 
 def read_providers(
     document: object, routes: Mapping[str, ModelRoute], added: Mapping[str, Provider] | None = None
 ) -> Providers:
-    """From decoded configuration, with those `added` behind it. Raises InvalidProvider."""
+    """Read providers from decoded configuration, and append those in `added`. Raises InvalidProvider."""
     try:
-        given = msgspec.convert(document, dict[str, dict[str, Any]])
-        engines = {name: each for name, each in given.items() if each.get("kind") == CASCADED}
+        entries = msgspec.convert(document, dict[str, dict[str, Any]])
+        engines = {name: each for name, each in entries.items() if each.get("kind") == CASCADED}
         cascaded = msgspec.convert(engines, dict[str, CascadedProvider])
-        others = {name: each for name, each in given.items() if name not in engines}
+        others = {name: each for name, each in entries.items() if name not in engines}
         providers = msgspec.convert(others, dict[str, Provider])
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
     for name, provider in (added or {}).items():
         if name in cascaded or providers.setdefault(name, provider) is not provider:
-            raise InvalidProvider(f"providers: {name} is there already: give one of the two another name")
+            raise InvalidProvider(f"providers: {name} is declared twice: rename one of them")
     return Providers(providers, routes, cascaded)
 
 
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None or name == ROUTE_PREFIX.rstrip("/"):
         raise InvalidProvider(
-            f"providers: {name!r} is not a valid name: small letters, digits and -, and not `fairlead`"
+            f"providers: {name!r} is not a valid name: use lower-case letters, digits and -, and not `fairlead`"
         )
 
 
 def _check(name: str, provider: Provider) -> None:
     _check_name(name)
-    _check_place(name, provider.base_url, provider.key_env, provider.key_file, provider.headers)
+    _check_endpoint(name, provider.base_url, provider.key_env, provider.key_file, provider.headers)
     if provider.caller_key == "Require" and (provider.key_env is not None or provider.key_file is not None):
         raise InvalidProvider(
-            f"providers: {name}: with callerKey: Require its own key would never be used: leave it out"
+            f"providers: {name}: with callerKey Require, keyEnv and keyFile are never used: remove them"
         )
 
 
-def _check_place(
+def _check_endpoint(
     name: str, base_url: str, key_env: str | None, key_file: str | None, headers: Mapping[str, str]
 ) -> None:
-    """Raises InvalidProvider."""
+    """Check URL, key and headers of a provider or speech server. Raises InvalidProvider."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
         raise InvalidProvider(f"providers: {name}: baseUrl must be an http or https URL without credentials or query")
     if key_env is not None and key_file is not None:
-        raise InvalidProvider(f"providers: {name}: give either keyEnv or keyFile")
+        raise InvalidProvider(f"providers: {name}: set only one of keyEnv and keyFile")
     for header, value in headers.items():
         if _HEADER.fullmatch(header) is None or header.lower() in _OURS:
-            raise InvalidProvider(f"providers: {name}: the header {header!r} cannot be set here")
+            raise InvalidProvider(
+                f"providers: {name}: the header {header!r} is not allowed, as it is invalid or set by the gateway"
+            )
         if not value.isascii() or not value.isprintable():
-            raise InvalidProvider(f"providers: {name}: the header {header} must be printable ASCII")
+            raise InvalidProvider(f"providers: {name}: the value of the header {header} must be printable ASCII")
 
 
 def model_of(choice: ModelChoice | str) -> str:
-    """Name of the model that a route chooses."""
+    """Name of a model in a route."""
     return choice if isinstance(choice, str) else choice.model

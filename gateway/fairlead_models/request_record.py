@@ -1,8 +1,7 @@
-"""Records of requests to models: tokens as the provider states them or estimated, cost, tools called and outcome, for
-metrics, the audit log and the quotas of tokens a day.
+"""Records of requests to models: tokens (stated by the provider, or estimated), cost, called tools and outcome.
 
-Pure recording; `fairlead_app.metrics.models` shows the metrics. A model has series of its own after its first answer:
-clients can make names up.
+They are written to metrics, the audit log and the quotas of tokens per day. `fairlead_app.metrics.models` exports the
+metrics. A model gets separate series after its first answer, because clients can invent names of models. Does no I/O.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
 from fairlead_models.providers import ModelTarget
 
 MAX_TOKENS: Final = 10**12
-"""Largest number of tokens that is taken from a provider."""
+"""Maximum number of tokens in a provider's usage. Larger numbers are reduced to it."""
 BLOB_BYTES: Final = 4096
-"""Bytes from which on a JSON text without a space counts as a file in base64."""
+"""Length from which a JSON string without spaces counts as a base64 file."""
 BLOB_TOKENS: Final = 1000
-"""Estimated tokens of a file, whatever its size."""
-_Figures = Mapping[str, Any]
+"""Estimated tokens of a file of any size."""
+_Usage = Mapping[str, Any]
 MAX_MODELS: Final = 200
 MAX_TOOLS: Final = 500
 MAX_PRINCIPALS: Final = 500
@@ -41,24 +40,24 @@ TOKEN_BOUNDS: Final = tuple(4**power for power in range(12))
 """Upper bounds in tokens of `gen_ai.client.token.usage` (OpenTelemetry semantic conventions for generative AI)."""
 DEFINITION, RESULT = "definition", "result"
 LONG_BODY: Final = 256 << 10
-"""Bytes of a request from which on tokens are estimated only where that is needed."""
+"""Size of a request above which its tokens are estimated only if the provider states no usage."""
 OK: Final = "ok"
 STOPPED: Final = "stopped"
-"""The last round was asked with `tool_choice: none`, as a limit was reached."""
+"""Outcome of a request whose last round was sent with `tool_choice: none`, as a limit was reached."""
 PENDING: Final = "pending"
-"""The answer has calls that policies let only the caller run."""
+"""Outcome of a request whose answer has calls that, by policy, only the caller may run."""
 CLIENT_CLOSED: Final = "client_closed"
-"""The client was gone before the answer was whole."""
-_WELL: Final = frozenset({OK, STOPPED, PENDING})
+"""Outcome of a request whose client disconnected before the answer was complete."""
+_SUCCESSFUL: Final = frozenset({OK, STOPPED, PENDING})
 
 
 class TokenUsage(msgspec.Struct, frozen=True):
-    """Tokens that a model has read and written."""
+    """Tokens that a model has processed."""
 
     input: int = 0
-    """All tokens of the input, also those read from or written to the cache."""
+    """Tokens of the input, including those read from or written to the cache."""
     output: int = 0
-    """Tokens of the output, reasoning included."""
+    """Tokens of the output, including reasoning."""
     cached: int = 0
     """Tokens of the input that were read from the provider's cache."""
     written: int = 0
@@ -69,44 +68,46 @@ class TokenUsage(msgspec.Struct, frozen=True):
         return self.input + self.output
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(*(mine + theirs for mine, theirs in zip(_tuple(self), _tuple(other), strict=True)))
+        return TokenUsage(*(left + right for left, right in zip(_tuple(self), _tuple(other), strict=True)))
 
     def __sub__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(*(max(mine - theirs, 0) for mine, theirs in zip(_tuple(self), _tuple(other), strict=True)))
+        return TokenUsage(*(max(left - right, 0) for left, right in zip(_tuple(self), _tuple(other), strict=True)))
 
 
-def token_usage(usage: _Figures) -> TokenUsage:
-    """Tokens of a usage object of OpenAI's Chat, Responses or Realtime, of Anthropic's Messages, or of Gemini and its
-    Live API; zero where it has none. Anthropic counts cached input apart, all others within the input.
+def token_usage(usage: _Usage) -> TokenUsage:
+    """Read a usage object of OpenAI Chat, Responses or Realtime, Anthropic Messages, Gemini or Gemini Live. Missing
+    members count as zero. Anthropic states cached input separately, all others as part of the input.
     """
     if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
         return TokenUsage(
-            _figure(usage, "promptTokenCount") + _figure(usage, "toolUsePromptTokenCount"),
-            _figure(usage, "candidatesTokenCount")
-            + _figure(usage, "responseTokenCount")  # of Live
-            + _figure(usage, "thoughtsTokenCount"),
-            _figure(usage, "cachedContentTokenCount"),
+            _count_of(usage, "promptTokenCount") + _count_of(usage, "toolUsePromptTokenCount"),
+            _count_of(usage, "candidatesTokenCount")
+            + _count_of(usage, "responseTokenCount")  # Gemini Live
+            + _count_of(usage, "thoughtsTokenCount"),
+            _count_of(usage, "cachedContentTokenCount"),
         )
     if "prompt_tokens" in usage or "completion_tokens" in usage:
-        cached = _detail(usage, "prompt_tokens_details") or _figure(usage, "prompt_cache_hit_tokens")
-        return TokenUsage(_figure(usage, "prompt_tokens"), _figure(usage, "completion_tokens"), cached)
-    read, written = _figure(usage, "cache_read_input_tokens"), _figure(usage, "cache_creation_input_tokens")
+        cached = _detail(usage, "prompt_tokens_details") or _count_of(usage, "prompt_cache_hit_tokens")
+        return TokenUsage(_count_of(usage, "prompt_tokens"), _count_of(usage, "completion_tokens"), cached)
+    read, written = _count_of(usage, "cache_read_input_tokens"), _count_of(usage, "cache_creation_input_tokens")
     cached = read or _detail(usage, "input_tokens_details") or _detail(usage, "input_token_details")
-    return TokenUsage(_figure(usage, "input_tokens") + read + written, _figure(usage, "output_tokens"), cached, written)
+    return TokenUsage(
+        _count_of(usage, "input_tokens") + read + written, _count_of(usage, "output_tokens"), cached, written
+    )
 
 
 def estimate_tokens(body: bytes) -> int:
-    """Estimated tokens of a request: one per four bytes, and BLOB_TOKENS for each file in base64."""
+    """Estimate the tokens of a request: one per four bytes, and BLOB_TOKENS for each base64 file."""
     blobs = [text for text in body.split(b'"') if len(text) >= BLOB_BYTES and b" " not in text and text.isascii()]
     return (len(body) - sum(map(len, blobs)) + 3) // 4 + BLOB_TOKENS * len(blobs)
 
 
-def _detail(usage: _Figures, member: str) -> int:
+def _detail(usage: _Usage, member: str) -> int:
     details = usage.get(member)
-    return _figure(details, "cached_tokens") if isinstance(details, dict) else 0
+    return _count_of(details, "cached_tokens") if isinstance(details, dict) else 0
 
 
-def _figure(usage: _Figures, member: str) -> int:
+def _count_of(usage: _Usage, member: str) -> int:
     value = usage.get(member)
     return min(max(int(value), 0), MAX_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
 
@@ -116,7 +117,7 @@ def _tuple(usage: TokenUsage) -> tuple[int, int, int, int]:
 
 
 def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
-    """Count a duration, with its span as the exemplar of its bucket."""
+    """Add a duration to a histogram, with its span as exemplar."""
     nanoseconds = round(seconds * 1e9)
     histogram.observe(nanoseconds)
     if span is not None:
@@ -124,7 +125,7 @@ def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
 
 
 class TokenHistogram:
-    """Sums and buckets (not cumulated) of numbers of tokens."""
+    """Histogram of numbers of tokens, with buckets that are not cumulative."""
 
     __slots__ = ("buckets", "total")
 
@@ -138,20 +139,20 @@ class TokenHistogram:
 
 
 class ModelSeries:
-    """Figures of one model."""
+    """Metric series of one model."""
 
     def __init__(self) -> None:
         self.input = TokenHistogram()
         self.output = TokenHistogram()
         self.cached = 0
-        """Tokens of the input that the provider's cache had."""
+        """Tokens of the input that were read from the provider's cache."""
         self.written = 0
-        """Tokens of the input that were put into the cache."""
+        """Tokens of the input that were written to the provider's cache."""
         self.dollars = 0.0
         self.rounds = 0
         self.outcomes: Counter[str] = Counter()
         self.durations: dict[str, Histogram] = {}
-        """Durations by `error.type`; the empty key is that of requests without an error."""
+        """Durations by `error.type`, which is empty for requests without an error."""
         self.first_token = Histogram()
 
 
@@ -162,22 +163,22 @@ class ModelMetrics:
         self.models: dict[tuple[str, str], ModelSeries] = {}
         """Series by provider and model."""
         self.tool_tokens: dict[tuple[str, str], int] = {}
-        """Tokens by tool, and by DEFINITION or RESULT."""
+        """Tokens by tool and by DEFINITION or RESULT."""
         self.principal_tokens: dict[str, TokenUsage] = {}
         """Usage by principal."""
         self.overflowed = 0
-        """Observations that went under OTHER."""
+        """Number of observations that were counted under OTHER."""
         self.in_flight = 0
         self._tools: set[str] = set()
 
     def count_answer(self, target: ModelTarget) -> None:
-        """Give a model series of its own."""
+        """Create separate series for a model, if there is room."""
         key = (target.provider, target.model)
         if key not in self.models and len(self.models) < MAX_MODELS:
             self.models[key] = ModelSeries()
 
     def of(self, target: ModelTarget | None) -> ModelSeries:
-        """The series of a model; one of the provider's where it has none, and one without a provider for None."""
+        """Series of a model. Models without separate series share one per provider; None has one without a provider."""
         if target is None:
             key = ("", "")
         elif (target.provider, target.model) in self.models:
@@ -187,8 +188,8 @@ class ModelMetrics:
             self.overflowed += 1
         return self.models.setdefault(key, ModelSeries())
 
-    def round(self, principal: str, target: ModelTarget, usage: TokenUsage, dollars: float) -> None:
-        """Count one answer of a model, to a request of a principal."""
+    def count_round(self, principal: str, target: ModelTarget, usage: TokenUsage, dollars: float) -> None:
+        """Count one answer of a model to a request of a principal."""
         if principal not in self.principal_tokens and len(self.principal_tokens) >= MAX_PRINCIPALS:
             self.overflowed += 1
             principal = OTHER
@@ -204,18 +205,18 @@ class ModelMetrics:
     def count_request(
         self, target: ModelTarget | None, outcome: str, error: str, seconds: float, span: SpanIds | None = None
     ) -> None:
-        """Count one request. `outcome` and `error`, empty for none, are from closed sets. `span`: its own, where it has
-        one that is exported.
+        """Count one request. `outcome` and `error`: labels with few possible values; an empty `error` stands for none.
+        `span`: ids of the request's span if the span is exported.
         """
         series = self.of(target)
         series.outcomes[outcome] += 1
         observe(series.durations.setdefault(error, Histogram()), seconds, span)
 
-    def first_token(self, target: ModelTarget, seconds: float, span: SpanIds | None = None) -> None:
-        """Count the time to the first part of a streamed answer. `span` as for `count_request`."""
+    def count_first_token(self, target: ModelTarget, seconds: float, span: SpanIds | None = None) -> None:
+        """Count the time to the first part of a streamed answer. `span`: see `count_request`."""
         observe(self.of(target).first_token, seconds, span)
 
-    def tools(self, part: str, tokens: Mapping[str, int]) -> None:
+    def count_tool_tokens(self, part: str, tokens: Mapping[str, int]) -> None:
         """Count tokens of definitions or of results, by tool."""
         for tool, count in tokens.items():
             if tool not in self._tools:
@@ -228,7 +229,7 @@ class ModelMetrics:
 
 
 class RequestRecords:
-    """Opens the records of requests. One per gateway."""
+    """Opens the records of requests. A gateway has one."""
 
     def __init__(
         self,
@@ -239,7 +240,7 @@ class RequestRecords:
         clock: Callable[[], float] = time.monotonic,
         spans: Spans | None = None,
     ) -> None:
-        """`prices` as they are now, by the name of the model at its provider, or by `PROVIDER/MODEL`."""
+        """`prices`: returns the current prices, by the provider's name of the model, or by `PROVIDER/MODEL`."""
         self.metrics = metrics
         self.auditor = auditor
         self.tokens = tokens
@@ -248,17 +249,17 @@ class RequestRecords:
         self.spans = spans
 
     def open(self, origin: Origin, path: str) -> RequestRecord:
-        """Begin the record of a request. `end` it."""
+        """Begin the record of a request, whose `end` must be called."""
         return RequestRecord(self, origin, path)
 
     def price(self, target: ModelTarget) -> ModelPrice | None:
-        """Price of a model; None where the installation states none."""
+        """Configured price of a model; None if there is none."""
         prices = self._prices()
         return prices.get(f"{target.provider}/{target.model}") or prices.get(target.model)
 
 
 class RequestRecord:
-    """Record of one request: its model, rounds, tokens and outcome."""
+    """Record of one request: model, rounds, tokens and outcome. A round is one request to the model and its answer."""
 
     def __init__(self, records: RequestRecords, origin: Origin, path: str) -> None:
         self._records = records
@@ -271,98 +272,103 @@ class RequestRecord:
             )
             origin = msgspec.structs.replace(origin, headers={**headers, TRACEPARENT: span.traceparent})
         self.origin = origin
-        """Sender of the request; calls of tools for it belong to the request's span where it has one."""
+        """Origin of the request. Its trace headers make calls of tools children of the request's span,
+        if it has one.
+        """
         self._began = records.clock()
         self._budget = NO_BUDGET
         self._target: ModelTarget | None = None
         self._open_round: bytes | int | None = None
-        """Request of the round that is not charged yet: its estimated tokens, or its body where an estimate would take
-        long and may not be needed.
+        """Request of a round that has not been charged yet: its estimated tokens, or the body of a large request, whose
+        estimate would take long and may not be needed. None: all rounds are charged.
         """
-        self._heard = 0
+        self._answer_tokens = 0
+        """Estimated tokens of the current round's answer."""
         self._stated = TokenUsage()
-        """Usage that the provider stated, summed over all rounds."""
+        """Usage that the provider has stated, as the sum of all rounds."""
         self._first_token_seen = False
         self._ended = False
         self.used = TokenUsage()
-        """Usage of all rounds so far, estimated where the provider states none."""
+        """Usage of all rounds so far, estimated for rounds without a stated usage."""
         self.rounds = 0
         self._definitions: Mapping[str, int] = {}
         self._tools: list[str] = []
         records.metrics.in_flight += 1
 
     def open_budget(self, target: ModelTarget, quotas: Iterable[Quota]) -> None:
-        """Set the model, and the budget that is charged: the agent's tokens a day, and those of these quotas."""
+        """Set the model, and the budget to charge: the agent's tokens per day, and the limits of quotas."""
         self._target = target
         agent = agent_name(self.origin.identity, self.origin.address)
         self._budget = self._records.tokens.budget(agent, quotas)
 
     def refusal(self) -> Limited | None:
-        """The limit of tokens a day that allows no further request; None: all allow one."""
+        """Limit of tokens per day that refuses a further request; None: no limit refuses it."""
         return self._budget.refusal()
 
     def spent(self) -> Limited | None:
-        """The limit of tokens a day that is reached by what this gateway has counted; None: no limit is."""
+        """Limit of tokens per day that is reached by the counts of this gateway; None: no limit is reached."""
         return self._budget.reached_limit()
 
-    def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
-        """Record that a round's body is sent to a model. The result are headers for the provider with the round's span.
-        `definitions`: tokens of tool definitions, by tool.
+    def begin_round(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
+        """Record that the request of a round is sent to a model. Returns trace headers for the provider with the
+        round's span. `definitions`: tokens of tool definitions, by tool.
         """
         self._target = target
         self._open_round = body if len(body) > LONG_BODY else estimate_tokens(body)
-        self._heard = 0
+        self._answer_tokens = 0
         self._definitions = definitions
         if self._span is None:
             return {}
         return {"traceparent": self._span.start_round(target.provider, target.model)}
 
-    def round_failed(self, error_type: str) -> None:
-        """Record that the provider failed or refused a round, which is not charged. `error_type`: status of the answer,
-        or class of the error.
+    def fail_round(self, error_type: str) -> None:
+        """Record that the provider failed or refused a round, which is then not charged. `error_type`: HTTP status, or
+        class of the error.
         """
         self._open_round = None
         if self._span is not None:
             self._span.end_round(error_type)
 
-    def round_answered(self) -> None:
+    def begin_answer(self) -> None:
         """Record that the model begins to answer."""
         if self._target is not None:
             self._records.metrics.count_answer(self._target)
 
     def add_answer_tokens(self, tokens: int) -> None:
-        """Add estimated tokens of the answer, which count where the provider states no usage."""
-        self._heard += tokens
+        """Add estimated tokens of the answer, which count if the provider states no usage."""
+        self._answer_tokens += tokens
 
-    def first_token(self) -> None:
-        """Record that the client gets the first part of a streamed answer."""
+    def record_first_token(self) -> None:
+        """Record that the first part of a streamed answer is sent to the client. Later calls are ignored."""
         if not self._first_token_seen and self._target is not None:
             self._first_token_seen = True
             seconds = self._records.clock() - self._began
-            self._records.metrics.first_token(self._target, seconds, self._span_ids)
+            self._records.metrics.count_first_token(self._target, seconds, self._span_ids)
 
-    def round_finished(self, usage: Mapping[str, Any]) -> None:
-        """Record the end of a round. `usage` is the provider's, summed over all rounds."""
+    def finish_round(self, usage: Mapping[str, Any]) -> None:
+        """Record the end of a round. `usage`: the provider's usage object, as the sum of all rounds."""
         total = token_usage(usage)
-        own, self._stated = total - self._stated, total
+        round_usage, self._stated = total - self._stated, total
         if self._span is not None:
-            self._span.end_round("", own.input, own.output)
-        self._count(own)
+            self._span.end_round("", round_usage.input, round_usage.output)
+        self._count(round_usage)
 
-    def response_used(self, usage: Mapping[str, Any]) -> None:
-        """Record the end of a response in a speech session, which has no request of its own. `usage` is its own."""
+    def record_response(self, usage: Mapping[str, Any]) -> None:
+        """Record the end of a response in a speech session, which has no separate request. `usage`: the usage object of
+        this response.
+        """
         self._open_round = 0
-        self._heard = 0
+        self._answer_tokens = 0
         self._count(token_usage(usage))
 
-    def tool_called(self, tool: str, result_tokens: int) -> None:
+    def record_tool_call(self, tool: str, result_tokens: int) -> None:
         """Record a call of a tool by the gateway, with the estimated tokens of its result."""
         self._tools.append(tool)
-        self._records.metrics.tools(RESULT, {tool: result_tokens})
+        self._records.metrics.count_tool_tokens(RESULT, {tool: result_tokens})
 
     def end(self, outcome: str) -> None:
-        """Record the end of the request; later ends change nothing. `outcome` is one of the constants here, the code of
-        an error, or the status of a provider's refusal.
+        """Record the end of the request. Later calls are ignored. `outcome`: a constant of this module, the code of an
+        error, or the status of a provider's refusal.
         """
         if self._ended:
             return
@@ -371,9 +377,9 @@ class RequestRecord:
         records, seconds = self._records, self._records.clock() - self._began
         records.metrics.in_flight -= 1
         if self._span is not None:
-            self._span.end("" if outcome in _WELL else outcome)
+            self._span.end("" if outcome in _SUCCESSFUL else outcome)
         records.metrics.count_request(
-            self._target, outcome, "" if outcome in _WELL else outcome, seconds, self._span_ids
+            self._target, outcome, "" if outcome in _SUCCESSFUL else outcome, seconds, self._span_ids
         )
         if records.auditor is not None:
             records.auditor.record_model_request(
@@ -381,21 +387,21 @@ class RequestRecord:
             )
 
     def _count(self, usage: TokenUsage) -> None:
-        """Charge the open round, by an estimate where the provider stated no usage."""
+        """Charge the open round, by an estimate if the provider stated no usage."""
         body, self._open_round = self._open_round, None
         target = self._target
         if body is None or target is None:
             return
         if not usage.total:
-            usage = TokenUsage(body if isinstance(body, int) else estimate_tokens(body), self._heard)
+            usage = TokenUsage(body if isinstance(body, int) else estimate_tokens(body), self._answer_tokens)
         self.used += usage
         self.rounds += 1
         self._budget.charge(usage.total)
         price, dollars = self._records.price(target), 0.0
         if price is not None:
             dollars = price.dollars(target.model, usage.input, usage.output, usage.cached, usage.written)
-        self._records.metrics.round(self.origin.identity.principal, target, usage, dollars)
-        self._records.metrics.tools(DEFINITION, self._definitions)
+        self._records.metrics.count_round(self.origin.identity.principal, target, usage, dollars)
+        self._records.metrics.count_tool_tokens(DEFINITION, self._definitions)
 
     @property
     def _span_ids(self) -> SpanIds | None:

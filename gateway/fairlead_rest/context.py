@@ -120,7 +120,7 @@ class RestContext:
         self.max_body = max_body
         """Maximum bytes of a request's body."""
 
-    def seen(self, request: Request) -> SubjectCatalog:
+    def catalog(self, request: Request) -> SubjectCatalog:
         """Catalog of the request's principal. Raises KeyError for a request that the guard did not admit."""
         return self.services.catalogs.seen_by(request.scope[IDENTITY])
 

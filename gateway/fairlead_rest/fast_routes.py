@@ -42,8 +42,8 @@ class FastRoutes:
                 queries.check_query(scope["query_string"], {}) if scope["path"].startswith(queries.PREFIX) else None
             )
             response = await endpoint(Request(scope, receive)) if problem is None else problem_response(problem)
-        except Problem as problem:
-            response = problem_response(problem)
+        except Problem as error:
+            response = problem_response(error)
         except ClientDisconnect:
             return
         except Exception:

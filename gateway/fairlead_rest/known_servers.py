@@ -29,7 +29,7 @@ class KnownServer(msgspec.Struct, frozen=True):
     prefix: str | None
 
 
-def list_servers(catalog: SubjectCatalog) -> list[KnownServer]:
+def visible_servers(catalog: SubjectCatalog) -> list[KnownServer]:
     """Servers that a subject may see, sorted by namespace and name."""
     ready = [KnownServer(server.key, server.catalog.prefix) for server in catalog.servers()]
     return sorted(
@@ -39,7 +39,7 @@ def list_servers(catalog: SubjectCatalog) -> list[KnownServer]:
 
 def find_server(catalog: SubjectCatalog, name: str) -> KnownServer:
     """Find a server by `namespace/name`, or by a name, prefix or id that only one server has. Raises Problem."""
-    servers = list_servers(catalog)
+    servers = visible_servers(catalog)
     for server in servers:
         if str(server.key) == name:
             return server

@@ -1,4 +1,4 @@
-"""Settings of the REST API, and of the search of tools."""
+"""Settings of the REST API, and of the search for tools."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ class RestSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefix
     """REST API."""
 
     processes: Annotated[int, Meta(ge=0, le=64)] = 1
-    """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
-    does everything in the gateway, and calls wait for it.
+    """Maximum number of processes for bulk conversions, and the same number for counting tokens (80 MB each). They are
+    started on demand. With 0 the gateway does this work itself, which delays calls.
     """
     share: Annotated[float, Meta(ge=0.0001, le=1)] = 0.003
-    """Part of the event loop's time that conversions may take while tools are called: they wait for their turn then.
-    More converts more a second, and calls wait longer.
+    """Share of the event loop's time that conversions may take while tools are called. A higher share converts more per
+    second, and delays calls longer.
     """
 
 
 class ToolSearchSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("embedder_")):
-    """Search of tools."""
+    """Search for tools."""
 
     embedder: Literal["auto", "built-in", "endpoint", "none"] = field(default="auto", name="embedder")
-    """Who makes the vectors that tools are searched by, beside their words: `built-in`, the encoder of the extra
-    `search`; `endpoint`, that of `embedder_url`; `none`; or `auto`: the endpoint where there is one, else the encoder
-    where it is installed.
+    """Source of the vectors by which tools are searched in addition to words: `built-in` (encoder of the extra
+    `search`), `endpoint` (API at `embedder_url`) or `none`. `auto` uses the endpoint if one is set, else the encoder if
+    it is installed.
     """
     url: HttpUrl = ""
-    """Base of an OpenAI-compatible API that has `/embeddings`, such as `http://vllm.models:8000/v1`. It may be where
-    servers may be, those of the release's namespace.
+    """Base URL of an OpenAI-compatible API with `/embeddings`, such as `http://vllm.models:8000/v1`. The egress rules
+    for servers in the release's namespace apply to it.
     """
     model: str = ""
-    """Model that is asked for there."""
+    """Name of the model at the API."""
     key: Token = ""
-    """Bearer token for it."""
+    """Bearer token for the API."""
     dimensions: Annotated[int, Meta(ge=0, le=16384)] = 0
-    """Numbers in a vector, for models that can be cut (Matryoshka); 0: as many as the model makes."""
+    """Dimensions of a vector, for models whose vectors can be truncated (Matryoshka); 0: the model's default."""
     instruction: str = ""
-    """Task that queries are sent with (`Instruct: …`), for models that were trained so, such as Qwen3's."""
+    """Instruction that is sent with queries (`Instruct: …`), for models that were trained with one, such as Qwen3."""
     directory: Path | None = field(default=None, name="search_directory")
-    """Folder of a LanceDB that keeps the vectors of tools through a restart, so that none is made again. One gateway
-    alone may use it. Needs the extra `lancedb`.
+    """Folder of a LanceDB in which the vectors of tools are stored, so that they need not be made again after a
+    restart. Only one gateway may use it. Needs the extra `lancedb`.
     """

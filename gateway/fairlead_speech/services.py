@@ -186,20 +186,20 @@ class SpeechServices:
             try:
                 side = await dial(target)
             except ProviderRefused as error:
-                attempt.answered(error.status, None if session_request.provider_key else error.retry_after)
+                attempt.record_answer(error.status, None if session_request.provider_key else error.retry_after)
                 status = error.status if 400 <= error.status < 500 else 502
                 failure = LlmError(status, f"the provider {target.provider}: {error}", "provider_refused")
                 if not asks_next(error.status):
                     raise failure from error
             except ProviderUnavailable as error:
-                attempt.failed(error)
+                attempt.record_failure(error)
                 failure = LlmError(502, f"the provider {target.provider}: {error}", "provider_unavailable")
             except BaseException:
-                attempt.given_up()
+                attempt.abandon()
                 raise
             else:
-                attempt.answered(200, None)
-                attempt.over()
+                attempt.record_answer(200, None)
+                attempt.record_success()
                 return target, side
         raise failure or LlmError(502, "no provider of the model can be reached", "provider_unavailable")
 

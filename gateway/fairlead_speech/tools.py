@@ -131,7 +131,7 @@ class SessionToolbox:
         context = OfferContext(self.offer, self._wishes, self._format)
         runs = await run_offered(self._offers.tools, self._origin, context, [call])
         if runs[0].tool is not None:
-            self._record.tool_called(runs[0].tool, runs[0].result_tokens)
+            self._record.record_tool_call(runs[0].tool, runs[0].result_tokens)
         return runs[0].result or {}
 
     def _traits_of(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> Mapping[str, ToolTraits]:

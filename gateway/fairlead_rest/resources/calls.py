@@ -115,7 +115,7 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         recent, call_filter = _recent(context), CallFilter(agent, server, tool, outcome, slow)
         check_room(readers, request.scope, context.records.shares)
-        identity = context.seen(request).identity
+        identity = context.catalog(request).identity
         sent = _tail(context, recent, request, call_filter, last_event_id)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
@@ -141,7 +141,7 @@ def _recent(context: RestContext) -> RecentCalls:
 
 
 def _reader(context: RestContext, request: Request) -> CallReader:
-    seen = context.seen(request)
+    seen = context.catalog(request)
     return CallReader(seen.identity, seen.snapshot, administers=context.administers(seen.identity))
 
 

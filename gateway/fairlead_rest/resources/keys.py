@@ -1,4 +1,4 @@
-"""`/v1/keys`: API keys that people make for themselves, list and revoke, where their groups may."""
+"""REST resource `/v1/keys`: principals make, list and revoke API keys for themselves, if their groups may do so."""
 
 from __future__ import annotations
 
@@ -24,71 +24,73 @@ DEFAULT_DAYS: Final = 30
 
 
 class KeyFacts(msgspec.Struct, frozen=True):
-    """One made key, without its secret, which is not kept."""
+    """Facts about a key without the secret, which is not stored."""
 
     id: str
     begins: str
-    """The characters that the key begins with; they tell it from others and open nothing."""
+    """First characters of the key, which identify it but are not secret."""
     name: str
     created: str
-    """RFC 3339."""
+    """Time of creation (RFC 3339)."""
     expires: str
-    """RFC 3339."""
+    """Time of expiry (RFC 3339)."""
     agent: str | None
-    """The name that policies know the holder by."""
+    """Name of the agent in policies; null if the principal has none."""
     principal: str
-    """Principal that made it."""
+    """Principal that made the key."""
 
 
 class KeyList(msgspec.Struct, frozen=True):
-    """Made keys that are good, oldest first."""
+    """Valid keys, oldest first."""
 
     keys: list[KeyFacts]
     days: int
-    """Longest life of a key, in days."""
+    """Maximum lifetime of a key in days."""
     each: int
-    """Keys that one principal may have."""
+    """Maximum number of keys per principal."""
 
 
 class KeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A key to be made."""
+    """Request for a key."""
 
     name: str
-    """Says where it is used, for lists."""
+    """Name for lists, which should tell where the key is used."""
     days: int = DEFAULT_DAYS
-    """Its life."""
+    """Lifetime in days."""
 
 
 class MadeKey(msgspec.Struct, frozen=True):
-    """A key that was made."""
+    """New key."""
 
     key: str
-    """The key itself: told now and never again."""
+    """The key, which is shown only in this answer."""
     facts: KeyFacts
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/keys`."""
+    """Make the routes of `/v1/keys`."""
     routes = APIRouter(prefix="/v1", tags=["keys"])
 
-    def admitted(identity: Identity) -> MadeKeys:
+    def require_keys(identity: Identity) -> MadeKeys:
         keys = context.administration.keys
         if keys is None:
-            raise Problem(FORBIDDEN, "nobody makes keys here: see FAIRLEAD_KEY_MAKERS")
+            raise Problem(FORBIDDEN, "making keys is turned off on this gateway: see FAIRLEAD_KEY_MAKERS")
         if not context.makes_keys(identity) and not context.administers(identity):
-            what = "a key that was made here makes no others" if identity.made else "see FAIRLEAD_KEY_MAKERS"
-            raise Problem(FORBIDDEN, f"you make no keys here: {what}")
+            reason = (
+                "your credential is itself a key that was made here" if identity.made else "see FAIRLEAD_KEY_MAKERS"
+            )
+            raise Problem(FORBIDDEN, f"you may not make keys: {reason}")
         return keys
 
-    @routes.get("/keys", **describe_route("List keys that were made here", KeyList, examples.KEYS))
+    @routes.get("/keys", **describe_route("List keys", KeyList, examples.KEYS))
     async def list_keys(
         request: Request,
         everybody: Annotated[bool, Query(description="Keys of all principals; for administrators.")] = False,
     ) -> Response:
-        identity = context.seen(request).identity
-        keys = admitted(identity)
+        identity = context.catalog(request).identity
+        keys = require_keys(identity)
         if everybody and not context.administers(identity):
-            raise Problem(FORBIDDEN, f"keys of others are shown to {ADMINISTRATORS}")
+            raise Problem(FORBIDDEN, f"keys of other principals are shown to {ADMINISTRATORS}")
         with _answer_codes(REFUSED):
             records = await (keys.all() if everybody else keys.of(identity))
         return answer(KeyList([facts_of(record) for record in records], keys.days, keys.each))
@@ -96,27 +98,25 @@ def router(context: RestContext) -> APIRouter:
     @routes.post(
         "/keys",
         status_code=201,
-        **describe_route("Make a key for oneself", MadeKey, examples.MADE, KeyRequest, examples.MAKE, status=201),
+        **describe_route("Make a key for the caller", MadeKey, examples.MADE, KeyRequest, examples.MAKE, status=201),
     )
     async def make_key(request: Request) -> Response:
-        wanted = decode(await context.read(request), KeyRequest)
-        identity = context.seen(request).identity
-        keys = admitted(identity)
+        key_request = decode(await context.read(request), KeyRequest)
+        identity = context.catalog(request).identity
+        keys = require_keys(identity)
         if not context.makes_keys(identity):
-            raise Problem(FORBIDDEN, "you make no keys here: see FAIRLEAD_KEY_MAKERS")
+            raise Problem(FORBIDDEN, "you may not make keys: see FAIRLEAD_KEY_MAKERS")
         with _answer_codes(REFUSED):
-            key, record = await keys.make(identity, wanted.name, wanted.days)
+            key, record = await keys.make(identity, key_request.name, key_request.days)
         context.guard.record_change(request.scope, "keys/create", record.id, None, f"until {record.expires}")
-        made = answer(MadeKey(key, facts_of(record)), 201)
-        made.headers["cache-control"] = "no-store"
-        return made
+        response = answer(MadeKey(key, facts_of(record)), 201)
+        response.headers["cache-control"] = "no-store"
+        return response
 
-    @routes.delete(
-        "/keys/{key}", **describe_route("Revoke a key that was made here, by its id", KeyFacts, examples.REVOKED)
-    )
+    @routes.delete("/keys/{key}", **describe_route("Revoke a key by its id", KeyFacts, examples.REVOKED))
     async def revoke_key(request: Request, key: str) -> Response:
-        identity = context.seen(request).identity
-        keys = admitted(identity)
+        identity = context.catalog(request).identity
+        keys = require_keys(identity)
         with _answer_codes(UNKNOWN_KEY):
             record = await keys.revoke(identity, key, anybodys=context.administers(identity))
         facts = facts_of(record)
@@ -127,7 +127,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 def facts_of(record: KeyRecord) -> KeyFacts:
-    """Facts about a made key, none of which opens anything."""
+    """Facts about a key that are not secret."""
     name, principal = ("", "") if record.maker is None else (record.maker.name, record.maker.principal)
     begins = f"{PREFIX}{record.id}_"
     return KeyFacts(record.id, begins, name, record.created, record.expires, record.agent or None, principal)
@@ -135,7 +135,7 @@ def facts_of(record: KeyRecord) -> KeyFacts:
 
 @contextlib.contextmanager
 def _answer_codes(code: str) -> Iterator[None]:
-    """Refusals as problems of that code."""
+    """Convert refusals to problems with a code."""
     try:
         yield
     except KeysRefused as error:

@@ -1,7 +1,7 @@
-"""`GET /v1/logs/{server}`: what the processes of a server printed, over its restarts.
+"""REST resource `GET /v1/logs/{server}`: output of a server's processes, including previous runs.
 
-It may hold what a server should have kept to itself, so it is for administrators (`FAIRLEAD_ADMIN_GROUPS`). Where
-there is no authentication, it is for programs on this machine.
+The output may contain secrets of the server, so it is for administrators (`FAIRLEAD_ADMIN_GROUPS`). If authentication
+is off, it is for programs on this machine.
 """
 
 from __future__ import annotations
@@ -27,112 +27,114 @@ from fairlead_rest.log_access import admit
 from fairlead_rest.openapi import describe_route
 
 MAX_NAMES: Final = 100
+"""Maximum number of servers that a problem lists."""
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-"""A name that a command may hold without quotes."""
-"""Servers that a problem names."""
+"""Pattern of names that need no quotes in a command."""
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line."""
+    """Line of output."""
 
     at: str
-    """RFC 3339."""
+    """Time of the line (RFC 3339)."""
     run: int
-    """Counts the starts of the process, from 1."""
+    """Number of the process's run, from 1."""
     stream: str
-    """`stderr`; `stdout` for anything but MCP messages; `run` for how a run began or ended."""
+    """`stderr`; `stdout` for output that is not an MCP message; `run` for the begin or end of a run."""
     text: str
-    """Without control characters and secrets of the server's environment, and cut after 1,000 characters."""
+    """Text without control characters and without secrets of the server's environment, cut after 1,000 characters."""
 
 
 class LogDocument(msgspec.Struct, frozen=True):
-    """The last lines of one server, oldest first. Up to 128 KiB are kept."""
+    """Last lines of one server, oldest first. Up to 128 KiB are stored."""
 
     server: str
-    """`namespace/name`."""
+    """Server as `namespace/name`."""
     lines: list[LogLine]
     next: int
-    """`after` of a request for what follows."""
+    """Value of `after` in a request for the following lines."""
     missed: bool
-    """Lines behind `after` are not kept any more."""
+    """Whether lines after `after` are no longer stored."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/logs`."""
+    """Make the route of `/v1/logs`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
     @routes.get(
         "/logs/{server:path}",
-        **describe_route("Show what a server printed, by `namespace/name`, name or prefix", LogDocument, examples.LOG),
+        **describe_route("Show the output of a server, by `namespace/name`, name or prefix", LogDocument, examples.LOG),
     )
     async def show_log(
         request: Request,
         server: str,
-        tail: Annotated[int | None, Query(ge=0, description="So many of the last lines at most.")] = None,
-        after: Annotated[int, Query(ge=0, description="Lines behind this `next` of an answer before.")] = 0,
+        tail: Annotated[int | None, Query(ge=0, description="Maximum number of lines, from the last one.")] = None,
+        after: Annotated[int, Query(ge=0, description="Only lines after this `next` of a previous answer.")] = 0,
     ) -> Response:
-        seen = context.seen(request)
-        admit(context, request, seen.identity)
-        key = _server_key(context, seen, server)
-        held = context.records.outputs.of(key)
-        if held is None and (served := seen.snapshot.servers.get(key)) is not None:
-            _elsewhere(served.catalog)
-        lines, number = (held.after(after), held.number) if held is not None else ((), 0)
+        catalog = context.catalog(request)
+        admit(context, request, catalog.identity)
+        key = _server_key(context, catalog, server)
+        output = context.records.outputs.of(key)
+        if output is None and (remote := catalog.snapshot.servers.get(key)) is not None:
+            _refuse_remote(remote.catalog)
+        lines, number = (output.after(after), output.number) if output is not None else ((), 0)
         first = number + 1 if not lines else lines[0].number
         shown = lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
-        made = LogDocument(str(key), [_line(line) for line in shown], number, 0 < after < first - 1)
-        return await context.answer(lambda: made)
+        document = LogDocument(str(key), [_line(line) for line in shown], number, 0 < after < first - 1)
+        return await context.answer(lambda: document)
 
     return routes
 
 
-def _server_key(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
-    """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
+def _server_key(context: RestContext, catalog: SubjectCatalog, name: str) -> ServerKey:
+    """Find a server by `namespace/name`, or by a name, prefix or id that only one server has. Raises Problem."""
     prefixes: Mapping[ServerKey, str | None] = {
         **dict.fromkeys(context.records.outputs.servers()),
-        **{server.key: server.catalog.prefix for server in seen.servers()},
+        **{server.key: server.catalog.prefix for server in catalog.servers()},
     }
-    plain = name.removeprefix("mcp.")
+    short_name = name.removeprefix("mcp.")
     matches = [key for key in prefixes if str(key) == name] or [
-        key for key, prefix in prefixes.items() if plain in (key.name, prefix)
+        key for key, prefix in prefixes.items() if short_name in (key.name, prefix)
     ]
     if len(matches) == 1:
         return matches[0]
     names = tuple(sorted(map(str, matches or prefixes)))[:MAX_NAMES]
     if matches:
         raise Problem(
-            UNKNOWN_SERVER, f"{name[:128]!r} may be any of {', '.join(names)}: say namespace/name", existing=names
+            UNKNOWN_SERVER,
+            f"several servers have the name {name[:128]!r}: use one of {', '.join(names)}",
+            existing=names,
         )
-    near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
-    hint = "" if near is None else f". Did you mean {near}?"
-    pods = "" if context.records.outputs.runs_processes else _logs_of_unready(seen, plain)
-    detail = f"no server {name[:128]!r} is served here{pods}{hint}"
-    raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, existing=names)
+    similar_name = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
+    hint = "" if similar_name is None else f". Did you mean {similar_name}?"
+    pods = "" if context.records.outputs.runs_processes else _logs_of_unready(catalog, short_name)
+    detail = f"this gateway has no server {name[:128]!r}{pods}{hint}"
+    raise Problem(UNKNOWN_SERVER, detail, did_you_mean=similar_name, existing=names)
 
 
-def _logs_of_unready(seen: SubjectCatalog, name: str) -> str:
-    """Command for the logs of a server that has no catalog, by its namespace where that is named or known; empty where
-    no server can be called so.
-    """
-    namespace, _, own = name.rpartition("/")
-    if not all(_LABEL.fullmatch(word) for word in ((namespace, own) if namespace else (own,))):
+def _logs_of_unready(catalog: SubjectCatalog, name: str) -> str:
+    """Hint with the command for the logs of a server without a catalog; empty if `name` is not a valid name."""
+    namespace, _, server_name = name.rpartition("/")
+    if not all(_LABEL.fullmatch(word) for word in ((namespace, server_name) if namespace else (server_name,))):
         return ""
-    homes = [key.namespace for key in seen.snapshot.entries if key.name == own]
-    home = namespace or (homes[0] if len(homes) == 1 else "NAMESPACE")
-    return f"; of a server that has never been ready, see its pods: {pod_logs(home, own)}"
+    namespaces = [key.namespace for key in catalog.snapshot.entries if key.name == server_name]
+    namespace = namespace or (namespaces[0] if len(namespaces) == 1 else "NAMESPACE")
+    return f"; for the logs of a server that has never been ready, run {pod_logs(namespace, server_name)}"
 
 
-def _elsewhere(catalog: Catalog) -> None:
-    """Raises Problem for a server that another process runs; says where its output is."""
+def _refuse_remote(catalog: Catalog) -> None:
+    """Raise Problem for a server that this process does not run, with the location of its output."""
     endpoint, key = catalog.endpoint, catalog.key
     if isinstance(endpoint, LocalEndpoint):
-        raise Problem(NOT_KEPT, f"the tools of {key} are functions of this gateway: they print into its own log")
+        raise Problem(
+            NOT_KEPT, f"the tools of {key} are functions in this gateway: their output is in the gateway's log"
+        )
     url = urlsplit(endpoint.url).hostname or "" if isinstance(endpoint, HttpEndpoint | EventsEndpoint) else ""
     if isinstance(endpoint, TcpEndpoint) or url.startswith(f"{key.name}.{key.namespace}.svc"):
         command = pod_logs(*key)
-        raise Problem(NOT_KEPT, f"{key} runs in a pod, and Kubernetes keeps what it prints: {command}")
+        raise Problem(NOT_KEPT, f"{key} runs in a pod: its output is in Kubernetes, run {command}")
     if url:
-        raise Problem(NOT_KEPT, f"{key} is reached by its URL: what it prints stays where it runs")
+        raise Problem(NOT_KEPT, f"{key} is a remote server: its output is on the machine that runs it")
 
 
 def _line(line: PrintedLine) -> LogLine:

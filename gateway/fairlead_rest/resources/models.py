@@ -1,4 +1,4 @@
-"""`GET /v1/models`: which models are known, how much each holds, and who says so."""
+"""REST resource `GET /v1/models`: models, their context windows, and the sources of the windows."""
 
 from __future__ import annotations
 
@@ -17,73 +17,77 @@ Known = Annotated[
     bool,
     Query(
         alias="known",
-        description="`true` is needed where providers are configured: without it the answer is about models that can "
-        "be asked for, in the form of the client's kind of API.",
+        description="Must be `true` if providers are configured. Otherwise the answer is the providers' list of "
+        "models, in the format of the client's API.",
     ),
 ]
 
 
 class ModelDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One model, in the form of OpenAI's list of models, with what a plan reckons with."""
+    """Model in the format of OpenAI's list of models, with the properties that plans use."""
 
     id: str
     object: str
     context_window: int
-    """Tokens of input and output together."""
+    """Maximum tokens of input and output together."""
     family: str
-    """Family whose factors convert its tokens."""
+    """Model family, whose factors convert token counts."""
     format: str
-    """The format that a plan uses where none is named."""
+    """Default format of plans for the model."""
     source: str
-    """`configured`, `live`, `file`, `file, as MODEL`, or `default`: nothing is known, and little is assumed."""
+    """Source of the window: `configured`, `live`, `file`, `file, as MODEL`, or `default` for unknown models, for which
+    a small window is assumed.
+    """
     as_of: str | None = None
-    """When that was so; of `file` and `live`."""
+    """Date of the information, for the sources `file` and `live`."""
     max_input_tokens: int | None = None
-    """Where the provider bounds the input below the window."""
+    """Maximum tokens of input, if the provider limits it to less than the window."""
     routes: tuple[str, ...] = ()
-    """Routes of the configuration that name it."""
+    """Configured routes that contain the model."""
 
 
 class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The model server of the configuration."""
+    """State of the configured model server."""
 
     models: int
     as_of: str | None = None
-    """The last list that could be read."""
+    """Time of the last list that was read."""
     error: str | None = None
-    """Why the last attempt brought none; what was known stays."""
+    """Reason why the last attempt failed; the previous list remains in use."""
 
 
 class ModelList(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Models by name. What is in no list is planned for with the window of the longest beginning of its name, or with
-    `default`: `GET /v1/models/{name}` says which.
+    """Models, sorted by name. For a model that is not in the list, plans use the window of the model with the longest
+    common beginning of the name, or `default`; `GET /v1/models/{name}` shows which.
     """
 
     object: str
     data: list[ModelDocument]
     file_date: str
-    """Date of the figures that ship with the package."""
+    """Date of the windows that are part of the package."""
     file_source: str
     live: LiveState | None = None
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resources `/v1/models` and below."""
+    """Make the routes of `/v1/models` and `/v1/models/{name}`."""
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
-    @routes.get("/models", **describe_route("List models and their windows", ModelList, examples.MODELS))
+    @routes.get("/models", **describe_route("List models and their context windows", ModelList, examples.MODELS))
     async def list_models(only_known: Known = True) -> Response:
-        return await context.answer(lambda: listed(context))
+        return await context.answer(lambda: list_known(context))
 
-    @routes.get("/models/{name:path}", **describe_route("Show one model, known or not", ModelDocument, examples.MODEL))
+    @routes.get(
+        "/models/{name:path}", **describe_route("Show one model, which may be unknown", ModelDocument, examples.MODEL)
+    )
     async def show_model(name: str, only_known: Known = True) -> Response:
         return await context.answer(lambda: document(context, name))
 
     return routes
 
 
-def listed(context: RestContext) -> ModelList:
-    """Every model that something is known of, and those of the routes."""
+def list_known(context: RestContext) -> ModelList:
+    """List all models with a known window, and the models of routes."""
     services = context.services
     windows = services.models.windows
     names = {
@@ -97,7 +101,7 @@ def listed(context: RestContext) -> ModelList:
 
 
 def document(context: RestContext, name: str) -> ModelDocument:
-    """Properties of a model that a plan uses."""
+    """Document of a model, with the properties that plans use."""
     services = context.services
     window = services.models.windows.window(name)
     return ModelDocument(

@@ -1,4 +1,4 @@
-"""`GET /v1/search`: the tools that fit what somebody wants to do, the best first."""
+"""REST resource `GET /v1/search`: searches tools by a description of the task, and lists the best first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fairlead_web.bodies import answer
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/search`."""
+    """Make the route of `/v1/search`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
@@ -32,21 +32,27 @@ def router(context: RestContext) -> APIRouter:
         request: Request,
         query: Annotated[
             list[str] | None,
-            Query(description="What is wanted, in words; repeated for several steps. Filters alone find, too."),
+            Query(description="Description of the task; repeated for several steps. Optional with filters."),
         ] = None,
-        limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Tools at most.")] = DEFAULT_LIMIT,
-        tier: Annotated[str | None, Query(description="A latency tier; without it the default one.")] = None,
-        tags: Annotated[list[str] | None, Query(description="With one of these; commas or repeated.")] = None,
-        categories: Annotated[list[str] | None, Query(description="In one of these.")] = None,
-        servers: Annotated[list[str] | None, Query(description="`namespace/name`, name or prefix.")] = None,
-        format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002 - its word in the URL
-        model: Annotated[str | None, Query(description="Who reads the tools: its window, its rules.")] = None,
+        limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of tools.")] = DEFAULT_LIMIT,
+        tier: Annotated[str | None, Query(description="Latency tier; default: the default tier.")] = None,
+        tags: Annotated[
+            list[str] | None, Query(description="Tools with one of these tags; comma-separated or repeated.")
+        ] = None,
+        categories: Annotated[list[str] | None, Query(description="Tools with one of these categories.")] = None,
+        servers: Annotated[
+            list[str] | None, Query(description="Tools of one of these servers, by `namespace/name`, name or prefix.")
+        ] = None,
+        format: Annotated[str | None, Query(description="Format of a provider; default: MCP definitions.")] = None,  # noqa: A002 - its word in the URL
+        model: Annotated[
+            str | None, Query(description="Model that gets the tools, which decides about context window and rules.")
+        ] = None,
         tool_tokens: Annotated[
-            int | None, Query(alias="toolTokens", ge=1, description="Tokens of all definitions at most.")
+            int | None, Query(alias="toolTokens", ge=1, description="Maximum tokens of all definitions.")
         ] = None,
     ) -> Response:
         filters = words(tags), words(servers), words(categories)
         wish = SearchQuery(check_queries(query or (), *filters), limit, tier, *filters, format, model, tool_tokens)
-        return answer(await context.when_ready(request, lambda seen: search_answer(services, seen, wish)))
+        return answer(await context.when_ready(request, lambda catalog: search_answer(services, catalog, wish)))
 
     return routes

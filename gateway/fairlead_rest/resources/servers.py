@@ -29,7 +29,7 @@ from fairlead_offers.problems import NOT_DISCOVERED, Problem
 from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
-from fairlead_rest.known_servers import current_entry, find_server, list_servers, server_state
+from fairlead_rest.known_servers import current_entry, find_server, server_state, visible_servers
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import describe_route
 from fairlead_rest.process_facts import ProcessFacts, collect_facts, measure_memory
@@ -152,7 +152,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/servers", **describe_route("List servers", ServerList, examples.SERVERS))
     async def list_servers(request: Request) -> Response:
         catalog = context.catalog(request)
-        facts = _admin_facts(context, request, catalog, [server.key for server in list_servers(catalog)])
+        facts = _admin_facts(context, request, catalog, [server.key for server in visible_servers(catalog)])
         return await context.answer(lambda: listed(catalog, facts))
 
     @routes.get(
@@ -209,7 +209,7 @@ def listed(catalog: SubjectCatalog, facts: AdminFacts) -> ServerList:
     sizes = measure_memory(facts.running)
     files = [FileProblemDocument(each.file, each.message) for each in catalog.snapshot.files] if facts.visible else []
     return ServerList(
-        [_document(catalog, each.key, facts, sizes) for each in with_pauses(list_servers(catalog))], files or UNSET
+        [_document(catalog, each.key, facts, sizes) for each in with_pauses(visible_servers(catalog))], files or UNSET
     )
 
 
@@ -263,19 +263,19 @@ def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) 
     view = catalog.of_server(server.key)
     routes = {} if view is None else view.everything
     route = next(iter(routes.values()), None)
-    catalog, info = server.catalog, server_info(server)
+    discovered, info = server.catalog, server_info(server)
     return msgspec.structs.replace(
         shown,
         breaker=CLOSED if route is None else route.guard.state,
         pods_left=UNSET if route is None else route.upstream.gauges().pods_left or UNSET,
         tools=len(routes),
         p95_ms=_slowest(catalog.snapshot.states.get(server.key, {}), routes),
-        transport=str(catalog.endpoint.__struct_config__.tag),
-        protocol_version=catalog.protocol_version,
-        extensions=sorted(extensions(catalog.capabilities)),
+        transport=str(discovered.endpoint.__struct_config__.tag),
+        protocol_version=discovered.protocol_version,
+        extensions=sorted(extensions(discovered.capabilities)),
         server_info=Raw(b"null" if info is None else info),
-        hash=catalog.hash,
-        updated_at=catalog.updated_at,
+        hash=discovered.hash,
+        updated_at=discovered.updated_at,
         problems=server.problems if len(routes) == len(server.tools) else (),
     )
 

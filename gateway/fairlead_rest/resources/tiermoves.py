@@ -1,4 +1,6 @@
-"""`GET /v1/tier-moves`: which tools left or entered latency tiers, when and why, as the answering replica saw it."""
+"""REST resource `GET /v1/tier-moves`: tools that left or entered latency tiers, with time and reason, as observed by
+the answering replica.
+"""
 
 from __future__ import annotations
 
@@ -17,68 +19,68 @@ from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import describe_route
 from fairlead_tools.names import tool_id
 
-DEFAULT_AT_ONCE: Final = 100
+DEFAULT_LIMIT: Final = 100
 
 
 class TierMoveDocument(msgspec.Struct, frozen=True):
-    """One tool that other tiers show than before."""
+    """Change of the tiers that show a tool."""
 
     at: str
-    """RFC 3339, when the replica began to serve the decision."""
+    """Time at which the replica began to serve the decision (RFC 3339)."""
     tool: str
-    """Its name on `/mcp`, else its id."""
+    """Name of the tool on `/mcp`, or its id if `/mcp` does not have the tool."""
     server: str
-    """`namespace/name`."""
+    """Server as `namespace/name`."""
     left: list[str]
-    """Tiers that do not show it any more, the fastest first."""
+    """Tiers that no longer show the tool, the fastest first."""
     entered: list[str]
-    """Tiers that show it now and did not before, the fastest first."""
+    """Tiers that show the tool since the decision, the fastest first."""
     before: str | None
-    """The fastest tier that showed it; null: none did."""
+    """Fastest tier that showed the tool before; null: none."""
     after: str | None
-    """The fastest tier that shows it now; null: none does."""
+    """Fastest tier that shows the tool now; null: none."""
     reason: str
-    """Words and figures of the decision, as `hidden` of a tier has them; empty where none are known."""
+    """Reason with measurements, as in `hidden` of a tier; empty if unknown."""
 
 
 class TierMoveList(msgspec.Struct, frozen=True):
     """Moves of tools that the principal may see, newest first."""
 
     since: str
-    """RFC 3339: moves before are not known to this replica, which began then or keeps the last 500."""
+    """Time before which the replica has no moves (RFC 3339), as it started then, or stores only the last 500."""
     until: str
-    """RFC 3339, when it was asked."""
+    """Time of the request (RFC 3339)."""
     total: int
-    """Number of moves since then, with those beyond `limit`."""
+    """Number of moves since `since`, including those beyond `limit`."""
     moves: list[TierMoveDocument]
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/tier-moves`."""
+    """Make the route of `/v1/tier-moves`."""
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
     @routes.get("/tier-moves", **describe_route("List moves between tiers", TierMoveList, examples.TIER_MOVES))
-    async def list_moves(request: Request, limit: Annotated[int, Query(ge=1, le=KEPT)] = DEFAULT_AT_ONCE) -> Response:
-        seen = context.seen(request)
-        return await context.answer(lambda: moves_for(seen, context.administration.moves, limit))
+    async def list_moves(request: Request, limit: Annotated[int, Query(ge=1, le=KEPT)] = DEFAULT_LIMIT) -> Response:
+        catalog = context.catalog(request)
+        return await context.answer(lambda: moves_for(catalog, context.administration.moves, limit))
 
     return routes
 
 
-def moves_for(seen: SubjectCatalog, moves: TierMoves, limit: int) -> TierMoveList:
-    """The moves that a subject may hear of. Not in the loop."""
+def moves_for(catalog: SubjectCatalog, moves: TierMoves, limit: int) -> TierMoveList:
+    """Moves of tools that a subject may see. Must not be called in the event loop."""
     since, until = moves.since, datetime.now(UTC).isoformat(timespec="milliseconds")
-    visible = [*_visible(seen, moves.all)]
+    visible = [*_visible(catalog, moves.all)]
     return TierMoveList(since, until, len(visible), [*islice(reversed(visible), limit)])
 
 
-def _visible(seen: SubjectCatalog, moves: Sequence[TierMove]) -> Iterator[TierMoveDocument]:
-    tiers = frozenset(seen.tiers)
+def _visible(catalog: SubjectCatalog, moves: Sequence[TierMove]) -> Iterator[TierMoveDocument]:
+    tiers = frozenset(catalog.tiers)
     for move in moves:
         key, name = move.tool
-        view = seen.of_server(key)
+        view = catalog.of_server(key)
         route = None if view is None else view.everything.get(name)
-        left, entered = ([tier for tier in some if tier in tiers] for some in (move.left, move.entered))
+        left, entered = ([tier for tier in each if tier in tiers] for each in (move.left, move.entered))
         if route is None or route.tool is None or not (left or entered):
             continue
         before, after = (tier if tier in tiers else None for tier in (move.before, move.after))

@@ -1,4 +1,6 @@
-"""`GET /v1/tiers` and `POST /v1/tier`: the latency tiers, and the one that the next answer of a conversation needs."""
+"""REST resources `GET /v1/tiers` and `POST /v1/tier`: latency tiers, and the choice of the tier for the next answer of
+a conversation.
+"""
 
 from __future__ import annotations
 
@@ -22,40 +24,40 @@ from fairlead_rest.openapi import describe_route
 
 
 class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """One tier."""
+    """Latency tier."""
 
     name: str
     max_latency_ms: int | None
-    """null: no limit."""
+    """Latency limit in milliseconds; null: no limit."""
     quantile: str
     default: bool
-    """Whether clients that name none are in it. Where no tier is, they see every tool."""
+    """Whether clients that name no tier get this tier. If no tier is the default, they see all tools."""
     endpoint: str
-    """Path of the MCP endpoint that shows its tools."""
+    """Path of the MCP endpoint with the tools of the tier."""
     tools: int
-    """That it shows now."""
+    """Number of tools that the tier shows."""
     hidden: dict[str, str]
-    """Tool to the reason why it is not shown."""
+    """Reasons why tools are hidden, by exposed name."""
 
 
 class TierList(msgspec.Struct, frozen=True, rename="camel"):
-    """The fastest first."""
+    """Tiers, the fastest first."""
 
     tiers: list[TierDocument]
     decided_at: str
-    """RFC 3339, of the oldest decision; empty while nothing was measured."""
+    """Time of the oldest decision (RFC 3339); empty if nothing was measured."""
 
 
 class TierRequest(Turn, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A turn, and what the answer to the one before gave along."""
+    """Turn of a conversation, with the state from the previous answer."""
 
     state: str = ""
-    """Empty at the beginning of a conversation."""
+    """`state` of the previous answer; empty at the beginning of a conversation."""
     speech_turn_ms: Annotated[int, Meta(ge=0)] = SPEECH_TURN_MS
 
 
 class TierAnswer(Choice, frozen=True, kw_only=True, rename="camel"):
-    """The tier, why, what it means for who waits, and the state to send with the next request."""
+    """Chosen tier with the reason, the expected wait, and the state for the next request."""
 
     expected_ms: int | None
     filler: bool
@@ -64,34 +66,34 @@ class TierAnswer(Choice, frozen=True, kw_only=True, rename="camel"):
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resources `/v1/tiers` and `/v1/tier`."""
+    """Make the routes of `/v1/tiers` and `/v1/tier`."""
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
     @routes.get("/tiers", **describe_route("List tiers", TierList, examples.TIERS))
     async def list_tiers(request: Request) -> Response:
-        seen = context.seen(request)
-        return await context.answer(lambda: listed(seen))
+        catalog = context.catalog(request)
+        return await context.answer(lambda: list_visible(catalog))
 
     @routes.post(
         "/tier",
         **describe_route("Choose the tier of an answer", TierAnswer, examples.TIER_CHOSEN, TierRequest, examples.TIER),
     )
     async def choose_tier(request: Request) -> Response:
-        seen = context.seen(request)
-        wanted = decode(await context.read(request), TierRequest)
-        return await context.answer(lambda: chosen(context, seen, wanted))
+        catalog = context.catalog(request)
+        tier_request = decode(await context.read(request), TierRequest)
+        return await context.answer(lambda: choose(context, catalog, tier_request))
 
     return routes
 
 
-def listed(seen: SubjectCatalog) -> TierList:
-    """Every tier with what it shows and hides."""
-    snapshot, shown, default = seen.snapshot, seen.tiers, seen.default_tier
+def list_visible(catalog: SubjectCatalog) -> TierList:
+    """List the tiers of the subject, with the tools that each shows and hides."""
+    snapshot, shown, default = catalog.snapshot, catalog.tiers, catalog.default_tier
     documents = []
     for tier in by_speed(snapshot.rules.tiers):
         if tier.name not in shown:
             continue
-        view = seen.view(tier.name)
+        view = catalog.view(tier.name)
         documents.append(
             TierDocument(
                 name=tier.name,
@@ -106,20 +108,20 @@ def listed(seen: SubjectCatalog) -> TierList:
     return TierList(documents, snapshot.decided_at)
 
 
-def chosen(context: RestContext, seen: SubjectCatalog, wanted: TierRequest) -> TierAnswer:
-    """The answer. Raises Problem for a state that was not made here."""
+def choose(context: RestContext, catalog: SubjectCatalog, tier_request: TierRequest) -> TierAnswer:
+    """Choose the tier of an answer. Raises Problem for a state that this gateway did not issue."""
     choosers = context.services.choosers
-    chooser = choosers.of(seen.snapshot.rules)
+    chooser = choosers.of(catalog.snapshot.rules)
     if chooser is None:
-        raise Problem(UNKNOWN_TIER, "there is no latency tier: declare one (kind LatencyTier)")
+        raise Problem(UNKNOWN_TIER, "this installation has no latency tier: create a LatencyTier")
     try:
-        state = choosers.sealer.open(wanted.state)
+        state = choosers.sealer.open(tier_request.state)
     except ForgedState as error:
-        raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty one") from error
-    choice, after = chooser.choose(wanted, state, choosers.clock())
-    choice = limit_tier(choice, seen)
-    view = seen.view(choice.tier)
-    ahead = outlook(view, seen.snapshot, choice.limit_ms, wanted.speech_turn_ms)
+        raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty state") from error
+    choice, new_state = chooser.choose(tier_request, state, choosers.clock())
+    choice = limit_tier(choice, catalog)
+    view = catalog.view(choice.tier)
+    expected = outlook(view, catalog.snapshot, choice.limit_ms, tier_request.speech_turn_ms)
     return TierAnswer(
-        **msgspec.structs.asdict(choice), **msgspec.structs.asdict(ahead), state=choosers.sealer.seal(after)
+        **msgspec.structs.asdict(choice), **msgspec.structs.asdict(expected), state=choosers.sealer.seal(new_state)
     )

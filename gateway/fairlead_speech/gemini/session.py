@@ -255,7 +255,7 @@ class LiveSession:
             self._switch.on_go_away(message.go_away, notice)
             hidden.append("goAway")
         if message.usage_metadata is not None:
-            self._context.record.response_used(message.usage_metadata)
+            self._context.record.record_response(message.usage_metadata)
         if over:
             self._turns.end_turn()
             self._switch.on_turn_complete()
@@ -281,7 +281,7 @@ class LiveSession:
 
     def _on_output(self) -> None:
         if self._turns.on_output():
-            self._context.record.round_answered()
+            self._context.record.begin_answer()
         if self._transcribing:
             self._transcribing = False
             self._tier_tools.add_text(UserText(str(self._turn_number), "", final=True, continues=True))

@@ -349,7 +349,7 @@ class RealtimeSession:
         if response.get("conversation_id", "") is not None:  # null: out of band
             self._responses.on_response_created()
             self._response_calls.add_response(text(response, "id"))
-        self._context.record.round_answered()
+        self._context.record.begin_answer()
 
     async def _on_response_done(self, event: Event) -> None:
         response = member(event, "response")
@@ -358,7 +358,7 @@ class RealtimeSession:
                 self._start_call(text(response, "id"), item)
         usage = member(response, "usage")
         if usage:
-            self._context.record.response_used(usage)
+            self._context.record.record_response(usage)
             if (closing := close_over_budget(self._context.record)) is not None:
                 await self._client.send(events.error_event(closing.reason, RATE_LIMITED, None, None))
                 self.end.request(OVER_BUDGET, closing)

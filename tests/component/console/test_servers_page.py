@@ -257,7 +257,7 @@ async def test_administrators_alone_read_which_server_holds_a_prefix(tmp_path: P
         page = await visited(gateway, f"{LIST}/default/mail", cookie=cookie)
 
     assert "strict/mail" not in page.body.decode()
-    assert "another server holds its prefix" in page.body.decode()
+    assert "another server has this server" in page.body.decode()
 
 
 async def test_messages_of_servers_are_for_administrators(tmp_path: Path) -> None:

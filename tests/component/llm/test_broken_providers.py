@@ -39,8 +39,8 @@ async def test_without_another_model_the_client_is_told_when_to_come_again(tmp_p
     assert refused.headers["retry-after"] == "1"
     assert refused.message["error"]["code"] == "provider_unavailable"
     assert (
-        "script0/scripted gets no requests now: 5 calls failed in a row, the last because it answered 500"
-        in (refused.message["error"]["message"])
+        "script0/scripted gets no requests for a while: 5 calls failed in a row, the last because the provider "
+        "answered with status 500" in (refused.message["error"]["message"])
     )
 
 

@@ -388,7 +388,10 @@ async def test_a_provider_that_goes_silent_is_given_up(tmp_path: Path) -> None:
     assert (answer.status, answer.message["error"]["code"]) == (502, "provider_unavailable")
     assert "in time" in answer.message["error"]["message"]
     error = chunks(streamed)[-1]["error"]
-    assert (error["code"], error["message"]) == ("provider_unavailable", "the provider went silent in its answer")
+    assert (error["code"], error["message"]) == (
+        "provider_unavailable",
+        "the provider stopped sending during its answer",
+    )
 
 
 @pytest.mark.parametrize("stream", [False, True])

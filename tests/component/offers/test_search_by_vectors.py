@@ -190,7 +190,7 @@ async def test_a_passing_failure_is_asked_about_again_and_another_is_not() -> No
         endpoint.statuses = [503, 502]
         assert len(await api.vectors(["a", "b"])) == 2
         endpoint.statuses = [401, 401]
-        with pytest.raises(McpError, match="answered 401: not now"):
+        with pytest.raises(McpError, match="answered with status 401: not now"):
             await api.vectors(["a"])
         assert len(endpoint.seen) == 4
 
@@ -207,7 +207,7 @@ async def test_an_address_where_no_server_may_be_is_not_asked_unless_it_is_allow
 
 @pytest.mark.parametrize(
     ("vectors", "says"),
-    [([], "0 vectors for 1"), ([[]], "lengths"), ([[0.1], [0.2]], "2 vectors for 1"), (["x"], "something else")],
+    [([], "0 vectors for 1"), ([[]], "lengths"), ([[0.1], [0.2]], "2 vectors for 1"), (["x"], "cannot be read")],
 )
 async def test_an_answer_that_makes_no_sense_is_an_error(vectors: list[Any], says: str) -> None:
     async with listening() as endpoint:

@@ -113,7 +113,7 @@ async def test_a_server_that_runs_elsewhere_says_where_its_log_is(tmp_path: Path
             assert f"kubectl logs --namespace default --selector fairlead.dev/server={name}" in answer.message["detail"]
         answer = await get(gateway, "/v1/logs/far")
         assert problem(answer) == (409, "NOT_KEPT")
-        assert "reached by its URL" in answer.message["detail"]
+        assert "is a remote server" in answer.message["detail"]
         assert (await get(gateway, "/v1/logs/gone")).message["lines"] == []
         answer = await get(gateway, "/v1/logs/imag")
         assert problem(answer) == (404, "UNKNOWN_SERVER")

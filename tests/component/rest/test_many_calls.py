@@ -36,4 +36,4 @@ async def test_a_body_with_more_items_or_values_than_are_read_is_refused(tmp_pat
         answer = await post(gateway, path, json.dumps(BODIES[path]).encode())
     assert answer.status == 400
     assert problem(answer) == (400, "INVALID_ARGUMENTS")
-    assert answer.message["detail"].startswith("the body holds more than ")
+    assert answer.message["detail"].startswith("the body has more than ")

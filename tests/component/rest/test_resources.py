@@ -34,7 +34,7 @@ def router(context):
 
     @routes.get("/{place:path}/weather", **describe_route("Tell the weather", Weather, {"fair": {"tools": 1}}))
     async def weather(request: Request, place: str) -> Response:
-        return answer(Weather(len(context.seen(request).view(None).routes)))
+        return answer(Weather(len(context.catalog(request).view(None).routes)))
 
     return routes
 """

@@ -59,15 +59,15 @@ async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_pa
         for path in GETS:
             answer = await get(gateway, f"{path}?colour=red")
             assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
-            assert "unknown parameter 'colour'" in answer.message["detail"], path
+            assert "unknown query parameter 'colour'" in answer.message["detail"], path
         for path in DELETES:
             answer = await ask(gateway, Ask(verb="DELETE", target=f"{path}?colour=red", body=b""))
             assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
-            assert "unknown parameter 'colour'" in answer.message["detail"], path
+            assert "unknown query parameter 'colour'" in answer.message["detail"], path
         for path in POSTS:
             answer = await post(gateway, f"{path}?colour=red", {})
             assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
-            assert "unknown parameter 'colour'" in answer.message["detail"], path
+            assert "unknown query parameter 'colour'" in answer.message["detail"], path
         for path in ("/healthz", "/readyz"):
             assert (await get(gateway, f"{path}?colour=red")).status == 200, "probes are asked by others' rules"
 
@@ -78,11 +78,11 @@ async def test_an_unknown_query_parameter_is_told_with_its_nearest_and_all_valid
         other = await get(gateway, "/v1/tools?max_tools=3&format=mcp")
         twice = await get(gateway, "/v1/tools?format=mcp&format=openai")
         fine = await get(gateway, f"/v1/tools?{urlencode({'tags': ['a', 'b'], 'servers': 'demo'}, doseq=True)}")
-    assert answer.message["detail"] == "the query: unknown parameter 'teir'. Did you mean tier?"
+    assert answer.message["detail"] == "unknown query parameter 'teir'. Did you mean tier?"
     assert answer.message["didYouMean"] == "tier"
     assert {"tier", "maxTools", "geminiField"} <= set(answer.message["known"])
     assert other.message["didYouMean"] == "maxTools"
-    assert "comes more than once" in twice.message["detail"]
+    assert "may not be repeated" in twice.message["detail"]
     assert fine.status == 200
 
 

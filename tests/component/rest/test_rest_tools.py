@@ -15,7 +15,7 @@ from fairlead_formats.registry import FORMATS
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_rest.application import assemble
-from fairlead_rest.fast_routes import plain
+from fairlead_rest.fast_routes import plain_endpoints
 from fairlead_web.guard import PublicPages
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running
 from oddproperties import ARGUMENTS, TOOL, under_other_names
@@ -302,7 +302,9 @@ async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path)
 
 async def test_endpoints_that_take_a_request_alone_bypass_fastapi(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        direct = dict(plain(assemble(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes))
+        direct = dict(
+            plain_endpoints(assemble(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes)
+        )
         assert {("POST", "/v1/convert"), ("POST", "/v1/plan"), ("POST", "/v1/tool-calls")} <= direct.keys()
         assert direct.keys().isdisjoint({("GET", "/v1/tools"), ("GET", "/v1/tools/{name:path}")})
         assert problem(await get(gateway, "/v1/convert")) == (405, "METHOD_NOT_ALLOWED")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_models.model_breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelClosed
+from fairlead_models.model_breakers import MAX_MODELS, MAX_PAUSE, ModelBreakers, ModelClosed
 from fairlead_models.providers import ModelTarget
 from virtualtime import HandClock
 
@@ -20,9 +20,9 @@ def made() -> tuple[ModelBreakers, HandClock]:
 def answers(breakers: ModelBreakers, *statuses: int, target: ModelTarget = ONE, after: float | None = None) -> None:
     for status in statuses:
         attempt = breakers.attempt(target)
-        attempt.answered(status, after)
+        attempt.record_answer(status, after)
         if status == 200:
-            attempt.over()
+            attempt.record_success()
 
 
 def closed(breakers: ModelBreakers, target: ModelTarget = ONE) -> ModelClosed:
@@ -38,11 +38,11 @@ def states(breakers: ModelBreakers) -> dict[str, str]:
 def test_five_failures_in_a_row_open_the_breaker_of_one_model_alone() -> None:
     breakers, _ = made()
     answers(breakers, 500, 529, 408, 503)
-    breakers.attempt(ONE).failed(OSError("gone"))
+    breakers.attempt(ONE).record_failure(OSError("gone"))
     refusal = closed(breakers)
     assert refusal.status == 503
     assert 0 < refusal.retry_after <= 1
-    assert "openai/gpt gets no requests now: 5 calls failed in a row" in str(refusal)
+    assert "openai/gpt gets no requests for a while: 5 calls failed in a row" in str(refusal)
     answers(breakers, 200, target=OTHER)
     assert states(breakers) == {"openai": "open"}
 
@@ -59,8 +59,8 @@ def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -
     breakers, _ = made()
     for _ in range(5):
         attempt = breakers.attempt(ONE)
-        attempt.answered(200, None)
-        attempt.failed(OSError("cut"))
+        attempt.record_answer(200, None)
+        attempt.record_failure(OSError("cut"))
     assert states(breakers) == {"openai": "open"}
 
 
@@ -71,20 +71,20 @@ def test_a_half_open_breaker_has_one_trial_at_a_time_and_waits_grow() -> None:
     assert states(breakers) == {"openai": "half-open"}
     trial = breakers.attempt(ONE)
     assert closed(breakers).status == 503, "while the trial is under way"
-    trial.answered(500, None)
+    trial.record_answer(500, None)
     time.now += 1.5
     assert closed(breakers).retry_after == pytest.approx(0.5), "two seconds now"
     time.now += 0.5
-    breakers.attempt(ONE).answered(200, None)
+    breakers.attempt(ONE).record_answer(200, None)
     assert states(breakers) == {"openai": "closed"}
-    breakers.attempt(ONE).given_up()
+    breakers.attempt(ONE).abandon()
 
 
 def test_a_trial_that_its_client_gives_up_leaves_it_to_the_next() -> None:
     breakers, time = made()
     answers(breakers, *[500] * 5)
     time.now += 1.0
-    breakers.attempt(ONE).given_up()
+    breakers.attempt(ONE).abandon()
     answers(breakers, 200)
     assert states(breakers) == {"openai": "closed"}
 
@@ -99,15 +99,15 @@ def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None
     answers(breakers, 200)
     assert states(breakers) == {"openai": "closed"}
     answers(breakers, 429, after=10.0**9)
-    assert closed(breakers).retry_after == MAX_LATER
-    time.now += MAX_LATER
+    assert closed(breakers).retry_after == MAX_PAUSE
+    time.now += MAX_PAUSE
     answers(breakers, 429, 429, after=None)
 
 
 def test_failures_of_so_many_models_only_are_remembered() -> None:
     breakers, _ = made()
     answers(breakers, *[500] * 5)
-    for number in range(MAX_KEPT * 2):
+    for number in range(MAX_MODELS * 2):
         answers(breakers, 500, target=ModelTarget("openai", f"m{number}"))
-    assert len([*breakers.states()]) == MAX_KEPT
+    assert len([*breakers.states()]) == MAX_MODELS
     assert closed(breakers).status == 503, "one that is open stays"

@@ -62,7 +62,7 @@ def router(console: ConsoleContext) -> APIRouter:
         wishes = ToolFilter(
             query.get("q", "")[:MAX_WORDS], query.get("server", ""), query.get("tag", ""), query.get("tier", "")
         )
-        seen = console.rest.seen(request)
+        seen = console.rest.catalog(request)
         matches = await console.rest.services.work.do(lambda: _matching_tools(indexes, seen, wishes))
         part = part_of(matches.tools, request, EACH)
         hidden = matches.index.view.hidden
@@ -86,9 +86,9 @@ def router(console: ConsoleContext) -> APIRouter:
     async def try_tool(request: Request, name: str) -> Response:
         visit = console.visit(request)
         typed = await visit.form()
-        untold = await facts.facts_without_tokens(console.rest.seen(request), name)
+        untold = await facts.facts_without_tokens(console.rest.catalog(request), name)
         tried = await _try_call(visit, untold, typed)
-        return await _page(console, request, await facts.read(console.rest.seen(request), name), typed, tried)
+        return await _page(console, request, await facts.read(console.rest.catalog(request), name), typed, tried)
 
     return routes
 
