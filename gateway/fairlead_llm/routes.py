@@ -98,10 +98,10 @@ def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes
     """
     if path.startswith(f"{TWICE}/{OPENAI_VERSION}/"):
         path = path.removeprefix(TWICE)
-    version, _, rest = path.removeprefix("/").partition("/")
+    version, _, remaining_path = path.removeprefix("/").partition("/")
     if version == GEMINI_VERSION:
         return "gemini"
-    segment = rest.partition("/")[0]
+    segment = remaining_path.partition("/")[0]
     if version != OPENAI_VERSION or segment not in _SEGMENTS:
         return None
     kind = _SEGMENTS[segment]
@@ -112,7 +112,7 @@ def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes
     if segment == MODELS and (
         any(name in headers for name in _GEMINI_HEADERS)
         or any(part.startswith(b"key=") for part in query.split(b"&"))
-        or (method != "GET" and ":" in rest)
+        or (method != "GET" and ":" in remaining_path)
     ):
         return "gemini"
     return "openai"
@@ -142,7 +142,7 @@ class LlmEndpoints:
         self._response_store = responses
         self._requests = requests
         self._extra_routes = extra_routes
-        self._served: Providers | None = None
+        self._current_providers: Providers | None = None
         self._apis: Mapping[ProviderKind, ProviderApi] = {}
 
     async def api(self, scope: Scope) -> ProviderApi | None:
@@ -156,9 +156,9 @@ class LlmEndpoints:
         kind = kind_of(scope["method"], path, dict(scope["headers"]), query)
         if kind is None or (_KNOWN in query and path.startswith(_MODELS["openai"])):
             return None
-        if providers is not self._served:
+        if providers is not self._current_providers:
             self._apis = self._build_apis(providers)
-            self._served = providers
+            self._current_providers = providers
         return self._apis[kind]
 
     def _build_apis(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:

@@ -160,8 +160,8 @@ def freeform(text: object) -> JsonObject:
 
 def freeform_text(call: ModelCall) -> str | None:
     """The text of a custom tool call; None for any other call."""
-    given = call.arguments.get(INPUT) if call.kind == CUSTOM and isinstance(call.arguments, dict) else None
-    return given if isinstance(given, str) else None
+    text = call.arguments.get(INPUT) if call.kind == CUSTOM and isinstance(call.arguments, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def name_for(call: ModelCall, names: Names | None) -> str:
@@ -326,13 +326,13 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
         arguments = InvalidCall(f"the name of the tool is longer than {MAX_NAME} characters")
         sent = sent[:MAX_NAME]
     ident = text_of(draft.id)
-    made = not 0 < len(ident) <= MAX_NAME
-    if made:
+    derived = not 0 < len(ident) <= MAX_NAME
+    if derived:
         ident = make_id(position, sent, draft.arguments)
     original = names.original(sent) if names is not None else None
     if original is None:
-        return ModelCall(ident, sent, arguments, made_id=made, kind=draft.kind)
-    return ModelCall(ident, original, arguments, sent if sent != original else "", made, draft.kind)
+        return ModelCall(ident, sent, arguments, made_id=derived, kind=draft.kind)
+    return ModelCall(ident, original, arguments, sent if sent != original else "", derived, draft.kind)
 
 
 def _refuse(call: ModelCall, reason: str) -> ModelCall:

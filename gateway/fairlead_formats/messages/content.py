@@ -117,19 +117,19 @@ def _without_repeats(
     """
     path = next((block.path for block in blocks if _repeats(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
-    left = repeats.replace_repeats(structured)
-    if repeats.only_marks(left) or (not path and repeats.repeats_all(structured)):
+    remaining = repeats.replace_repeats(structured)
+    if repeats.only_marks(remaining) or (not path and repeats.repeats_all(structured)):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
     if repeats.replaced:
         why = f"parts that the content repeats are left out here ({repeats.replaced} times)"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
-    left = _check_structured(left, report)
-    if left is None and path:
+    remaining = _check_structured(remaining, report)
+    if remaining is None and path:
         return Body(tuple(blocks), None, "", is_error)
     if path and repeats.replaced:
-        blocks = [Text(path, json_text(left)) if block.path == path else block for block in blocks]
-    return Body(tuple(blocks), left, path, is_error)
+        blocks = [Text(path, json_text(remaining)) if block.path == path else block for block in blocks]
+    return Body(tuple(blocks), remaining, path, is_error)
 
 
 def _carry(media: Media, report: LossReport, accept: Accept) -> Block:

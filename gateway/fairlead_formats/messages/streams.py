@@ -75,8 +75,8 @@ class PartialCall:
         if self.size > MAX_ARGUMENT_BYTES:
             return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
         text = self.text
-        given = text if self.whole is None else self.whole
-        return Draft(self.id, self.name, freeform(given) if self.kind == CUSTOM else given, self.kind)
+        arguments = text if self.whole is None else self.whole
+        return Draft(self.id, self.name, freeform(arguments) if self.kind == CUSTOM else arguments, self.kind)
 
 
 class CallBuilder:
@@ -154,9 +154,9 @@ class BlockAssembler:
         self._partials: dict[int, PartialCall] = {}
 
     def close(self) -> list[ModelCall]:
-        left = [self._partials[index] for index in sorted(self._partials)]
+        open_blocks = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
-        return [self._ready.call(_prefer_deltas(partial), cut_off=True) for partial in left]
+        return [self._ready.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks]
 
     def _start(self, index: int, call: PartialCall | None) -> list[ModelCall]:
         """Start a block. An unfinished block of the same index ends here."""

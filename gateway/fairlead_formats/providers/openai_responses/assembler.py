@@ -41,11 +41,13 @@ class ResponsesAssembler:
         elif kind == "response.output_item.done" and member(item, "type") in _CALLS:
             return self._finish(_key(event), item)
         elif kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
-            return self._rest(member(event, "response"), cut_off=kind not in ("response.completed", "response.done"))
+            return self._finish_all(
+                member(event, "response"), cut_off=kind not in ("response.completed", "response.done")
+            )
         return []
 
     def close(self) -> list[ModelCall]:
-        return self._rest(None, cut_off=True)
+        return self._finish_all(None, cut_off=True)
 
     def _open(self, event: object, item: object) -> None:
         if member(item, "type") in _CALLS and has_room(self._partials):
@@ -72,7 +74,7 @@ class ResponsesAssembler:
         self._done.add(key)
         return [self._ready.call(partial, cut_off=member(item, "status") == "incomplete")]
 
-    def _rest(self, response: object, *, cut_off: bool) -> list[ModelCall]:
+    def _finish_all(self, response: object, *, cut_off: bool) -> list[ModelCall]:
         """Calls not returned so far: from the items of the final response, then unfinished ones."""
         calls: list[ModelCall] = []
         for index, item in enumerate(items(member(response, "output"))):
