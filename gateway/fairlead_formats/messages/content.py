@@ -119,7 +119,7 @@ def _without_repeats(
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
     remaining = repeats.replace_repeats(structured)
     if repeats.only_marks(remaining) or (not path and repeats.repeats_all(structured)):
-        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content already has it")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
     if repeats.replaced:
         why = f"parts that the content repeats are left out here ({repeats.replaced} times)"
@@ -266,7 +266,7 @@ def report_structured(body: Body, report: LossReport) -> None:
 def report_repeated(body: Body, report: LossReport) -> None:
     """Report that the text block which repeats the structured content is left out; the format carries the latter."""
     if body.repeated_path:
-        report.add(body.repeated_path, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
+        report.add(body.repeated_path, "text", Action.REWRITTEN, "left out, as it repeats the structured content")
 
 
 def mark_error(text: str, body: Body, report: LossReport) -> str:

@@ -14,7 +14,7 @@ from fairlead_formats.wire.protocol import BadRequest
 MAX_ENTRIES: Final = 20_000
 """Maximum number of messages or items in a request that is translated."""
 MAX_PARTS: Final = 40_000
-"""Maximum number of messages or items together with all their parts; also of tools with theirs."""
+"""Maximum number of messages or items together with all their parts; separately also of tools with nested tools."""
 _HOLDERS: Final = (
     "content",
     "parts",

@@ -106,7 +106,7 @@ def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
         _check_limits(walk, out)
     out = nesting.limit(walk, out)
     notes = ""
-    if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
+    if target.root.get("description") is Cell.NOTE or out.get("description") != schema.get("description"):
         notes = out.pop("description", "")
     return ConvertedSchema(out, target.strict, notes, tuple(walk.losses))
 

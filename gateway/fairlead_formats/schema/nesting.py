@@ -73,7 +73,7 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
                 for i in range(len(defs) + 1, 20_000)
                 if (candidate := f"nested_{i}") not in {*defs, *old_defs}
             )
-            defs[name] = {}  # reserves the name before its subschemas take theirs
+            defs[name] = {}  # reserves the name before its subschemas get names
             walk.lose(
                 path + at,
                 "",

@@ -135,11 +135,11 @@ class ChatMessages(MessageFormat):
         calls = member(message, "tool_calls")
         for at, entry in with_paths(f"{path}/tool_calls", items(calls)):
             yield _part(entry, at)
-        old = member(message, FUNCTION_CALL)
-        if old is not None and calls is None:
-            name, arguments = member(old, "name"), member(old, "arguments")
+        legacy_call = member(message, FUNCTION_CALL)
+        if legacy_call is not None and calls is None:
+            name, arguments = member(legacy_call, "name"), member(legacy_call, "arguments")
             yield call_part(
-                f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _missing_function(old))
+                f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _missing_function(legacy_call))
             )
         read = () if calls is not None else (FUNCTION_CALL,)
         for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *read):

@@ -258,7 +258,7 @@ class ResponsesStream:
 
     @property
     def malformed_call(self) -> bool:
-        return False  # this API does not tell
+        return False  # this API does not report it
 
     @property
     def ended(self) -> bool:
