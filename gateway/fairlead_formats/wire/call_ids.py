@@ -64,7 +64,7 @@ class ProviderCallIds:
         self._keepable = keepable
 
     def __repr__(self) -> str:
-        return f"<ProviderCallIds: {len(self._made)}>"
+        return f"<ProviderCallIds: {len(self._generated_ids)}>"
 
     def replace(self, data: bytes) -> bytes:
         """An answer, or the data of one stream event, with generated ids. Unreadable data is returned unchanged."""

@@ -37,4 +37,4 @@ class TranslationLosses:
     def __iter__(self) -> Iterator[str]:
         yield from self._codes
         if self._further:
-            yield f"and_{self._more}_more"
+            yield f"and_{self._further}_more"
