@@ -1,10 +1,10 @@
 """Context windows of models, and factors for their tokenizers, by model name.
 
 Pure module; the windows that ship with the package are read once from `models.json`, which is dated. A window is looked
-up in the installation's configuration, then in a server's answer to `/v1/models` (passed as data), then in the file by
-name, then by the longest prefix of the name; the default is small on purpose. Only OpenAI publishes its tokenizer, and
-no provider documents how it renders tools. So the families' factors are measured or quoted, and rounded up, as a budget
-must not be too small. The exact number of a request is in the usage of its answer.
+up in the installation's configuration, then in a server's answer to `/v1/models` (passed as data). Then it is looked up
+in the file, by name or else by the longest prefix of the name; the default is small on purpose. Only OpenAI publishes
+its tokenizer, and no provider documents how it renders tools. So the families' factors are measured or quoted, and
+rounded up, as a budget must not be too small. The exact number of a request is in the usage of its answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Streams of Chat Completions, which merge the chunks of several rounds without the calls that the gateway runs.
 
 Pure module. Clients' accumulators, as tested with the SDK, need one id, `role` once, id and name of each call once,
-call indices from 0, `finish_reason` once in the last chunk, then usage, and `[DONE]`.
+and call indices from 0. `finish_reason` must be in the last chunk only, followed by usage and `[DONE]`.
 """
 
 from __future__ import annotations
