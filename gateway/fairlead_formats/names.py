@@ -140,18 +140,20 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
     exactly one name means that name. The client sees the result, so `visible` must contain only names that it may see.
     """
     candidates = sorted(set(visible))[:MAX_CANDIDATES]
-    wanted = _bare(name[: 4 * MAX_LENGTH])
-    if not wanted:
+    normalized = _bare(name[: 4 * MAX_LENGTH])
+    if not normalized:
         return None
     bare = {candidate: _bare(candidate) for candidate in candidates}
     for candidate, form in bare.items():
-        if form == wanted:
+        if form == normalized:
             return candidate
-    tails = [candidate for candidate, form in bare.items() if form.endswith(wanted) or wanted.endswith(form or "\0")]
-    heads = [candidate for candidate, form in bare.items() if form.startswith(wanted)]
-    for whole in (tails, heads):
-        if len(whole) == 1 and len(wanted) > 3:
-            return whole[0]
+    tails = [
+        candidate for candidate, form in bare.items() if form.endswith(normalized) or normalized.endswith(form or "\0")
+    ]
+    heads = [candidate for candidate, form in bare.items() if form.startswith(normalized)]
+    for matches in (tails, heads):
+        if len(matches) == 1 and len(normalized) > 3:
+            return matches[0]
     return _nearest(name[: 4 * MAX_LENGTH], candidates)
 
 

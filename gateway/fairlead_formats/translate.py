@@ -79,8 +79,8 @@ def translate_results(
         ResultLoss(stray.id or stray.name, "", "block", Action.DROPPED, "no call of the message has this id")
         for stray in strays
     )
-    beside = losses_of_answers(answers)
-    return msgspec.structs.replace(written, report=written.report + dropped + beside)
+    other_losses = losses_of_answers(answers)
+    return msgspec.structs.replace(written, report=written.report + dropped + other_losses)
 
 
 def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:

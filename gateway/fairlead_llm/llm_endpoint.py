@@ -210,7 +210,8 @@ class LlmEndpoint:
             return await self._services.tools.work.process_document(lambda: _parse_answer(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.fail_round(error)
-            raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
+            message = f"{loop.target.provider}: {error}"
+            raise LlmError(502, message, "bad_answer", headers=loop.no_retry) from error
         finally:
             answer.close()
 
@@ -219,7 +220,8 @@ class LlmEndpoint:
         try:
             body = await answer.whole()
         except ProviderUnavailable as error:
-            raise LlmError(502, str(error), "provider_unavailable", headers=loop.no_retry) from error
+            message = f"{loop.target.provider}: {error}"
+            raise LlmError(502, message, "provider_unavailable", headers=loop.no_retry) from error
         finally:
             answer.close()
         loop.record.end(str(answer.status))

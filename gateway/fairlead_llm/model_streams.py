@@ -90,14 +90,16 @@ class ModelStreams:
                 message = f"{target.provider} answered with status {answer.status}"
                 refused = LlmError(answer.status, message, "provider_refused")
                 raise _NotBegun(refused, ask_next=asks_next(answer.status))
-            async with contextlib.aclosing(self._events(answer, attempt, wire.stream(request, None))) as pieces:
+            async with contextlib.aclosing(
+                self._events(answer, target.provider, attempt, wire.stream(request, None))
+            ) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:
             answer.close()
 
     async def _events(
-        self, answer: ProviderAnswer, attempt: ModelAttempt, stream: WireStream
+        self, answer: ProviderAnswer, provider: str, attempt: ModelAttempt, stream: WireStream
     ) -> AsyncGenerator[bytes, None]:
         parser = EventParser(MAX_EVENT)
         try:
@@ -112,7 +114,7 @@ class ModelStreams:
             yield stream.end_round() + stream.finish({})
         except (BadStream, TooLarge, ProviderUnavailable) as error:
             attempt.record_failure(error)
-            raise LlmError(502, str(error), "bad_answer") from error
+            raise LlmError(502, f"{provider}: {error}", "bad_answer") from error
         except (GeneratorExit, asyncio.CancelledError):
             attempt.abandon()
             raise

@@ -70,7 +70,7 @@ class LlmEndpoints:
         self._response_store = responses
         self._requests = requests
         self._extra_routes = extra_routes
-        self._served: Providers | None = None
+        self._current_providers: Providers | None = None
         self._apis: Mapping[ProviderKind, ServedApi] = {}
 
     async def api(self, scope: Scope) -> ServedApi | None:
@@ -84,9 +84,9 @@ class LlmEndpoints:
         kind = kind_of(scope["method"], path, dict(scope["headers"]), query)
         if kind is None or (_KNOWN in query and path.startswith("/v1/models")):
             return None
-        if providers is not self._served:
+        if providers is not self._current_providers:
             self._apis = self._build_apis(providers)
-            self._served = providers
+            self._current_providers = providers
         return self._apis[kind]
 
     def _build_apis(self, providers: Providers) -> Mapping[ProviderKind, ServedApi]:

@@ -1,9 +1,9 @@
 """Store of turns of which the client receives only a part, and their restoration in the client's next request.
 
-Such turns call tools of both the gateway and the client, or end with calls of the client after several rounds, or have
-signed reasoning that an API accepts only in its original messages. The client receives its own calls and sends their
-results. The rest of the turn is in the store of kept results: bound to the principal, for a limited time, in Redis if
-replicas share it.
+Such turns call tools of both the gateway and the client, or end with calls of the client after several rounds. Others
+have signed reasoning that an API accepts only in its original messages. The client receives its own calls and sends
+their results. The rest of the turn is in the store of kept results: bound to the principal, for a limited time, in
+Redis if replicas share it.
 
 A turn is found by the calls, or the last reasoning item, that the client received. The gateway generates their ids
 (`call_ids`), so that they cannot be guessed and occur in no other conversation. Other keys do not work: two

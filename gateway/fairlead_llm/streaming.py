@@ -117,9 +117,11 @@ class StreamedAnswer(Response):
         except TimeoutError:
             return self._end_with_error(self._loop.timeout_error())
         except BadStream as error:
-            return self._end_with_error(LlmError(502, str(error), "bad_answer"), error.error)
+            return self._end_with_error(
+                LlmError(502, f"{self._loop.target.provider}: {error}", "bad_answer"), error.error
+            )
         except (ProviderUnavailable, TooLarge) as error:
-            return self._end_with_error(LlmError(502, str(error), "provider_unavailable"))
+            return self._end_with_error(LlmError(502, f"{self._loop.target.provider}: {error}", "provider_unavailable"))
         except Problem as problem:
             return self._end_with_error(llm_error(problem))
         except LlmError as error:

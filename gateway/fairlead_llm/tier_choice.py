@@ -77,8 +77,8 @@ def choose_tier(
         return None
     texts = _last_texts(wire, messages, COMMAND_TURNS + 1)
     now = limit_tier(_replay(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
-    fresh = len(texts) > 1 and wire.role_and_text(messages[-1]) == ("user", texts[-1])
-    before = limit_tier(_replay(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
+    adds_turn = len(texts) > 1 and wire.role_and_text(messages[-1]) == ("user", texts[-1])
+    before = limit_tier(_replay(chooser, texts[:-1], len(texts) - 1), seen) if adds_turn else now
     if now.tier == before.tier:
         return ChosenTier(now.tier, now.rule)
     return ChosenTier(now.tier, now.rule, ConversationDigest(wire).up_to(messages, len(messages)).digest())

@@ -160,8 +160,8 @@ def freeform(text: object) -> JsonObject:
 
 def freeform_text(call: ModelCall) -> str | None:
     """The text of a custom tool call; None for any other call."""
-    given = call.arguments.get(INPUT) if call.kind == CUSTOM and isinstance(call.arguments, dict) else None
-    return given if isinstance(given, str) else None
+    text = call.arguments.get(INPUT) if call.kind == CUSTOM and isinstance(call.arguments, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def name_for(call: ModelCall, names: Names | None) -> str:
@@ -305,10 +305,13 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
         call = _call(draft, position, names)
         if call.id in seen:
             call = _refuse(
-                call, f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
+                call, f"the id {call.id!r} belongs to an earlier call of this message; repeat the call with another id"
             )
         elif position >= MAX_CALLS:
-            call = _refuse(call, f"a message may make {MAX_CALLS} calls; this one was not run: repeat it on its own")
+            reason = (
+                f"a message may have at most {MAX_CALLS} calls; this call was not run, so repeat it in another message"
+            )
+            call = _refuse(call, reason)
         seen.add(call.id)
         calls.append(call)
     return calls
@@ -321,18 +324,18 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
         arguments = InvalidCall(draft.problem, text)
     sent = text_of(draft.name)
     if not sent:
-        arguments = InvalidCall("the call names no tool")
+        arguments = InvalidCall("the call has no tool name")
     elif len(sent) > MAX_NAME:
         arguments = InvalidCall(f"the name of the tool is longer than {MAX_NAME} characters")
         sent = sent[:MAX_NAME]
     ident = text_of(draft.id)
-    made = not 0 < len(ident) <= MAX_NAME
-    if made:
+    derived = not 0 < len(ident) <= MAX_NAME
+    if derived:
         ident = make_id(position, sent, draft.arguments)
     original = names.original(sent) if names is not None else None
     if original is None:
-        return ModelCall(ident, sent, arguments, made_id=made, kind=draft.kind)
-    return ModelCall(ident, original, arguments, sent if sent != original else "", made, draft.kind)
+        return ModelCall(ident, sent, arguments, made_id=derived, kind=draft.kind)
+    return ModelCall(ident, original, arguments, sent if sent != original else "", derived, draft.kind)
 
 
 def _refuse(call: ModelCall, reason: str) -> ModelCall:

@@ -117,19 +117,19 @@ def _without_repeats(
     """
     path = next((block.path for block in blocks if _repeats(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
-    left = repeats.replace_repeats(structured)
-    if repeats.only_marks(left) or (not path and repeats.repeats_all(structured)):
-        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
+    remaining = repeats.replace_repeats(structured)
+    if repeats.only_marks(remaining) or (not path and repeats.repeats_all(structured)):
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content already has it")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
     if repeats.replaced:
         why = f"parts that the content repeats are left out here ({repeats.replaced} times)"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
-    left = _check_structured(left, report)
-    if left is None and path:
+    remaining = _check_structured(remaining, report)
+    if remaining is None and path:
         return Body(tuple(blocks), None, "", is_error)
     if path and repeats.replaced:
-        blocks = [Text(path, json_text(left)) if block.path == path else block for block in blocks]
-    return Body(tuple(blocks), left, path, is_error)
+        blocks = [Text(path, json_text(remaining)) if block.path == path else block for block in blocks]
+    return Body(tuple(blocks), remaining, path, is_error)
 
 
 def _carry(media: Media, report: LossReport, accept: Accept) -> Block:
@@ -266,7 +266,7 @@ def report_structured(body: Body, report: LossReport) -> None:
 def report_repeated(body: Body, report: LossReport) -> None:
     """Report that the text block which repeats the structured content is left out; the format carries the latter."""
     if body.repeated_path:
-        report.add(body.repeated_path, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
+        report.add(body.repeated_path, "text", Action.REWRITTEN, "left out, as it repeats the structured content")
 
 
 def mark_error(text: str, body: Body, report: LossReport) -> str:

@@ -72,7 +72,7 @@ def _answer_losses(answers: Iterable[AnswerPart]) -> Iterator[ResultLoss]:
         path = f"/results{answer.path}"
         ident = answer.result.id if answer.result is not None else ""
         for name in answer.extras:
-            yield ResultLoss(ident, f"{path}/{name}", name, Action.DROPPED, "only the format of the results has it")
+            yield ResultLoss(ident, f"{path}/{name}", name, Action.DROPPED, "only the results' format has this member")
         if answer.result is None:
             yield ResultLoss("", path, "block", Action.DROPPED, "the part is not the result of a call")
 

@@ -37,9 +37,7 @@ class CallResult(msgspec.Struct, Generic[Result], frozen=True):
 
 
 class OpenCalls:
-    """Calls without results, in order. Matching takes time linear in the calls and results of a conversation, apart
-    from a logarithmic factor.
-    """
+    """Calls without results, in order. Matching all results of a conversation takes O(n log n) time."""
 
     def __init__(self, calls: Iterable[ModelCall] = ()) -> None:
         self._calls: list[ModelCall | None] = []

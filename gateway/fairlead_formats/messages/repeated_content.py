@@ -1,9 +1,9 @@
 """Removal of parts of structured content that blocks of the result repeat, so that the model reads each part once.
 
 Pure module. MCP advises a text block with the JSON of `structuredContent`. The Python SDK wraps a tool's return value
-as `{"result": …}`, including the base64 of images. A part is a repetition if it equals a block, if it is a block's data
-as base64 (in any alphabet, wrapped in lines, or as a `data:` URL), or if it equals a block's long text. In doubt a part
-stays: reading it twice is better than not at all.
+as `{"result": …}`, including the base64 of images. A part is a repetition if it equals a block or a block's long text,
+or if it is a block's data as base64. The base64 may be in any alphabet, wrapped in lines, or a `data:` URL. In doubt a
+part stays: reading it twice is better than not at all.
 """
 
 from __future__ import annotations

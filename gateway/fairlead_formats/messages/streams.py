@@ -75,8 +75,8 @@ class PartialCall:
         if self.size > MAX_ARGUMENT_BYTES:
             return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
         text = self.text
-        given = text if self.whole is None else self.whole
-        return Draft(self.id, self.name, freeform(given) if self.kind == CUSTOM else given, self.kind)
+        arguments = text if self.whole is None else self.whole
+        return Draft(self.id, self.name, freeform(arguments) if self.kind == CUSTOM else arguments, self.kind)
 
 
 class CallBuilder:
@@ -100,7 +100,7 @@ class CallBuilder:
         call = finish([draft], self._names, start=self.count)[0]
         self.count += 1
         if call.id in self._seen:
-            reason = f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
+            reason = f"the id {call.id!r} belongs to an earlier call of this message; repeat the call with another id"
             call = msgspec.structs.replace(call, arguments=InvalidCall(reason))
         self._seen.add(call.id)
         return call
@@ -134,11 +134,11 @@ class WholeAssembler:
     """Assembler of streams whose events hold whole calls."""
 
     def __init__(self, drafts: Callable[[object], Iterable[Draft]], names: Names | None = None) -> None:
-        self._ready = CallBuilder(names)
+        self._builder = CallBuilder(names)
         self._drafts = drafts
 
     def feed(self, event: object) -> list[ModelCall]:
-        return [self._ready.whole(draft) for draft in self._drafts(event_of(event))]
+        return [self._builder.whole(draft) for draft in self._drafts(event_of(event))]
 
     def close(self) -> list[ModelCall]:
         return []
@@ -150,13 +150,13 @@ class BlockAssembler:
     """
 
     def __init__(self, names: Names | None = None) -> None:
-        self._ready = CallBuilder(names)
+        self._builder = CallBuilder(names)
         self._partials: dict[int, PartialCall] = {}
 
     def close(self) -> list[ModelCall]:
-        left = [self._partials[index] for index in sorted(self._partials)]
+        open_blocks = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
-        return [self._ready.call(_prefer_deltas(partial), cut_off=True) for partial in left]
+        return [self._builder.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks]
 
     def _start(self, index: int, call: PartialCall | None) -> list[ModelCall]:
         """Start a block. An unfinished block of the same index ends here."""
@@ -172,7 +172,7 @@ class BlockAssembler:
 
     def _stop(self, index: int, *, cut_off: bool = False) -> list[ModelCall]:
         partial = self._partials.pop(index, None)
-        return [] if partial is None else [self._ready.call(_prefer_deltas(partial), cut_off=cut_off)]
+        return [] if partial is None else [self._builder.call(_prefer_deltas(partial), cut_off=cut_off)]
 
 
 def _prefer_deltas(partial: PartialCall) -> PartialCall:

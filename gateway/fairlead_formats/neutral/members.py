@@ -14,7 +14,7 @@ from fairlead_formats.wire.protocol import BadRequest
 MAX_ENTRIES: Final = 20_000
 """Maximum number of messages or items in a request that is translated."""
 MAX_PARTS: Final = 40_000
-"""Maximum number of messages or items together with all their parts; also of tools with theirs."""
+"""Maximum number of messages or items together with all their parts; separately also of tools with nested tools."""
 _HOLDERS: Final = (
     "content",
     "parts",
@@ -46,12 +46,12 @@ class RequestMembers:
     """Members of one object of a request; reading a member removes it."""
 
     def __init__(self, value: object, losses: TranslationLosses) -> None:
-        self._left: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
+        self._unread: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
         self._losses = losses
 
     def first(self, *names: str) -> Any:
         """The first of these members that is not null. All of them count as read."""
-        values = [self._left.pop(name, None) for name in names]
+        values = [self._unread.pop(name, None) for name in names]
         return next((value for value in values if value is not None), None)
 
     def text(self, *names: str) -> str | None:
@@ -89,22 +89,22 @@ class RequestMembers:
 
     def take_members(self, *names: str) -> dict[str, Any]:
         """Those of these members that are not null, by name."""
-        values = {name: self._left.pop(name, None) for name in names}
+        values = {name: self._unread.pop(name, None) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
     def leave_out(self, *names: str) -> None:
         """Drop members without reporting them."""
         for name in names:
-            self._left.pop(name, None)
+            self._unread.pop(name, None)
 
     def refuse(self, name: str, why: str) -> None:
         """Raise BadRequest if the member has a value."""
-        if self._left.pop(name, None) not in _EMPTY_VALUES:
+        if self._unread.pop(name, None) not in _EMPTY_VALUES:
             raise BadRequest(f"{name}: {why}", name)
 
     def report_rest(self, at: str = "") -> None:
         """Report every member that has a value and was not read as lost."""
-        for name, value in self._left.items():
+        for name, value in self._unread.items():
             if value not in _EMPTY_VALUES:
                 self._losses.add(at + name)
 
@@ -128,14 +128,14 @@ def require_list(members: RequestMembers, name: str) -> list[Any]:
 
 def limit_parts(value: Value, name: str) -> Value:
     """The value, if it has at most `MAX_PARTS` entries including their parts. Raises BadRequest."""
-    counted, left = 0, [value]
-    while left:
-        entry: Any = left.pop()
+    counted, stack = 0, [value]
+    while stack:
+        entry: Any = stack.pop()
         if isinstance(entry, list):
             counted += len(entry)
-            left += entry if counted <= MAX_PARTS else ()
+            stack += entry if counted <= MAX_PARTS else ()
         elif isinstance(entry, dict):
-            left += [entry[holder] for holder in _HOLDERS if holder in entry]
+            stack += [entry[holder] for holder in _HOLDERS if holder in entry]
     if counted > MAX_PARTS:
         raise BadRequest(f"{name}: the entries and their parts exceed the limit of {MAX_PARTS}; send fewer", name)
     return value

@@ -31,7 +31,9 @@ def translate_turn(turn: StoredTurn, name: str) -> StoredTurn | None:
         return None
     # `StoredTurn.results` begins after the last message of the model
     last = max((index for index, each in enumerate(turns) if each.role == "assistant"), default=-1)
-    front = target.messages.write_messages(turns[: last + 1], losses).messages
-    whole = target.messages.write_messages(turns, losses).messages
-    behind = whole[len(front) :]
-    return StoredTurn(target.name, [_encode(each) for each in front], [_encode(each) for each in behind])
+    messages_before = target.messages.write_messages(turns[: last + 1], losses).messages
+    all_messages = target.messages.write_messages(turns, losses).messages
+    result_messages = all_messages[len(messages_before) :]
+    return StoredTurn(
+        target.name, [_encode(each) for each in messages_before], [_encode(each) for each in result_messages]
+    )

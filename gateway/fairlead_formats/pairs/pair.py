@@ -198,5 +198,5 @@ def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
 
 def _as_translated(request: WireRequest) -> TranslatedRequest:
     if not isinstance(request, TranslatedRequest):
-        raise TypeError("a pair of formats answers requests that it read")
+        raise TypeError("PairFormat can only answer requests that its `read` has returned")
     return request

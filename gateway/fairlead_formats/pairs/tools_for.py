@@ -86,7 +86,7 @@ def custom_input(arguments: str) -> str:
     try:
         return _text(_decode(arguments))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return arguments  # the model knows the tool by its own form and wrote plain text
+        return arguments  # the model wrote plain text, the form that it has learned for this tool
 
 
 def _text(arguments: object) -> str:

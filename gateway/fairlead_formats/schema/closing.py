@@ -75,7 +75,7 @@ def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
 
 def _type_items(walk: Walk, out: JsonObject, path: str) -> None:
     if out["items"] is False:
-        walk.lose(path, "items", Action.REWRITTEN, "an array without items")
+        walk.lose(path, "items", Action.REWRITTEN, "`items: false` became `maxItems: 0`")
         out["maxItems"] = 0
     out["items"] = {"type": "string"} if out["items"] is False else anything(walk, f"{path}/items")
 

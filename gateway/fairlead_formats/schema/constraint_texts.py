@@ -66,8 +66,8 @@ def phrase(schema: Any) -> str:
         return f"one of {alternatives(schema['enum'])}"
     kind = schema.get("type")
     noun = _noun(kind) if isinstance(kind, str) else " or ".join(_noun(k) for k in kind) if kind else ""
-    rest = {k: v for k, v in schema.items() if k in _PHRASED}
-    limits = "; ".join(describe(keyword, value) for keyword, value in rest.items())
+    constraints = {k: v for k, v in schema.items() if k in _PHRASED}
+    limits = "; ".join(describe(keyword, value) for keyword, value in constraints.items())
     if not noun and not limits:
         return compact(schema) if schema else "anything"
     return f"{noun or 'a value'} ({limits})" if limits else noun

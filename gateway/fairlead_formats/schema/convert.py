@@ -106,7 +106,7 @@ def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
         _check_limits(walk, out)
     out = nesting.limit(walk, out)
     notes = ""
-    if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
+    if target.root.get("description") is Cell.NOTE or out.get("description") != schema.get("description"):
         notes = out.pop("description", "")
     return ConvertedSchema(out, target.strict, notes, tuple(walk.losses))
 
@@ -222,10 +222,10 @@ def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
     if done:
         out["$defs"] = done
     maps = (root.get("$defs"), root.get("definitions"))
-    given = {name for definitions in maps if isinstance(definitions, dict) for name in definitions}
-    if walk.target.refs and given - done.keys():
+    definition_names = {name for definitions in maps if isinstance(definitions, dict) for name in definitions}
+    if walk.target.refs and definition_names - done.keys():
         walk.lose("", "$defs", Action.REWRITTEN, "unreferenced definitions are left out")
-    elif not walk.target.refs and given:
+    elif not walk.target.refs and definition_names:
         walk.lose("", "$defs", Action.REWRITTEN, "definitions are inlined where they are referenced")
 
 

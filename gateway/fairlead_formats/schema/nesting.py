@@ -60,7 +60,7 @@ def _replace_parts(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObj
 
 def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
     defs: JsonObject = {}
-    given = out.get("$defs", {})
+    old_defs = out.get("$defs", {})
 
     def move(schema: JsonObject, level: int, path: str) -> JsonObject:
         def part(inner: Any, at: str) -> Any:
@@ -69,9 +69,11 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
             if level + 1 < most:
                 return move(inner, level + 1, path + at)
             name = next(
-                candidate for i in range(len(defs) + 1, 20_000) if (candidate := f"nested_{i}") not in {*defs, *given}
+                candidate
+                for i in range(len(defs) + 1, 20_000)
+                if (candidate := f"nested_{i}") not in {*defs, *old_defs}
             )
-            defs[name] = {}  # reserves the name before its subschemas take theirs
+            defs[name] = {}  # reserves the name before its subschemas get names
             walk.lose(
                 path + at,
                 "",
@@ -83,17 +85,17 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
 
         return _replace_parts(schema, part)
 
-    whole = move({key: value for key, value in out.items() if key != "$defs"}, 1, "")
-    definitions = {name: move(part, 1, f"/$defs/{name}") for name, part in given.items()}
-    return {**whole, "$defs": {**definitions, **defs}}
+    fitted_schema = move({key: value for key, value in out.items() if key != "$defs"}, 1, "")
+    definitions = {name: move(part, 1, f"/$defs/{name}") for name, part in old_defs.items()}
+    return {**fitted_schema, "$defs": {**definitions, **defs}}
 
 
 def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
     """The schema within `room` levels; None where no schema of its type is that small."""
     if next(_parts(schema), None) is None:
         return schema
-    if room > 1 and (whole := _whole(walk, schema, room, path)) is not None:
-        return whole
+    if room > 1 and (fitted_schema := _fit_parts(walk, schema, room, path)) is not None:
+        return fitted_schema
     kind = schema.get("type")
     if kind == "object" and path:
         return _describe(walk, schema, path)
@@ -102,7 +104,7 @@ def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | N
     return None
 
 
-def _whole(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
+def _fit_parts(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
     """The schema with all subschemas reduced in place. Of an `anyOf`, alternatives that do not fit are left out if at
     least one fits.
     """

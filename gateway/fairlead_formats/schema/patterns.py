@@ -167,7 +167,10 @@ def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyw
         whole = ceil(bound) if step > 0 else floor(bound)
         return whole + step if whole == bound else whole
     walk.lose(
-        path, keyword, Action.DESCRIBED, f"{walk.target.name} does not support {keyword}: the bound itself fits, too"
+        path,
+        keyword,
+        Action.DESCRIBED,
+        f"{walk.target.name} does not support {keyword}: the bound itself is accepted, too",
     )
     notes.append(constraint_texts.describe(keyword, bound))
     return bound

@@ -4,7 +4,7 @@ Pure module. A row holds a keyword (or several), where in the schema it applies,
 
 - `keep`: written unchanged, with converted subschemas
 - `drop`: an annotation that is left out
-- `tell`: a constraint that is left out and described to the model
+- `note`: a constraint that is left out and described to the model
 - `open`: a constraint on undescribed properties or items, which is left out without a description
 - `fix`: handled by a step in `steps`
 
@@ -30,7 +30,7 @@ class Cell(StrEnum):
 
     KEEP = "keep"
     DROP = "drop"
-    TELL = "tell"
+    NOTE = "note"
     OPEN = "open"
     FIX = "fix"
 
@@ -117,55 +117,55 @@ properties                    any     keep keep keep keep keep keep keep keep ke
 required                      any     fix  fix  fix  fix  fix  fix  fix  fix  fix  fix
 items                         any     keep keep keep keep keep keep keep keep keep keep
 description                   nested  keep keep keep keep keep keep keep keep keep keep
-description                   root    keep keep keep tell tell keep keep keep keep keep
+description                   root    keep keep keep note note keep keep keep keep keep
 anyOf                         nested  keep keep keep keep keep fix  keep keep keep keep
 oneOf                         nested  keep keep fix  fix  fix  fix  keep keep keep fix
 allOf                         nested  keep keep fix  keep fix  fix  fix  keep keep fix
 anyOf,oneOf,allOf             root    fix  keep fix  fix  fix  fix  fix  fix  fix  fix
 enum                          nested  fix  fix  fix  fix  fix  fix  fix  fix  fix  fix
 const                         nested  keep keep fix  keep keep fix  fix  keep keep fix
-enum,const                    root    tell keep tell tell tell tell tell tell tell tell
-not                           nested  keep keep tell keep tell tell tell keep keep tell
-not                           root    tell keep tell tell tell tell tell tell tell tell
-if,then,else                  nested  keep keep tell keep tell tell tell keep keep tell
-if,then,else                  root    tell keep tell tell tell tell tell tell tell tell
-dependentRequired             nested  keep keep tell keep tell tell tell keep keep tell
-dependentRequired             root    keep keep tell tell tell tell tell keep keep tell
-dependentSchemas,dependencies nested  keep keep tell keep tell tell tell keep keep tell
-dependentSchemas,dependencies root    keep keep tell tell tell tell tell keep keep tell
+enum,const                    root    note keep note note note note note note note note
+not                           nested  keep keep note keep note note note keep keep note
+not                           root    note keep note note note note note note note note
+if,then,else                  nested  keep keep note keep note note note keep keep note
+if,then,else                  root    note keep note note note note note note note note
+dependentRequired             nested  keep keep note keep note note note keep keep note
+dependentRequired             root    keep keep note note note note note keep keep note
+dependentSchemas,dependencies nested  keep keep note keep note note note keep keep note
+dependentSchemas,dependencies root    keep keep note note note note note keep keep note
 additionalProperties          any     keep keep fix  keep fix  open keep keep keep fix
-patternProperties             nested  keep keep tell keep tell tell keep keep keep tell
-patternProperties             root    keep keep tell tell tell tell keep keep keep tell
-propertyNames                 nested  keep keep tell keep tell tell tell keep keep tell
-propertyNames                 root    keep keep tell tell tell tell tell keep keep tell
+patternProperties             nested  keep keep note keep note note keep keep keep note
+patternProperties             root    keep keep note note note note keep keep keep note
+propertyNames                 nested  keep keep note keep note note note keep keep note
+propertyNames                 root    keep keep note note note note note keep keep note
 unevaluatedProperties         nested  keep keep open keep open open open keep keep open
 unevaluatedProperties         root    keep keep open open open open open keep keep open
-minProperties,maxProperties   nested  keep keep tell keep tell keep keep keep keep tell
-minProperties,maxProperties   root    keep keep tell tell tell keep keep keep keep tell
-prefixItems                   nested  keep keep tell keep tell fix  keep keep keep tell
-uniqueItems                   nested  keep keep tell keep tell tell keep keep keep tell
-contains                      nested  keep keep tell keep tell tell tell keep keep tell
+minProperties,maxProperties   nested  keep keep note keep note keep keep keep keep note
+minProperties,maxProperties   root    keep keep note note note keep keep keep keep note
+prefixItems                   nested  keep keep note keep note fix  keep keep keep note
+uniqueItems                   nested  keep keep note keep note note keep keep keep note
+contains                      nested  keep keep note keep note note note keep keep note
 minContains,maxContains       nested  keep keep drop keep drop drop drop keep keep drop
 unevaluatedItems              nested  keep keep open keep open open open keep keep open
 minItems                      nested  keep keep keep keep fix  keep keep keep keep fix
-maxItems                      nested  keep keep keep keep tell keep keep keep keep tell
-minLength,maxLength           nested  keep keep tell keep tell keep keep keep keep tell
-pattern                       nested  fix  fix  fix  keep tell keep keep fix  keep tell
-format                        nested  keep keep fix  keep fix  fix  tell keep keep fix
-minimum,maximum               nested  keep keep keep keep tell fix  fix  keep keep tell
-exclusiveMinimum,exclusiveMaximum nested keep keep keep keep tell fix fix keep keep tell
-multipleOf                    nested  keep keep keep keep tell tell keep keep keep tell
-default                       nested  keep keep tell keep tell keep keep keep keep tell
+maxItems                      nested  keep keep keep keep note keep keep keep keep note
+minLength,maxLength           nested  keep keep note keep note keep keep keep keep note
+pattern                       nested  fix  fix  fix  keep note keep keep fix  keep note
+format                        nested  keep keep fix  keep fix  fix  note keep keep fix
+minimum,maximum               nested  keep keep keep keep note fix  fix  keep keep note
+exclusiveMinimum,exclusiveMaximum nested keep keep keep keep note fix fix keep keep note
+multipleOf                    nested  keep keep keep keep note note keep keep keep note
+default                       nested  keep keep note keep note keep keep keep keep note
 default                       root    keep keep drop drop drop drop keep keep keep drop
 title                         nested  keep keep drop keep keep drop drop keep keep keep
 title                         root    keep keep drop drop drop drop drop keep keep drop
-examples                      nested  keep keep tell keep tell tell keep keep keep tell
+examples                      nested  keep keep note keep note note keep keep keep note
 examples                      root    keep keep drop drop drop drop keep keep keep drop
-example                       nested  keep keep tell keep tell tell tell keep keep tell
+example                       nested  keep keep note keep note note note keep keep note
 nullable                      nested  keep keep fix  keep fix  fix  fix  keep keep fix
-deprecated                    nested  keep keep tell keep tell tell keep keep keep tell
+deprecated                    nested  keep keep note keep note note keep keep keep note
 readOnly,writeOnly,$comment   any     keep keep drop keep drop drop drop keep keep drop
-contentEncoding,contentMediaType nested keep keep tell keep tell tell tell keep keep tell
+contentEncoding,contentMediaType nested keep keep note keep note note note keep keep note
 contentSchema                 nested  keep keep drop keep drop drop drop keep keep drop
 $schema,$id,id,$anchor,$vocabulary,$dynamicAnchor root keep keep drop drop drop drop drop drop drop drop
 $schema,$id,$anchor,$vocabulary,$dynamicAnchor nested keep keep drop drop drop drop drop drop drop drop
@@ -185,8 +185,8 @@ def _tables() -> dict[str, tuple[Table, Table]]:
                 if level != "root":
                     nested[keyword] = Cell(cell)
     for root, nested in tables.values():
-        for keyword, cell in nested.items():  # a keyword that means nothing at the root of an object stays or goes
-            root.setdefault(keyword, Cell.DROP if cell in {Cell.TELL, Cell.FIX} else cell)
+        for keyword, cell in nested.items():  # keywords without meaning at the root of an object are kept or dropped
+            root.setdefault(keyword, Cell.DROP if cell in {Cell.NOTE, Cell.FIX} else cell)
     return tables
 
 

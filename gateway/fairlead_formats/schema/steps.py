@@ -159,13 +159,13 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
     branches.
     """
     rest = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
-    some = [branch for branch in schema["anyOf"] if not merge.is_null(walk.refs.peek(branch))]
-    null = len(some) < len(schema["anyOf"])
+    branches = [branch for branch in schema["anyOf"] if not merge.is_null(walk.refs.peek(branch))]
+    null = len(branches) < len(schema["anyOf"])
     constraints = {key: value for key, value in rest.items() if key not in merge.ANNOTATIONS}
     if constraints:
-        some = _with_siblings(walk, some, constraints, path)
-    if not some:
-        some = [{"type": "null"}] if null else [True]
+        branches = _with_siblings(walk, branches, constraints, path)
+    if not branches:
+        branches = [{"type": "null"}] if null else [True]
     describing = rest.get("description")
     if null or constraints or describing:
         walk.lose(
@@ -178,7 +178,7 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
         default = constraint_texts.describe("default", schema["default"])
         walk.lose(path, "default", Action.DESCRIBED, "a default next to anyOf is only described")
         describing = constraint_texts.with_notes(describing if isinstance(describing, str) else None, [default])
-    written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(some)]
+    written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(branches)]
     flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
     if isinstance(describing, str) and describing:
         flat = [_describe(branch, describing) for branch in flat]

@@ -186,7 +186,7 @@ class Walk:
 
     def _leave_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
         holds = f"{self.target.name} does not support {keyword} here"
-        if cell is Cell.TELL:
+        if cell is Cell.NOTE:
             sentence = constraint_texts.describe(keyword, value)
             if sentence:
                 moved = keyword == "description"

@@ -16,7 +16,7 @@ from fairlead_formats.tokens.prices import TokenPrices
 
 
 class TaskShape(msgspec.Struct, frozen=True):
-    """A task, as it is with all tools listed."""
+    """Size of a task with all tools listed."""
 
     turns: int
     """Requests to the model, including the one with the final answer; at least 1."""

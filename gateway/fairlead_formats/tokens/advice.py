@@ -59,11 +59,11 @@ def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
     """Advice to reserve less for the answer, if the model's input limit allows it."""
     window = best.model.window
     total = best.system + best.messages + needed
-    left = window.context - total
-    if left < 1 or (window.max_input is not None and total > window.max_input):
+    remaining = window.context - total
+    if remaining < 1 or (window.max_input is not None and total > window.max_input):
         return
-    where = " in the route" if left < best.reserved_floor else ""
-    yield f"reservedOutputTokens of {left} instead of {best.reserved}{where}"
+    where = " in the route" if remaining < best.reserved_floor else ""
+    yield f"reservedOutputTokens of {remaining} instead of {best.reserved}{where}"
 
 
 def _fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:

@@ -83,7 +83,7 @@ class O200kCounter:
 
 
 class LazyCounter:
-    """The best available counter, loaded when it first counts. Its name is known before."""
+    """The best available counter, loaded at the first count. Its `name` does not load it."""
 
     @property
     def name(self) -> str:

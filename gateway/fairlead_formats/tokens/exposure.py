@@ -50,7 +50,7 @@ class ExposedTools(msgspec.Struct, frozen=True):
     reachable: int
     """Number of tools that the model can call."""
     tier: str = ""
-    beside: int = 0
+    other_tokens: int = 0
     """Tokens of everything else in every request, in o200k's count."""
     results: int = 0
     """Tokens of one answer to a search, in o200k's count."""
@@ -109,7 +109,7 @@ def advise(
 
 def _exposure(fit: Fit, task: TaskShape, way: ExposedTools, prices: TokenPrices, cache: CacheState | None) -> Exposure:
     definitions = fit.tokens(sum(way.definitions))
-    every_turn = definitions + fit.text(way.beside)
+    every_turn = definitions + fit.text(way.other_tokens)
     if way.way == SEARCH:
         spent = account_of_search(task, every_turn, _search(fit, way), prices, cache)
     else:

@@ -133,8 +133,8 @@ class Fit:
         return places - len(pool.pinned), window, budget
 
     def plan(self, pool: CandidateSet, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
-        gone = {each.name for each in cut}
-        tools = [tool for tool in pool.tools if tool.name not in gone]
+        cut_names = {each.name for each in cut}
+        tools = [tool for tool in pool.tools if tool.name not in cut_names]
         cheaper = tuple(t.name for t in tools if t.short is not None and t.short < t.tokens) if pool.short else ()
         return Plan(
             model=self.model.name,

@@ -1,10 +1,10 @@
 """Context windows of models, and factors for their tokenizers, by model name.
 
 Pure module; the windows that ship with the package are read once from `models.json`, which is dated. A window is looked
-up in the installation's configuration, then in a server's answer to `/v1/models` (passed as data), then in the file by
-name, then by the longest prefix of the name; the default is small on purpose. Only OpenAI publishes its tokenizer, and
-no provider documents how it renders tools. So the families' factors are measured or quoted, and rounded up, as a budget
-must not be too small. The exact number of a request is in the usage of its answer.
+up in the installation's configuration, then in a server's answer to `/v1/models` (passed as data). Then it is looked up
+in the file, by name or else by the longest prefix of the name; the default is small on purpose. Only OpenAI publishes
+its tokenizer, and no provider documents how it renders tools. So the families' factors are measured or quoted, and
+rounded up, as a budget must not be too small. The exact number of a request is in the usage of its answer.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Family(msgspec.Struct, frozen=True):
 
 
 OPENAI: Final = Family("openai", 1000, 700, 12, source="rendered as a TypeScript namespace, 0.68 of the compact JSON")
-CLAUDE_3: Final = Family("claude-3", 1200, 1200, 530, source="o200k misses 15 to 20 %; tool prompt of Opus")
-CLAUDE_4: Final = Family("claude-4", 1200, 1200, 346, source="as before; tool prompt quoted for Claude 4")
-CLAUDE_4_7: Final = Family("claude-4.7", 1550, 1550, 346, source="from Opus 4.7 on 1.0 to 1.35 times as many")
+CLAUDE_3: Final = Family("claude-3", 1200, 1200, 530, source="o200k undercounts by 15 to 20 %; tool prompt of Opus")
+CLAUDE_4: Final = Family("claude-4", 1200, 1200, 346, source="as for Claude 3; tool prompt quoted for Claude 4")
+CLAUDE_4_7: Final = Family("claude-4.7", 1550, 1550, 346, source="from Opus 4.7 on 1.0 to 1.35 times as many tokens")
 GEMINI: Final = Family("gemini", 1150, 1150, 30, source="vocabulary of Gemma 3; margin of 15 %, not measured")
 QWEN: Final = Family("qwen", 1100, 1200, 201, source="chat template of Qwen3.5: spaced JSON")
 DEEPSEEK: Final = Family("deepseek", 1050, 1250, 222, source="chat template of V4: spaced JSON; 3 % above o200k")
 LLAMA: Final = Family("llama", 1160, 1400, 222, source="spaced JSON; tokenizer of Llama 2, 16 % above o200k")
-UNKNOWN: Final = Family("unknown", 1200, 1450, 350, source="not known: taken from the upper end of the others")
+UNKNOWN: Final = Family("unknown", 1200, 1450, 350, source="unknown; upper end of the other families")
 
 _BY_NAME: Final = (
     (re.compile(r"(gpt|chatgpt|o[134]|codex|computer-use)(-|$|\d)"), OPENAI),

@@ -15,7 +15,7 @@ from fairlead_formats.tools.definitions import ToolFormat
 
 
 class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Converted tools, as the provider's request holds them."""
+    """Converted tools, in the form of the provider's request."""
 
     format: str
     member: str
@@ -28,7 +28,7 @@ class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     properties: dict[str, dict[str, str]] = {}
     """By name in `tools`: maps renamed properties to their original names, for providers that restrict those names."""
     max_tools: int | None = None
-    """Maximum number of tools in one request; None where it is not known."""
+    """Maximum number of tools in one request; None if unknown."""
 
 
 def between(

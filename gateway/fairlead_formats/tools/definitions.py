@@ -226,9 +226,9 @@ class ToolFormat:
             losses.append(Loss(name, f"/{member}", member, Action.DROPPED, why))
 
     def _description(self, tool: Definition, name: str, outcome: ConvertedSchema, losses: list[Loss]) -> str:
-        given = tool.get("description")
-        text = given if isinstance(given, str) else ""
-        if given is not None and not isinstance(given, str):
+        original = tool.get("description")
+        text = original if isinstance(original, str) else ""
+        if original is not None and not isinstance(original, str):
             losses.append(Loss(name, "/description", "description", Action.DROPPED, "the description is not text"))
         if not text.strip() and self._limits.needs_description:
             title = tool.get("title")

@@ -47,13 +47,13 @@ def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
     """The definition with `members` added to its `_meta` or replaced there. A definition whose `_meta` is not an object
     is returned unchanged. Raises UnusableDefinition.
     """
-    whole = _read(definition)
+    definition_members = _read(definition)
     try:
-        meta = _members(whole.get("_meta", Raw(b"{}")))
+        meta = _members(definition_members.get("_meta", Raw(b"{}")))
     except msgspec.DecodeError:
         return definition
-    whole["_meta"] = Raw(_encode({**meta, **members}))
-    return _encode(whole)
+    definition_members["_meta"] = Raw(_encode({**meta, **members}))
+    return _encode(definition_members)
 
 
 def plain(definition: bytes) -> bytes:

@@ -46,8 +46,8 @@ def is_made_here(ident: str) -> bool:
 
 def may_keep_turn(ident: str) -> bool:
     """Whether an id was generated for a call whose turn may have been stored."""
-    made = _MADE.fullmatch(ident)
-    return made is not None and made[1] == _KEPT
+    generated = _MADE.fullmatch(ident)
+    return generated is not None and generated[1] == _KEPT
 
 
 def with_provider_ids(body: bytes) -> bytes:
@@ -60,35 +60,35 @@ class ProviderCallIds:
 
     def __init__(self, *, keepable: bool = True) -> None:
         """`keepable`: whether the turn may be stored."""
-        self._made: dict[str, str] = {}
+        self._generated_ids: dict[str, str] = {}
         self._keepable = keepable
 
     def __repr__(self) -> str:
-        return f"<ProviderCallIds: {len(self._made)}>"
+        return f"<ProviderCallIds: {len(self._generated_ids)}>"
 
     def replace(self, data: bytes) -> bytes:
         """An answer, or the data of one stream event, with generated ids. Unreadable data is returned unchanged."""
-        if not self._made and not any(hint in data for hint in _HINTS):
+        if not self._generated_ids and not any(hint in data for hint in _HINTS):
             return data
         for ident, prefix, longest in _ids(decode_object(data)):
-            if ident and ident not in self._made:
-                self._made[ident] = self._replacing(ident, prefix, longest)
-        for ident, made in self._made.items():
-            written = re.escape(_encode(ident))
-            data = re.sub(rb'("(?:id|call_id)"\s*:\s*)' + written, _replacement(made), data)
+            if ident and ident not in self._generated_ids:
+                self._generated_ids[ident] = self._replacing(ident, prefix, longest)
+        for ident, generated in self._generated_ids.items():
+            quoted_id = re.escape(_encode(ident))
+            data = re.sub(rb'("(?:id|call_id)"\s*:\s*)' + quoted_id, _replacement(generated), data)
         return data
 
     def _replacing(self, ident: str, prefix: str, longest: int) -> str:
         """A generated id that contains the provider's id. If that exceeds `longest`, an id of OpenAI's form is left
         out, because every provider accepts the generated id alone.
         """
-        made = new_id(prefix, keepable=self._keepable)
-        both = f"{made}-{ident}"
-        return both if len(both) <= longest or not _OF_OPENAI.fullmatch(ident) else made
+        generated = new_id(prefix, keepable=self._keepable)
+        both = f"{generated}-{ident}"
+        return both if len(both) <= longest or not _OF_OPENAI.fullmatch(ident) else generated
 
 
-def _replacement(made: str) -> Any:
-    return lambda match: match[1] + _encode(made)
+def _replacement(generated: str) -> Any:
+    return lambda match: match[1] + _encode(generated)
 
 
 def new_id(prefix: str = "call", *, keepable: bool = True) -> str:

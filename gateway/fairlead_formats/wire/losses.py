@@ -17,7 +17,7 @@ class TranslationLosses:
 
     def __init__(self, codes: Iterable[str] = ()) -> None:
         self._codes = dict.fromkeys(codes)
-        self._more = 0
+        self._further = 0
 
     def add(self, code: str) -> None:
         """Add a code, such as the name of a member. It is truncated to `MAX_CODE` and made safe for a header."""
@@ -25,7 +25,7 @@ class TranslationLosses:
         if fit in self._codes:
             return
         if len(self._codes) >= MAX_CODES:
-            self._more += 1
+            self._further += 1
         else:
             self._codes[fit] = None
 
@@ -36,5 +36,5 @@ class TranslationLosses:
 
     def __iter__(self) -> Iterator[str]:
         yield from self._codes
-        if self._more:
-            yield f"and_{self._more}_more"
+        if self._further:
+            yield f"and_{self._further}_more"

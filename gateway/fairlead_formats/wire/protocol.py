@@ -186,9 +186,9 @@ class WireAnswer(Protocol):
         """Replace calls of `execute_tool`, by id, with the calls that they name, which the client has to run."""
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        """Key under which a turn of several rounds is stored because the API requires all of it in the next request,
-        for example for signed reasoning, although the client has no call to answer. `before`: answers of the earlier
-        rounds. None where the turn need not be stored.
+        """Key of a turn of several rounds that is stored although the client has no call to answer: the API requires
+        all of it in the next request, for example for signed reasoning. `before`: answers of the earlier rounds. None
+        if the turn need not be stored.
         """
 
     def write(self, loop: LoopResult) -> bytes:

@@ -83,7 +83,9 @@ def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
     """Maps the `key` of each block of the gateway to the call or result that it shows. Blocks without their counterpart
     and blocks that a request cannot hold are left out.
     """
-    uses = {_ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _USE and _whole(each)}
+    uses = {
+        _ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _USE and _is_complete(each)
+    }
     results = {_ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _RESULT}
     pairs = [(uses[ident], results[ident]) for ident in uses if ident in results]
     return {key(use): _use(use) for use, _ in pairs} | {key(result): _result(result) for _, result in pairs}
@@ -98,7 +100,7 @@ def _ident(block: Block) -> str:
     return str(block.members[_IDS[block.kind]]).removeprefix(_ID_PREFIX)
 
 
-def _whole(block: Block) -> bool:
+def _is_complete(block: Block) -> bool:
     return bool(isinstance(block.members.get("name"), str) and isinstance(block.members.get("input"), dict))
 
 

@@ -1,8 +1,8 @@
 """Streams of Anthropic Messages, which merge the events of several answers without the calls that the gateway runs.
 
 Pure module. Clients' accumulators, as tested with the SDK, need one `message_start`, block indices from 0 without gaps
-over all rounds, each signature in one delta, one `message_delta` with the sum of usage, one `message_stop`, and an
-`event` line before each event.
+over all rounds, and each signature in one delta. They also need one `message_delta` with the sum of usage, one
+`message_stop`, and an `event` line before each event.
 """
 
 from __future__ import annotations

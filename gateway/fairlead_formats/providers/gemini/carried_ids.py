@@ -134,8 +134,8 @@ def read_carried_id(signature: object) -> tuple[str, str]:
     if not text.startswith(_MARK.decode()):
         return "", ""
     try:
-        whole = base64.b64decode(text.translate(_STANDARD) + "=" * (-len(text) % 4), validate=True)
-        ident, _, provider_signature = whole.removeprefix(_PREFIX).decode().partition(_BETWEEN)
+        decoded = base64.b64decode(text.translate(_STANDARD) + "=" * (-len(text) % 4), validate=True)
+        ident, _, provider_signature = decoded.removeprefix(_PREFIX).decode().partition(_BETWEEN)
     except ValueError:
         return "", ""
     return (ident, provider_signature) if is_made_here(ident) else ("", "")

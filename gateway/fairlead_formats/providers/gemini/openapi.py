@@ -36,8 +36,8 @@ def _schema(schema: Any, budget: ConversionBudget, depth: int) -> Any:
     if not isinstance(schema, dict):
         return schema
     out: JsonObject = {}
-    for name, value in schema.items():
-        keyword = _NAMES.get(str(name)) or name
+    for spelling, value in schema.items():
+        keyword = _NAMES.get(str(spelling)) or spelling
         if keyword == "type" and isinstance(value, str):
             out["type"] = value.lower()
         elif keyword == "properties" and isinstance(value, dict):

@@ -263,15 +263,15 @@ def _in_one_line(data: bytes) -> bytes:
 
 def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
     """The parts of a streamed content, with adjacent pieces of text joined. Parts with a signature stay separate."""
-    whole: list[bytes | Raw] = []
+    joined: list[bytes | Raw] = []
     for members, pieces in itertools.groupby(parts, _members_of_text):
         if not members:
-            whole += [part.raw for part in pieces]
+            joined += [part.raw for part in pieces]
             continue
         text = "".join(part.read["text"] for part in pieces)
         if text:
-            whole.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
-    return whole
+            joined.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
+    return joined
 
 
 def _members_of_text(part: ContentPart) -> frozenset[str]:

@@ -158,7 +158,7 @@ class GeminiMessages(MessageFormat):
         images = _IMAGES if carry.images else ()
         accept = accepting(images, [*_AUDIO, *((PDF,) if carry.documents else ())], max_bytes=20 * MEGABYTE)
         parts: list[JsonObject] = []
-        behind: list[JsonObject] = []
+        file_parts: list[JsonObject] = []
         for call, body, report in answers.bodies(accept):
             response = _response(call, body, report)
             inline = [{"inlineData": {"mimeType": item.mime, "data": item.data}} for item in media(body.blocks)]
@@ -167,9 +167,9 @@ class GeminiMessages(MessageFormat):
             elif inline:
                 for item in media(body.blocks):
                     report.add(item.path, item.what, Action.REWRITTEN, "moved into a message after the results")
-                behind.extend([{"text": f"Files that {call.wire_name} returned:"}, *inline])
+                file_parts.extend([{"text": f"Files that {call.wire_name} returned:"}, *inline])
             parts.append({"functionResponse": response})
-        return [{"role": "user", "parts": part} for part in (parts, behind) if part]
+        return [{"role": "user", "parts": part} for part in (parts, file_parts) if part]
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         for start, message in with_paths("", items(messages)) or [("", messages)]:

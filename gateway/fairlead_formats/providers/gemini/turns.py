@@ -62,7 +62,7 @@ def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
 
 
 def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-    """The contents, with stored turns in place of what the client received of them."""
+    """The contents, with stored turns in place of the parts of them that the client received."""
     ends = {index.start: index.end for index in answer_ranges(contents)}
     outgoing: list[bytes | Raw] = []
     index = 0

@@ -55,7 +55,7 @@ class McpFormat:
             if isinstance(tool, dict) and name_of(tool) and isinstance(tool.get("inputSchema", {}), dict):
                 tools.append(tool)
             else:
-                why = "a tool is an object with a name and an inputSchema"
+                why = "not a tool, which is an object with name and inputSchema"
                 report.append(Loss(f"#{position}", "", "", Action.REFUSED, why))
         return Read(tuple(tools), tuple(report))
 

@@ -20,7 +20,7 @@ class ChatAssembler:
     """Assembles the calls of one choice. The calls of other choices would run tools for answers that are not used."""
 
     def __init__(self, names: Names | None = None, choice: int = 0) -> None:
-        self._ready = CallBuilder(names)
+        self._builder = CallBuilder(names)
         self._choice = choice
         self._partials: dict[int, PartialCall] = {}
         self._current: dict[int, int] = {}
@@ -57,9 +57,9 @@ class ChatAssembler:
                 partial.append(member(custom, "input"))
             elif partial is not None:
                 _grow(partial, function)
-        old = member(delta, FUNCTION_CALL)
-        if isinstance(old, dict):
-            _grow(self._partials.setdefault(_LEGACY, PartialCall(kind=FUNCTION_CALL)), old)
+        legacy_call = member(delta, FUNCTION_CALL)
+        if isinstance(legacy_call, dict):
+            _grow(self._partials.setdefault(_LEGACY, PartialCall(kind=FUNCTION_CALL)), legacy_call)
 
     def _partial(self, index: object, ident: str, function: object) -> PartialCall | None:
         """The call that a delta belongs to: the call of its index, unless the delta begins another call. It does if it
@@ -97,7 +97,7 @@ class ChatAssembler:
         partials = [self._partials[key] for key in sorted(self._partials)]
         self._partials.clear()
         self._current.clear()
-        return [self._ready.call(partial, cut_off=cut_off) for partial in partials]
+        return [self._builder.call(partial, cut_off=cut_off) for partial in partials]
 
 
 def _grow(partial: PartialCall, function: object) -> None:

@@ -67,19 +67,19 @@ class ChatFormat(FamilyFormat):
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
-        behind: list[bytes] = []
+        file_messages: list[bytes] = []
         for index, raw in enumerate(messages):
-            if behind and decode_object(raw).get("role") != "tool":
-                restored += behind
-                behind = []
+            if file_messages and decode_object(raw).get("role") != "tool":
+                restored += file_messages
+                file_messages = []
             turn = turns.get(index)
             if turn is None:
                 restored.append(raw)
                 continue
             restored += turn.before
             for each in turn.results:  # messages with files follow all results
-                (restored if decode_object(each).get("role") == "tool" else behind).append(each)
-        return restored + behind
+                (restored if decode_object(each).get("role") == "tool" else file_messages).append(each)
+        return restored + file_messages
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)

@@ -92,8 +92,8 @@ class ChatRequest(FamilyRequest):
         elif not model_round.first and self._forces_call:
             members["tool_choice"] = (_AUTO,)
         if self.stream and model_round.usage:
-            given = self._members.get("stream_options", Raw(b"null"))
-            options = {} if bytes(given) == b"null" else _members(given)
+            stream_options = self._members.get("stream_options", Raw(b"null"))
+            options = {} if bytes(stream_options) == b"null" else _members(stream_options)
             members["stream_options"] = (_encode({**options, "include_usage": True}),)
         return b"".join(_object(members))
 

@@ -1,7 +1,7 @@
 """Streams of Chat Completions, which merge the chunks of several rounds without the calls that the gateway runs.
 
 Pure module. Clients' accumulators, as tested with the SDK, need one id, `role` once, id and name of each call once,
-call indices from 0, `finish_reason` once in the last chunk, then usage, and `[DONE]`.
+and call indices from 0. `finish_reason` must be in the last chunk only, followed by usage and `[DONE]`.
 """
 
 from __future__ import annotations
@@ -281,13 +281,13 @@ class ChatStream:
             return False  # the server repeats the call
         return call in self._named or begins_new_call(call, arguments)
 
-    def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
+    def _show(self, call: StreamedCall, *, complete: bool = False) -> bytes:
         """The part of a call that the client has not received; empty for a call that the gateway runs."""
         if self._client_tools is not None and call.name not in self._client_tools:
             return b""
         text = "input" if call.kind == "custom" else "arguments"
         new = "".join(call.pieces[call.sent :])
-        if whole and not call.pieces and call.kind == "function":
+        if complete and not call.pieces and call.kind == "function":
             new = "{}"
         call.sent = len(call.pieces)
         if call.shown is None:
@@ -305,7 +305,7 @@ class ChatStream:
         self.usage = add_usage(self.usage, self._round_usage)
         for call in self._calls:
             call.id = call.id or new_id()
-        return b"".join(self._show(call, whole=True) for call in self._calls)
+        return b"".join(self._show(call, complete=True) for call in self._calls)
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         out = []
@@ -316,7 +316,7 @@ class ChatStream:
                 call.pieces = []
                 call.sent = 0
                 call.grow(inner.arguments.decode())
-                out.append(self._show(call, whole=True))
+                out.append(self._show(call, complete=True))
         return b"".join(out)
 
     def next_round(self) -> None:

@@ -135,11 +135,11 @@ class ChatMessages(MessageFormat):
         calls = member(message, "tool_calls")
         for at, entry in with_paths(f"{path}/tool_calls", items(calls)):
             yield _part(entry, at)
-        old = member(message, FUNCTION_CALL)
-        if old is not None and calls is None:
-            name, arguments = member(old, "name"), member(old, "arguments")
+        legacy_call = member(message, FUNCTION_CALL)
+        if legacy_call is not None and calls is None:
+            name, arguments = member(legacy_call, "name"), member(legacy_call, "arguments")
             yield call_part(
-                f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _missing_function(old))
+                f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _missing_function(legacy_call))
             )
         read = () if calls is not None else (FUNCTION_CALL,)
         for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *read):
@@ -168,20 +168,20 @@ class ChatMessages(MessageFormat):
         return [{"role": "assistant", "content": text or None, "tool_calls": entries}]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        messages, behind = [], []
+        messages, file_parts = [], []
         for call, body, report in answers.bodies(_accept(carry)):
             text = join_texts(body, report)
             moved = media(body.blocks)
             if moved:
                 note = f"[{len(moved)} file(s) of this result follow in the next message]"
                 text = f"{text}\n\n{note}" if text else note
-                behind.append({"type": "text", "text": f"Files that {call.wire_name} ({call.id}) returned:"})
-                behind.extend(_user_part(item) for item in moved)
+                file_parts.append({"type": "text", "text": f"Files that {call.wire_name} ({call.id}) returned:"})
+                file_parts.extend(_user_part(item) for item in moved)
             for item in moved:
                 report.add(item.path, item.what, Action.REWRITTEN, "moved into a message after the results")
             messages.append(self._result(call, text))
-        if behind:
-            messages.append({"role": "user", "content": behind})
+        if file_parts:
+            messages.append({"role": "user", "content": file_parts})
         return messages
 
     def _result(self, call: ModelCall, text: str) -> JsonObject:
@@ -247,9 +247,11 @@ def _texts(content: object, path: str) -> Iterator[Part]:
         yield Part(path, TEXT, text_of(content))
     for at, part in with_paths(path, items(content)):
         text = member(part, "text", "refusal")
-        whole = member(part, "type") in ("text", "refusal") and isinstance(text, str)
+        is_text = member(part, "type") in ("text", "refusal") and isinstance(text, str)
         yield (
-            Part(at, TEXT, text_of(text), extras=extras(part, "type", "text", "refusal")) if whole else Part(at, BLOCK)
+            Part(at, TEXT, text_of(text), extras=extras(part, "type", "text", "refusal"))
+            if is_text
+            else Part(at, BLOCK)
         )
 
 
@@ -267,8 +269,8 @@ def _part(entry: object, path: str) -> Part:
 def _draft(entry: object) -> Draft:
     if member(entry, "type") == CUSTOM:
         custom = member(entry, CUSTOM)
-        given = freeform(member(custom, "input") or "")
-        return Draft(member(entry, "id"), member(custom, "name"), given, CUSTOM, _missing_function(custom))
+        call_input = freeform(member(custom, "input") or "")
+        return Draft(member(entry, "id"), member(custom, "name"), call_input, CUSTOM, _missing_function(custom))
     function = member(entry, "function")
     return Draft(
         member(entry, "id"),

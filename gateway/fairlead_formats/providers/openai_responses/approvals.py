@@ -59,7 +59,9 @@ class Approvals:
                         ident not in ran_approvals and ident not in approved_ids
                     ):  # a second approval must not run the call again
                         approved_ids.add(ident)
-                        self.items.append(self._answer_approval(ident, calls[ident], response, over=index < last))
+                        self.items.append(
+                            self._answer_approval(ident, calls[ident], response, answered_since=index < last)
+                        )
                     continue
             if head.kind == "mcp_approval_request":
                 if head.id in ran_approvals:
@@ -68,13 +70,15 @@ class Approvals:
             self.items += to_provider_items(raw)
         self.changed = [*map(bytes, self.items)] != [*map(bytes, items)]
 
-    def _answer_approval(self, ident: str, call: dict[str, Any], response: Mapping[str, Any], *, over: bool) -> bytes:
-        """The result item of a call, empty if the call is to be run. `over`: the model has answered since."""
+    def _answer_approval(
+        self, ident: str, call: dict[str, Any], response: Mapping[str, Any], *, answered_since: bool
+    ) -> bytes:
+        """The result item of a call, empty if the call is to be run. `answered_since`: the model has answered since."""
         call_id = str(call.get("call_id"))
         if not response.get("approve"):
             reason = response.get("reason")
             return output_item(call_id, f"{_DENIED}: {reason}" if reason else f"{_DENIED}.")
-        if over:
+        if answered_since:
             return output_item(call_id, f"{_LOST}.")
         if len(self.calls) == MOST_APPROVALS:
             raise BadRequest(f"input: more than {MOST_APPROVALS} calls are approved; approve fewer at a time", "input")

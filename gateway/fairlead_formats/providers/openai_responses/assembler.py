@@ -21,7 +21,7 @@ class ResponsesAssembler:
     """Assembles calls of Responses and Realtime; a call is complete when its item is done."""
 
     def __init__(self, names: Names | None = None) -> None:
-        self._ready = CallBuilder(names)
+        self._builder = CallBuilder(names)
         self._partials: dict[object, PartialCall] = {}
         self._done: set[object] = set()
 
@@ -41,11 +41,13 @@ class ResponsesAssembler:
         elif kind == "response.output_item.done" and member(item, "type") in _CALLS:
             return self._finish(_key(event), item)
         elif kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
-            return self._rest(member(event, "response"), cut_off=kind not in ("response.completed", "response.done"))
+            return self._finish_all(
+                member(event, "response"), cut_off=kind not in ("response.completed", "response.done")
+            )
         return []
 
     def close(self) -> list[ModelCall]:
-        return self._rest(None, cut_off=True)
+        return self._finish_all(None, cut_off=True)
 
     def _open(self, event: object, item: object) -> None:
         if member(item, "type") in _CALLS and has_room(self._partials):
@@ -70,19 +72,19 @@ class ResponsesAssembler:
         arguments = member(item, "arguments", "input")
         partial.whole = arguments if arguments else partial.whole
         self._done.add(key)
-        return [self._ready.call(partial, cut_off=member(item, "status") == "incomplete")]
+        return [self._builder.call(partial, cut_off=member(item, "status") == "incomplete")]
 
-    def _rest(self, response: object, *, cut_off: bool) -> list[ModelCall]:
+    def _finish_all(self, response: object, *, cut_off: bool) -> list[ModelCall]:
         """Calls not returned so far: from the items of the final response, then unfinished ones."""
         calls: list[ModelCall] = []
         for index, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or index
-            if member(item, "type") in _CALLS and not self._ready.has_seen(text_of(member(item, "call_id"))):
+            if member(item, "type") in _CALLS and not self._builder.has_seen(text_of(member(item, "call_id"))):
                 calls.extend(self._finish(key, item))
         begun = list(self._partials.items())
         self._partials.clear()
         self._done.update(key for key, _ in begun)
-        return [*calls, *(self._ready.call(p, cut_off=cut_off) for _, p in begun if p.id or p.name)]
+        return [*calls, *(self._builder.call(p, cut_off=cut_off) for _, p in begun if p.id or p.name)]
 
 
 def _kind(item: object) -> str:

@@ -68,13 +68,13 @@ class ResponsesFormat(FamilyFormat):
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         ends = {index.start: index.end for index in self.answer_ranges(messages)}
-        over = 0
+        range_end = 0
         for index, raw in enumerate(messages):
             turn = turns.get(index)
             if turn is not None and index in ends:
                 restored += [*turn.before, *turn.results]
-                over = ends[index]
-            elif index >= over:
+                range_end = ends[index]
+            elif index >= range_end:
                 restored.append(raw)
         return restored
 

@@ -70,9 +70,12 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         if isinstance(allowed, _Names) and allowed.read_only:
             wish["readOnly"] = True
         if isinstance(self.require_approval, _Approval):
-            for member, some in (("always", self.require_approval.always), ("never", self.require_approval.never)):
-                if some is not None:
-                    wish[member] = {"names": some.names or (), "readOnly": bool(some.read_only)}
+            for member, names_filter in (
+                ("always", self.require_approval.always),
+                ("never", self.require_approval.never),
+            ):
+                if names_filter is not None:
+                    wish[member] = {"names": names_filter.names or (), "readOnly": bool(names_filter.read_only)}
             wish["asks"] = self.require_approval.never is not None or self.require_approval.always is None
         return wish
 

@@ -76,7 +76,7 @@ class ResponsesRequest(FamilyRequest):
             self._choice = ChoiceOverRounds(
                 read.tool_choice, {tool.server_label: tool.server or "" for tool in self._servers}
             )
-            self._own = members_of(read.fairlead)
+            self._options = members_of(read.fairlead)
         if read.background and read.stream:
             raise BadRequest("stream: a background response cannot be streamed; retrieve it by its id", "stream")
         self.model = read.model
@@ -97,7 +97,7 @@ class ResponsesRequest(FamilyRequest):
 
     def _wishes(self, most_calls: int | None) -> Raw:
         """Options of the member `fairlead`, and of other members that concern the gateway's tools."""
-        wishes = dict(self._own)
+        wishes = dict(self._options)
         if self._servers:
             wishes = {"showCalls": Raw(b"true"), **wishes, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
         if most_calls is not None:
@@ -166,7 +166,7 @@ class ResponsesRequest(FamilyRequest):
     @property
     def shows_calls(self) -> bool:
         """Whether the client requests items for calls that the gateway runs."""
-        return bytes(self._own.get("showCalls", b"true" if self._servers else b"")) == b"true"
+        return bytes(self._options.get("showCalls", b"true" if self._servers else b"")) == b"true"
 
     @property
     def system(self) -> bytes:
@@ -206,8 +206,8 @@ class ResponsesRequest(FamilyRequest):
         items = [Raw(encode(message))] if isinstance(client_input, str) else client_input or []
         if before:
             members["input"] = Raw(array([*before, *items]))
-        if self._own:
-            members[GATEWAY_MEMBER] = Raw(encode(self._own))
+        if self._options:
+            members[GATEWAY_MEMBER] = Raw(encode(self._options))
         return encode(members)
 
 
@@ -231,12 +231,12 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     heads = [head_of(item) for item in items[:early]]
     if not any(head.kind == REASONING for head in heads):
         return None
-    left = [
+    remaining = [
         _without_id(item) if head.kind in (CALL, CUSTOM_CALL) else item
         for item, head in zip(items, heads, strict=False)
         if head.kind != REASONING
     ]
-    return encode({**members, "input": Raw(array([*left, *items[early:]]))})
+    return encode({**members, "input": Raw(array([*remaining, *items[early:]]))})
 
 
 def _without_id(item: Raw) -> Raw:

@@ -222,8 +222,8 @@ class ResponsesStream:
         final = self._final or {}
         self.usage = add_usage(self.usage, read_response(encode(final)).usage)
         listed = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
-        over = [entry.item for _, entry in sorted(self._items.items()) if bytes(entry.item) != b"null"]
-        self.items = with_call_ids(listed or over)
+        completed = [entry.item for _, entry in sorted(self._items.items()) if bytes(entry.item) != b"null"]
+        self.items = with_call_ids(listed or completed)
         self._shown.add(self.items)
         return opening
 
@@ -258,7 +258,7 @@ class ResponsesStream:
 
     @property
     def malformed_call(self) -> bool:
-        return False  # this API does not tell
+        return False  # this API does not report it
 
     @property
     def ended(self) -> bool:

@@ -24,24 +24,24 @@ class ChoiceOverRounds:
     def __init__(self, raw: Raw, servers: Mapping[str, str]) -> None:
         """`servers` maps the client's labels to the gateway's servers; an empty name stands for all servers."""
         self._raw = raw
-        self._given: Any = _any(raw)
+        self._choice: Any = _any(raw)
         self._servers = servers
-        self._names_servers = isinstance(self._given, dict) and any(
-            map(self._is_gateway_server, [self._given, *_tools(self._given)])
+        self._names_servers = isinstance(self._choice, dict) and any(
+            map(self._is_gateway_server, [self._choice, *_tools(self._choice)])
         )
 
     @property
     def _forces_call(self) -> bool:
-        if isinstance(self._given, dict):
-            return self._given.get("type") != _ALLOWED or self._given.get("mode") == "required"
-        return bool(self._given == "required")
+        if isinstance(self._choice, dict):
+            return self._choice.get("type") != _ALLOWED or self._choice.get("mode") == "required"
+        return bool(self._choice == "required")
 
     def write(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
         """The choice for the provider; None if the client sent none. After the `first` round a forced tool has been
         called, so the model chooses.
         """
         if not self._names_servers and (first or not self._forces_call):
-            return None if self._given is None else self._raw
+            return None if self._choice is None else self._raw
         expanded = self._expand(injected)
         if first or not self._forces_call:
             return Raw(encode(expanded))
@@ -55,14 +55,14 @@ class ChoiceOverRounds:
     def _expand(self, injected: Sequence[bytes]) -> Any:
         """The choice with functions in place of the gateway's servers, which the provider does not have."""
         if not self._names_servers:
-            return self._given
+            return self._choice
         by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decode_object, injected)]}
         for name in by_name[None]:
             for known_as in {name, name.partition("__")[2]}:
                 by_name.setdefault(known_as, []).append(name)
-        if not self._is_gateway_server(self._given):
-            return {**self._given, "tools": self._allow_tools(by_name)}
-        functions = [*map(_function, self._functions(self._given, by_name))]
+        if not self._is_gateway_server(self._choice):
+            return {**self._choice, "tools": self._allow_tools(by_name)}
+        functions = [*map(_function, self._functions(self._choice, by_name))]
         if len(functions) == 1:
             return functions[0]
         return {"type": _ALLOWED, "mode": "required", "tools": functions} if functions else "auto"
@@ -72,7 +72,7 @@ class ChoiceOverRounds:
         allowed: list[Any] = []
         seen: set[tuple[str, str | None]] = set()
         allowed_names: set[str] = set()
-        for tool in _tools(self._given):
+        for tool in _tools(self._choice):
             if not self._is_gateway_server(tool):
                 allowed.append(tool)
             elif (key := (tool["server_label"], _name(tool))) not in seen:

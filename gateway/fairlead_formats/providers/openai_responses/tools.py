@@ -134,21 +134,21 @@ class RealtimeMessages(MessageFormat):
         return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        made = [*_text_message(text), *(_function_item(call, names) for call in calls if call.valid)]
-        return [{"type": _ITEM_CREATE, "item": item} for item in made]
+        written_items = [*_text_message(text), *(_function_item(call, names) for call in calls if call.valid)]
+        return [{"type": _ITEM_CREATE, "item": item} for item in written_items]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(("image/png", "image/jpeg") if carry.images else ())
         events: list[JsonObject] = []
-        behind: list[JsonObject] = []
+        image_parts: list[JsonObject] = []
         for call, body, report in answers.bodies(accept):
             item = {"type": OUTPUT, "call_id": call.id, "output": join_texts(body, report)}
             events.append({"type": _ITEM_CREATE, "item": item})
             for image in media(body.blocks):
                 report.add(image.path, image.what, Action.REWRITTEN, "moved into an item after the results")
-                behind.append(_part(image))
-        if behind:
-            events.append({"type": _ITEM_CREATE, "item": {"type": "message", "role": "user", "content": behind}})
+                image_parts.append(_part(image))
+        if image_parts:
+            events.append({"type": _ITEM_CREATE, "item": {"type": "message", "role": "user", "content": image_parts}})
         if events and not answers.pending:
             events.append({"type": "response.create"})
         return events

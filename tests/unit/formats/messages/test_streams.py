@@ -41,7 +41,7 @@ def run(assembling: Assembler, events: list[Any]) -> list[tuple[str, str, Any]]:
 A = ("a", "now", {"city": "Köln"})
 B = ("b", "later", {"days": 2})
 
-TWICE = "the id 'a' is that of an earlier call of this message; repeat the call with another"
+TWICE = "the id 'a' belongs to an earlier call of this message; repeat the call with another id"
 CHAT: dict[str, tuple[list[Any], list[Any]]] = {
     "one call": (
         [

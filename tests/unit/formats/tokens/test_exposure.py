@@ -37,7 +37,9 @@ def every(size: int, of: int = 100) -> ExposedTools:
 
 
 def router(reachable: int) -> ExposedTools:
-    return ExposedTools(SEARCH, (200, 200, 200), reachable, beside=70, results=search_answer_tokens((100,) * reachable))
+    return ExposedTools(
+        SEARCH, (200, 200, 200), reachable, other_tokens=70, results=search_answer_tokens((100,) * reachable)
+    )
 
 
 def test_a_list_is_read_with_the_conversation_in_every_turn() -> None:
@@ -147,7 +149,7 @@ def test_the_cheapest_way_turns_with_the_number_of_tools() -> None:
 def test_the_advice_names_what_is_saved_and_what_a_tier_hides() -> None:
     tier = ExposedTools(TIER, (100,) * 3, 3, tier="fast")
     shape = TaskShape(turns=2, calls=1, searches=0)
-    advice = advise(fit(), shape, [every(100), tier, replace(router(100), beside=0)], PRICES, None)
+    advice = advise(fit(), shape, [every(100), tier, replace(router(100), other_tokens=0)], PRICES, None)
     assert advice.cheapest is not None
     assert (advice.cheapest.way, advice.cheapest.tier, advice.cheapest.priced_tokens) == (TIER, "fast", 600)
     assert advice.advice == (

@@ -77,17 +77,17 @@ def _parts(blocks: list[Any], losses: TranslationLosses) -> Iterator[AnswerPart]
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Read token usage. The API counts cached tokens separately from `input_tokens`."""
-    fresh = number(usage.get("input_tokens"))
+    uncached = number(usage.get("input_tokens"))
     cached, written = number(usage.get("cache_read_input_tokens")), number(usage.get("cache_creation_input_tokens"))
     thoughts = number(member(usage.get("output_tokens_details"), "thinking_tokens"))
-    total = None if fresh is None else fresh + (cached or 0) + (written or 0)
+    total = None if uncached is None else uncached + (cached or 0) + (written or 0)
     return ReportedUsage(total, cached, written, number(usage.get("output_tokens")), thoughts)
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any]:
     """Write token usage. Clients require both counts, so missing ones are 0."""
-    fresh = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
-    members: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
+    uncached = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
+    members: dict[str, Any] = {"input_tokens": uncached, "output_tokens": usage.output or 0}
     cache = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
     members |= {name: value for name, value in cache.items() if value is not None}
     if usage.reasoning is not None:

@@ -60,9 +60,9 @@ class AnthropicEventReader:
         self._block = text_of(member(block, "type"))
         if self._block == "tool_use":
             yield CallBegin(text_of(member(block, "id")), text_of(member(block, "name")))
-            given = member(block, "input")
-            if isinstance(given, dict) and given:
-                yield CallDelta(_encode(given).decode())
+            call_input = member(block, "input")
+            if isinstance(call_input, dict) and call_input:
+                yield CallDelta(_encode(call_input).decode())
         elif self._block == "text" and (text := text_of(member(block, "text"))):
             yield TextDelta(text)
         elif self._block == "thinking" and (text := text_of(member(block, "thinking"))):

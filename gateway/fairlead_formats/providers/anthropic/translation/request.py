@@ -46,22 +46,28 @@ def read_request(
     members.leave_out("fairlead")
     members.refuse("mcp_servers", "only Anthropic runs MCP servers; name servers of the gateway instead")
     turns = read_messages(require_list(members, "messages"), losses)
-    given = members.first("tool_choice")
+    tool_choice = members.first("tool_choice")
     tools, system = members.first("tools"), tuple(_system(members.first("system"), losses))
-    settings = _settings(members, given)
+    settings = _settings(members, tool_choice)
     streams = bool(members.flag("stream"))
     members.report_rest()
     return NeutralRequest(
-        model=named, stream=streams, system=system, turns=turns, tools=tools, choice=_choice(given), settings=settings
+        model=named,
+        stream=streams,
+        system=system,
+        turns=turns,
+        tools=tools,
+        choice=_choice(tool_choice),
+        settings=settings,
     )
 
 
-def _system(given: object, losses: TranslationLosses) -> list[str]:
-    if isinstance(given, str):
-        return [given]
-    for block in items(given):
+def _system(system: object, losses: TranslationLosses) -> list[str]:
+    if isinstance(system, str):
+        return [system]
+    for block in items(system):
         report_extras(block, losses, "text")
-    return [text_of(member(block, "text")) for block in items(given)]
+    return [text_of(member(block, "text")) for block in items(system)]
 
 
 def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
@@ -88,8 +94,8 @@ def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
     )
 
 
-def _choice(given: object) -> ToolChoice | None:
-    kind, name = member(given, "type"), member(given, "name")
+def _choice(tool_choice: object) -> ToolChoice | None:
+    kind, name = member(tool_choice, "type"), member(tool_choice, "name")
     if kind == "tool":
         return ToolChoice("required", (name,)) if isinstance(name, str) else None
     by_type: dict[Any, ToolChoice] = {

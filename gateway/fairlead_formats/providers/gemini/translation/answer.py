@@ -131,17 +131,17 @@ def write_answer(
 ) -> dict[str, Any]:
     """Write the body of a whole answer."""
     parts: list[dict[str, Any]] = []
-    apart = False
+    needs_separator = False
     for part in answer.parts:
         if isinstance(part, CallPart):
             parts += sign_parts(FORMAT.write_calls([part.call])[0]["parts"])
         elif isinstance(part, ThinkingPart):
             parts.append({"text": part.text, "thought": True})
         elif isinstance(part, (TextPart, RefusalPart)):
-            parts.append({"text": f"\n\n{part.text}" if apart else part.text})
-            apart = False
+            parts.append({"text": f"\n\n{part.text}" if needs_separator else part.text})
+            needs_separator = False
         elif isinstance(part, RoundBorder):
-            apart = any("text" in each and not each.get("thought") for each in parts)
+            needs_separator = any("text" in each and not each.get("thought") for each in parts)
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": WRITTEN_STOP[answer.stop], "index": 0}
     body = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
     counted = write_usage(usage)

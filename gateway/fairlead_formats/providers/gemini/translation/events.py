@@ -80,7 +80,7 @@ class GeminiEventWriter:
         self._losses = losses
         self._call = CallBegin("", "")
         self._arguments: list[str] = []
-        self._wrote_text = self._apart = self._opened = False
+        self._wrote_text = self._needs_separator = self._opened = False
         self._array = request.array
 
     def write(self, event: StreamEvent) -> bytes:
@@ -90,8 +90,8 @@ class GeminiEventWriter:
             case TextDelta(kind="thinking"):
                 return self._chunk([{"text": event.text, "thought": True}])
             case TextDelta():
-                apart, self._apart, self._wrote_text = self._apart, False, True
-                return self._chunk([{"text": f"\n\n{event.text}" if apart else event.text}])
+                needs_separator, self._needs_separator, self._wrote_text = self._needs_separator, False, True
+                return self._chunk([{"text": f"\n\n{event.text}" if needs_separator else event.text}])
             case CallBegin():
                 self._call = event
                 self._arguments = []
@@ -101,7 +101,7 @@ class GeminiEventWriter:
                 call = ModelCall(self._call.id, self._call.name, read_arguments("".join(self._arguments)))
                 return self._chunk(sign_parts(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"]))
             case RoundBorder():
-                self._apart = self._wrote_text
+                self._needs_separator = self._wrote_text
         return b""
 
     def _chunk(self, parts: list[dict[str, Any]], **members: Any) -> bytes:

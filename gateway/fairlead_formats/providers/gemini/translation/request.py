@@ -86,10 +86,10 @@ def _settings(config: RequestMembers) -> SamplingSettings:
 def _output(config: RequestMembers) -> OutputSchema | None:
     mime = config.text("responseMimeType", "response_mime_type")
     schema = config.first("responseJsonSchema", "response_json_schema")
-    given = config.first("responseSchema", "response_schema")
-    if schema is None and isinstance(given, dict):
+    openapi_schema = config.first("responseSchema", "response_schema")
+    if schema is None and isinstance(openapi_schema, dict):
         try:
-            schema = from_openapi(given)
+            schema = from_openapi(openapi_schema)
         except TooMuch as error:
             raise BadRequest(f"generationConfig.responseSchema: {error}", "generationConfig.responseSchema") from error
     if isinstance(schema, dict):
@@ -97,8 +97,8 @@ def _output(config: RequestMembers) -> OutputSchema | None:
     return OutputSchema(None) if mime == JSON else None
 
 
-def _choice(given: object) -> ToolChoice | None:
-    config = member(given, "functionCallingConfig", "function_calling_config")
+def _choice(tool_config: object) -> ToolChoice | None:
+    config = member(tool_config, "functionCallingConfig", "function_calling_config")
     names = tuple(
         name
         for name in items(member(config, "allowedFunctionNames", "allowed_function_names"))

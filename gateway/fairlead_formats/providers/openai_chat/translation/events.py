@@ -99,7 +99,7 @@ class ChatEventWriter:
         """Member of the open call with its function or custom tool."""
         self._input = "arguments"
         """Member of `_kind` with the input."""
-        self._wrote_text = self._apart = self._refused = self._empty = False
+        self._wrote_text = self._needs_separator = self._refused = self._empty = False
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -119,7 +119,7 @@ class ChatEventWriter:
                 return self._write_call({self._kind: {self._input: event.text}})
             case CallEnd():
                 return self._write_call({self._kind: {self._input: "{}"}}) if self._empty else b""
-        self._apart = self._wrote_text
+        self._needs_separator = self._wrote_text
         return b""
 
     def _member(self, kind: str) -> str:
@@ -129,8 +129,8 @@ class ChatEventWriter:
     def _text(self, event: TextDelta) -> str:
         if event.kind != "text":
             return event.text
-        apart, self._apart, self._wrote_text = self._apart, False, True
-        return f"\n\n{event.text}" if apart else event.text
+        needs_separator, self._needs_separator, self._wrote_text = self._needs_separator, False, True
+        return f"\n\n{event.text}" if needs_separator else event.text
 
     def _write_call(self, call: Mapping[str, Any]) -> bytes:
         return self._chunk({"tool_calls": [{"index": self._calls - 1, **call}]})

@@ -18,11 +18,11 @@ SHARED: Final = ("metadata", "service_tier", "prompt_cache_key", "prompt_cache_r
 _PLAIN: Final = re.compile(r"(?:^|[/.:])(?:gpt-(?:3|4)|chatgpt-)")
 
 
-def read_choice(given: object) -> ToolChoice | None:
+def read_choice(value: object) -> ToolChoice | None:
     """Read `tool_choice`, in either form."""
-    if given in ("auto", "none", "required"):
-        return ToolChoice(given)
-    choice = flatten(given)
+    if value in ("auto", "none", "required"):
+        return ToolChoice(value)
+    choice = flatten(value)
     kind, name = member(choice, "type"), member(choice, "name")
     if kind == "allowed_tools":
         named = (member(flatten(tool), "name") for tool in items(member(choice, "tools")))
@@ -43,9 +43,9 @@ def write_choice(choice: ToolChoice, *, nests: bool) -> Any:
     return form({"type": "allowed_tools", "mode": mode, "tools": named})
 
 
-def read_output(given: object) -> OutputSchema | None:
+def read_output(value: object) -> OutputSchema | None:
     """Read the output format, in either form."""
-    output = flatten(given)
+    output = flatten(value)
     kind, schema = member(output, "type"), member(output, "schema")
     if kind == "json_object":
         return OutputSchema(None)
@@ -83,14 +83,14 @@ def plain_model(model: str) -> bool:
     return _PLAIN.search(model) is not None
 
 
-def flatten(given: object) -> object:
+def flatten(value: object) -> object:
     """The flat form (Responses) of a nested object."""
-    kind = text_of(member(given, "type"))
-    inner = member(given, kind) if kind else None
-    return {**inner, "type": kind} if isinstance(inner, dict) else given
+    kind = text_of(member(value, "type"))
+    inner = member(value, kind) if kind else None
+    return {**inner, "type": kind} if isinstance(inner, dict) else value
 
 
-def nest(given: Mapping[str, Any]) -> dict[str, Any]:
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """The nested form (Chat Completions) of a flat object."""
-    inner = {name: value for name, value in given.items() if name != "type"}
-    return {"type": given["type"], given["type"]: inner} if inner else dict(given)
+    inner = {name: value for name, value in flat.items() if name != "type"}
+    return {"type": flat["type"], flat["type"]: inner} if inner else dict(flat)
