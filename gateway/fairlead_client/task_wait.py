@@ -42,7 +42,7 @@ async def call(
     if not server_tasks.is_first_answer(answer):
         return answer
     client = _SessionTaskClient(session, server_tasks.read(answer).task_id, seconds_left, background)
-    return await task_polling.outcome(answer, client)
+    return await task_polling.wait_for_result(answer, client)
 
 
 class _SessionTaskClient:

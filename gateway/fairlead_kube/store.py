@@ -25,7 +25,7 @@ DELETIONS: Final = 10_000
 
 
 @dataclass(frozen=True)
-class _Entry(Generic[V]):
+class _StoredObject(Generic[V]):
     uid: str
     version: str
     value: V
@@ -46,7 +46,7 @@ class ObjectStore(Generic[V]):
     ) -> None:
         self._decode = decode
         self._changed = changed
-        self._entries: dict[ObjectKey, _Entry[V]] = {}
+        self._entries: dict[ObjectKey, _StoredObject[V]] = {}
         self._deletions: OrderedDict[ObjectKey, str] = OrderedDict()
         """Versions of deletions since the last list."""
         self._listed = ""
@@ -87,16 +87,16 @@ class ObjectStore(Generic[V]):
         replaces everything. Informers do not pass on lists of a cache that lags.
         """
         restored = older(version, self._listed)
-        entries: dict[ObjectKey, _Entry[V]] = {}
+        entries: dict[ObjectKey, _StoredObject[V]] = {}
         for item in objects:
             key, uid, item_version = _identity(item)
             entry = None if restored or not item_version else self._entries.get(key)
             same = entry is not None and (uid, item_version) == (entry.uid, entry.version)
-            entries[key] = entry if entry is not None and same else _Entry(uid, item_version, self._decode(item))
+            entries[key] = entry if entry is not None and same else _StoredObject(uid, item_version, self._decode(item))
             await asyncio.sleep(0)
         self._replace(entries, version)
 
-    def _replace(self, listed: Mapping[ObjectKey, _Entry[V]], version: str) -> None:
+    def _replace(self, listed: Mapping[ObjectKey, _StoredObject[V]], version: str) -> None:
         restored = older(version, self._listed)
         if restored:
             self._deletions.clear()
@@ -146,7 +146,7 @@ class ObjectStore(Generic[V]):
             return
         before = previous.value if previous is not None else None
         after = decode()
-        self._entries[key] = _Entry(uid, version, after)
+        self._entries[key] = _StoredObject(uid, version, after)
         self._deletions.pop(key, None)
         if notify and before != after:
             self._changed(key, before, after)
@@ -165,7 +165,7 @@ class ObjectStore(Generic[V]):
             self._changed(key, entry.value, None)
 
 
-def _value(entry: _Entry[V]) -> V:
+def _value(entry: _StoredObject[V]) -> V:
     return entry.value
 
 

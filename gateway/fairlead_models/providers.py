@@ -128,7 +128,7 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         `client_headers`, except for lists, which are combined.
         """
         api = APIS[self.kind]
-        headers = {**api.headers, **more}
+        headers = {**api.headers, **client_headers}
         for name, value in ((name.lower(), value) for name, value in self.headers.items()):
             headers[name] = f"{headers[name]},{value}" if name in _LISTS and name in headers else value
         if key:

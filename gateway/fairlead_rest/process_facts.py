@@ -49,5 +49,7 @@ def _facts_of(child: Child) -> ProcessFacts:
     printed = child.program.printed
     line = printed.find_failure_line()
     if not line and child.state is not StreamState.RUNNING:
-        line = printed.find_failure_line(back=1)  # the server is still shown as failed, for a reason that the last run printed
+        line = printed.find_failure_line(
+            back=1
+        )  # the server is still shown as failed, for a reason that the last run printed
     return ProcessFacts(max(child.starts - 1, 0), child.program.pid, line)
