@@ -158,7 +158,7 @@ def _manifest(content: Mapping[str, Any]) -> McpServer:
     try:
         loaded = load_text(json.dumps(content))
     except (TypeError, ValueError) as error:
-        raise BadServer(f"{name}: cannot be expressed in JSON: {error}") from error
+        raise BadServer(f"{name}: the manifest has a value that cannot be expressed in JSON: {error}") from error
     for problem in loaded.problems:
         raise BadServer(": ".join(part for part in (str(name), problem.field, problem.message) if part))
     return loaded.of_kind(McpServer)[0]

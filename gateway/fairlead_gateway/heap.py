@@ -131,7 +131,10 @@ class Heap:
         if now[1] - used < IDLE_SHARE * (now[0] - before):
             self.thaw()
         elif self._swapped > MOST_FROZEN:
-            log.info("Full garbage collection under load: catalogs created %d objects since the last", self._swapped)
+            log.info(
+                "full garbage collection while calls run: catalogs added %d objects since the last full collection",
+                self._swapped,
+            )
             self.thaw()
 
     async def _check_often(self) -> None:

@@ -263,9 +263,9 @@ async def respond(
     """
     try:
         body = b"".join(await read_pieces(request, services.limits.request_bytes))
-        refused = await services.tools.work.excess(body)
-        if refused is not None:
-            raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")
+        excess = await services.tools.work.excess(body)
+        if excess is not None:
+            raise LlmError(400, f"the body has {excess}: send fewer", "invalid_request")
         received = await services.tools.work.process_document(lambda: wire.receive(body), long=is_long(body))
         response = await while_connected(request, work(received))
     except LlmError as error:

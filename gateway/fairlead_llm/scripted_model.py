@@ -130,6 +130,6 @@ async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, request: Ma
     for event in turn.events if turn.events is not None else api.events(turn, number, request):
         yield api.sse_event(event)
     if turn.breaks:
-        raise ConnectionAbortedError("the script has this connection break")
+        raise ConnectionAbortedError("the connection is broken here, as the script says")
     if turn.lingers:
         await asyncio.Event().wait()

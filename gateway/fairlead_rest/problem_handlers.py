@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from fairlead_offers.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_FOUND, Problem
 from fairlead_web.problem_responses import failure, problem_response
 
-_PATHS: Final = (
+_ENDPOINTS: Final = (
     "MCP is at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1, and "
     "the console, if it is turned on, is at /console/"
 )
@@ -32,9 +32,10 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def handle_http_exception(request: Request, error: HTTPException) -> Response:
+        # Only the router raises it, with 404 or 405: every other refusal is a Problem.
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
         what = f"{request.method} {request.url.path}: {error.detail}"
-        answer = problem_response(Problem(code, f"{what}; {_PATHS}" if code == NOT_FOUND else what))
+        answer = problem_response(Problem(code, f"{what}; {_ENDPOINTS}" if code == NOT_FOUND else what))
         answer.headers.update(error.headers or {})
         return answer
 

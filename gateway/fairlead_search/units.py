@@ -183,14 +183,14 @@ def _is_long(value: object, size: int) -> bool:
 
 
 def _names(value: dict[str, object]) -> list[str]:
-    """Short texts that identify an object."""
+    """Names of an object: values of the members in `NAMING`, also of objects up to `NAMING_DEPTH` levels inside it."""
     names: list[str] = []
     level: list[dict[str, object]] = [value]
     for _ in range(NAMING_DEPTH + 1):
         below: list[dict[str, object]] = []
         for each in level:
-            for name, item in each.items():
-                if isinstance(item, str) and name in NAMING and len(item) <= NAME_CHARACTERS:
+            for member, item in each.items():
+                if isinstance(item, str) and member in NAMING and len(item) <= NAME_CHARACTERS:
                     names.append(item)
                 elif isinstance(item, dict):
                     below.append(item)

@@ -1,8 +1,8 @@
 """Size of each tool in tokens, counted once per definition.
 
-Pure module. The size is o200k's count of the tool's compact JSON `{name, description, parameters}`. Plans only add
-sizes and multiply them by the factors of `models.Family`. Counting takes about 40 µs per tool, so a thousand new ones
-are counted in a worker.
+Pure module. The size is o200k's count of the tool's compact JSON `{name, description, parameters}`. An
+estimate of a list of tools adds these sizes and multiplies the sum by the factor of the model's `Family`, so that no
+tool is counted again. Counting takes about 40 µs per tool, so a thousand new ones are counted in a worker process.
 """
 
 from __future__ import annotations

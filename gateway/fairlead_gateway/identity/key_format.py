@@ -85,8 +85,11 @@ def read(data: bytes) -> KeyDocument:
             _ = record.expires_at
         except ValueError:
             raise BadKeys(f"expires of key {record.id[:12]!r} is not a valid RFC 3339 time") from None
-    if len({record.id for record in document.keys}) < len(document.keys):
-        raise BadKeys("two keys have the same id")
+    ids: set[str] = set()
+    for record in document.keys:
+        if record.id in ids:
+            raise BadKeys(f"two keys have the id {record.id[:12]!r}: remove one of them")
+        ids.add(record.id)
     return document
 
 

@@ -126,8 +126,11 @@ class SpokenAnswer:
         before = self.calls[index] if 0 <= index < len(self.calls) else None
         if before is not None and delta.id and before.id and delta.id != before.id:
             index = len(self.calls)  # a new id means a new call, as some servers send index 0, or none, for all calls
-        if not 0 <= index <= len(self.calls) or index >= MAX_CALLS:
-            raise BackendFailed("llm_failed", f"the model's calls are out of order, or more than {MAX_CALLS}")
+        if index >= MAX_CALLS:
+            raise BackendFailed("llm_failed", f"the model made more than {MAX_CALLS} tool calls in one answer")
+        if not 0 <= index <= len(self.calls):
+            message = f"the model's stream has a tool call with the index {index}, and {len(self.calls)} is the next"
+            raise BackendFailed("llm_failed", message)
         if index == len(self.calls):
             self.calls.append(GrowingCall())
         call, function = self.calls[index], delta.function or _FunctionPart()

@@ -1,7 +1,7 @@
 """Declaration of custom tools: the decorator `tool` and the struct `CustomTool`.
 
-Declarations are validated when a tool is registered. So a broken tool does not affect other tools of its module, and
-importing is cheap.
+The decorator only stores the declaration. The gateway validates it when it registers the tool, so that an invalid tool
+does not affect the other tools of its module, and importing is cheap.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def tool(
 def tool(handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Mark a function as a custom tool, by `@tool` or `@tool(tags=("crm",))`. Returns the function unchanged.
 
-    The keywords are the members of `CustomTool`. Raises TypeError for others.
+    The keywords are the members of `CustomTool`; any other keyword raises TypeError.
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,4 +28,4 @@ async def test_a_request_with_more_items_than_a_conversation_has_is_refused_in_t
     async with llm_world(tmp_path) as world:
         answer = await post(world.gateway, path, {"model": "gpt-5-mini", **BODIES[path]})
     assert answer.status == 400
-    assert answer.message["error"]["message"] == "the body holds more than 10,000 messages, parts and calls: send fewer"
+    assert answer.message["error"]["message"] == "the body has more than 10,000 messages, parts and calls: send fewer"

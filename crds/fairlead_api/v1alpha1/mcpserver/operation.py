@@ -26,8 +26,9 @@ class Discovery(Model):
     """`All`: every listed tool is offered, except those that `spec.tools` disables. `Named`: only the tools that
     `spec.tools` names are offered."""
     tag_separator: str | None = Field(default=None, min_length=1, max_length=8)
-    """Separator that a server which is itself a gateway puts between its servers' names and tools' names, such as `-`
-    of a LiteLLM proxy. The text before the first separator becomes a tag of the tool. Absent: no tags from names."""
+    """Separator in the names of tools, for a server that is itself a gateway: a LiteLLM proxy lists a tool of GitHub as
+    `github-create_issue`, and its separator is `-`. The text before the first separator becomes a tag of the tool.
+    Absent: no tags from names."""
 
 
 ProbePolicy = Literal["Never", "Declared", "ReadOnly"]
