@@ -91,9 +91,8 @@ async def _run(settings: Settings) -> None:
         except BadSetting as error:
             raise StartFailed(str(error)) from error
         stop_event = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(
-            signal.SIGHUP, lambda: None
-        )  # ignored, as log rotation may send it
+        # ignored, as log rotation may send it
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop_event.set)
         try:

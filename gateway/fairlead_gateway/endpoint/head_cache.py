@@ -84,7 +84,6 @@ class HeadCache:
             cached_head = CachedHead(head, name_pattern, exchange.target, headers, self.memory)
             self.memory.keep(self._heads, key, cached_head, 4 * head.size + sys.getsizeof(headers))
         else:
-            exchange.headers = (
-                cached_head.headers
-            )  # equal, and shared to save memory, as a connection keeps its last exchange
+            # equal, and shared to save memory, as a connection keeps its last exchange
+            exchange.headers = cached_head.headers
         return cached_head

@@ -353,9 +353,8 @@ class Registry:
 
         def make(features: bytes | None) -> Upstream:
             client_stream = None if features is None else ClientStream(features)
-            idle = (
-                self.link_seconds if client_stream is None else NEVER
-            )  # `PerClientUpstream` closes the links of clients
+            # `PerClientUpstream` closes the links of clients
+            idle = self.link_seconds if client_stream is None else NEVER
             side = ClientSide(self._client)
             if client_stream is not None:
                 side = ClientSide(self._client, client_stream.offering, client_stream.relay)

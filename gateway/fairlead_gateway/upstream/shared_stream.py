@@ -161,10 +161,8 @@ class StreamUpstream(Upstream):
             if request.tasks or about_task or is_own:
                 await stream.ready(request.deadline)
                 process = stream.process
-            if about_task and process not in (
-                None,
-                request.instance,
-            ):  # another process may have another task with the same id
+            # another process may have another task with the same id
+            if about_task and process not in (None, request.instance):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             if self.client_stream is None:
                 result = await request_over(stream, request, sink)

@@ -116,4 +116,4 @@ async def test_the_audit_log_is_a_stream_of_its_own_and_what_rotates_it_may_send
 async def test_an_audit_log_that_cannot_be_set_up_stops_the_start_with_a_sentence(tmp_path: Path) -> None:
     publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
     error = await refused(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_ARGUMENTS="redact")
-    assert "FAIRLEAD_AUDIT_REDACT names no paths" in error
+    assert "set FAIRLEAD_AUDIT_REDACT to the paths" in error
