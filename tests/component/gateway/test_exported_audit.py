@@ -114,7 +114,9 @@ async def test_a_collector_that_is_gone_costs_the_file_no_line_and_what_it_did_n
         page = (await exposed(gateway.metrics))[0].decode()
     assert f'fairlead_otel_dropped_total{{reason="queue_full",signal="audit"}} {lines.lost[QUEUE_FULL]}.0' in page
     assert len(log.read_text().splitlines()) == 12
-    warnings = [record.getMessage() for record in caplog.records if "lines of the audit log do not" in record.message]
+    warnings = [
+        record.getMessage() for record in caplog.records if "export of lines of the audit log to" in record.message
+    ]
     assert len(warnings) == 1
 
 
