@@ -132,7 +132,7 @@ class Controller:
         self._prepared = True
         await self._restore()
         await self.reconciler.start()
-        for entry in await self.reconciler.unseen():
+        for entry in await self.reconciler.new_server_entries():
             self.entries.add(entry)
 
     async def run(self) -> None:
