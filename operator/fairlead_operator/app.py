@@ -253,7 +253,7 @@ class _Leadership:
                     queue.add(key)
 
         def on_document_disturbed(name: str, labels: Mapping[str, str]) -> None:
-            self.controller.document_disturbed(name, labels)
+            self.controller.restore_document(name, labels)
 
         self.secrets = LabelledSecrets(settings.release.secrets_read_in, secret_changed)
         self.store = CredentialStore(kube, release, credential_lost, startup.owners, credentials, drift)

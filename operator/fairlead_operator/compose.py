@@ -127,7 +127,7 @@ def compose(
             published=on_catalog,
             shown=telemetry.show_ready,
             entered=on_entry,
-            tools_changed=telemetry.tools_changed,
+            tools_changed=telemetry.count_tool_changes,
         ),
         options.options,
         clocks,

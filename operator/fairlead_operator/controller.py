@@ -113,7 +113,7 @@ class Controller:
     def __repr__(self) -> str:
         return f"<Controller {self.queue!r}>"
 
-    def document_disturbed(self, name: str, labels: Mapping[str, str]) -> None:
+    def restore_document(self, name: str, labels: Mapping[str, str]) -> None:
         """Have a document written again after its stored copy was edited or deleted."""
         if name == RULES_NAME:
             self.rules_wanted.set()
@@ -132,7 +132,7 @@ class Controller:
         self._prepared = True
         await self._restore()
         await self.reconciler.start()
-        for entry in await self.reconciler.unseen():
+        for entry in await self.reconciler.new_server_entries():
             self.entries.add(entry)
 
     async def run(self) -> None:

@@ -166,7 +166,7 @@ class Reconciler:
                     break
         self._prefixes.settle()
 
-    async def unseen(self) -> list[ServerEntry]:
+    async def new_server_entries(self) -> list[ServerEntry]:
         """Entries of the servers that have no catalog before the first reconcile. Raises PLATFORM_ERRORS."""
         stored = await self.catalogs.names()
         return [

@@ -149,7 +149,7 @@ class Telemetry:
             with contextlib.suppress(KeyError):
                 self.held.remove(*key)
 
-    def tools_changed(self, changes: ToolChanges) -> None:
+    def count_tool_changes(self, changes: ToolChanges) -> None:
         """Count the changes of tools in a published catalog."""
         for change, number in changes._asdict().items():
             self._tool_changes.labels(change).inc(number)

@@ -66,7 +66,7 @@ def test_a_registry_that_cannot_be_reached_has_a_reason_of_its_own(
     until("the reason", lambda: cause(condition(namespace, name, "Ready")) == reason, seconds=90)
     programmed = condition(namespace, name, "Programmed")
     assert programmed["status"] == "False"
-    assert "no network connection" in programmed["message"]
+    assert "which cannot be reached" in programmed["message"]
 
 
 def test_a_version_that_does_not_exist_is_named(

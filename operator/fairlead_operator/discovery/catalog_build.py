@@ -117,7 +117,7 @@ def _tools(
 ) -> tuple[tuple[ToolEntry, ...], list[str]]:
     """The tools, sorted by name, and a note for each invalid declaration of latency."""
     tools, notes = [], []
-    for name, raw in definition_filter.usable(listing.tools, TOOL):
+    for name, raw in definition_filter.select_usable(listing.tools, TOOL):
         authored = authored_latency(raw)
         notes += [f"tool '{name}': {sentence}; this declaration is ignored" for sentence in authored.unusable]
         override = overrides.get(name)
@@ -186,7 +186,7 @@ def _definitions(
 ) -> tuple[Definition, ...]:
     definitions = [
         Definition(name=name, definition=raw, hash=definition_hash(raw))
-        for name, raw in definition_filter.usable(items, kind)
+        for name, raw in definition_filter.select_usable(items, kind)
     ]
     return tuple(sorted(definitions, key=lambda definition: definition.name))
 

@@ -120,7 +120,7 @@ class CapabilityComparisons:
             if running is not None:
                 running.task.cancel()
             tried = asyncio.Event()
-            work = self._until_compared(key, endpoint, credential, listing, tried)
+            work = self._compare_with_retries(key, endpoint, credential, listing, tried)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
             running = self._running[key] = _Running(digest, task, tried)
             task.add_done_callback(partial(self._after_task, key))
@@ -158,7 +158,7 @@ class CapabilityComparisons:
     def _is_outdated(self, result: _Comparison) -> bool:
         return not isinstance(result.endpoint, ChildEndpoint) and self._monotonic() - result.at > KEPT_SECONDS
 
-    async def _until_compared(
+    async def _compare_with_retries(
         self,
         key: ServerKey,
         endpoint: Endpoint,
@@ -203,7 +203,7 @@ def _digest_of(endpoint: Endpoint, listing: RawListing) -> str:
     )
 
 
-def with_published(listing: RawListing, published: Catalog | None) -> RawListing:
+def complete_from_catalog(listing: RawListing, published: Catalog | None) -> RawListing:
     """`listing`, completed from the published catalog after a restart of the operator: with its announcements, and with
     its gated tools if the server was not compared yet.
     """

@@ -128,7 +128,7 @@ class DefinitionFilter:
     in_headers: bool = False
     faults: list[Fault] = field(default_factory=list)
 
-    def usable(self, items: Iterable[Raw], kind: DefinitionKind) -> list[tuple[str, Raw]]:
+    def select_usable(self, items: Iterable[Raw], kind: DefinitionKind) -> list[tuple[str, Raw]]:
         """The definitions that can be offered, with their names, in the listed order."""
         by_name: dict[str, Raw] = {}
         for number, raw in enumerate(items, 1):

@@ -14,7 +14,15 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_kube.client import Json
 from fairlead_kube.store import ObjectStore
 from fairlead_operator.server.podwarnings import PodWarning, pod_warning
-from fairlead_operator.server.symptoms import LISTEN_S, ClosedPort, Symptom, closed_port, started_at, symptom, unready
+from fairlead_operator.server.symptoms import (
+    LISTEN_S,
+    ClosedPort,
+    Symptom,
+    closed_port,
+    is_unready,
+    started_at,
+    symptom,
+)
 
 MOST_WARNINGS: Final = 5000
 """Maximum pods whose last warning is kept; beyond it, the oldest warning is dropped. It includes pods of other owners,
@@ -27,7 +35,7 @@ class _Pod:
     server: ServerKey
     uid: str
     created: str
-    unready: bool
+    is_unready: bool
     symptom: Symptom | None
     closed: ClosedPort | None
     started_at: datetime | None
@@ -83,7 +91,7 @@ class Pods:
 
     def _warnings(self, pods: dict[ServerKey, _Pod]) -> list[PodWarning]:
         """Warnings about pods that are not ready, except those from before their containers started."""
-        warnings = ((pod, self.warnings.last(name, pod.uid)) for name, pod in pods.items() if pod.unready)
+        warnings = ((pod, self.warnings.last(name, pod.uid)) for name, pod in pods.items() if pod.is_unready)
         return [
             warning
             for pod, warning in warnings
@@ -111,7 +119,7 @@ class Pods:
 
     def _on_warning(self, name: ServerKey) -> None:
         pod = self.store.get(name)
-        if pod is not None and pod.unready:
+        if pod is not None and pod.is_unready:
             self._enqueue(pod.server)
 
 
@@ -164,7 +172,7 @@ def _pod(item: Json) -> _Pod:
         server,
         metadata.get("uid", ""),
         metadata.get("creationTimestamp", ""),
-        unready(item),
+        is_unready(item),
         symptom(item),
         closed_port(item),
         started_at(item),

@@ -119,7 +119,7 @@ def steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> l
     return [Step((tools.npm, "install", *flags, "--prefix", str(target), str(package)), env, "npm_config_")]
 
 
-def usable(package: PackageVersion, target: Path) -> bool:
+def is_usable(package: PackageVersion, target: Path) -> bool:
     """Whether the installation in `target` can still be started; its interpreter may have been removed."""
     if package.registry == "npm":
         return (target / "node_modules" / package.name / "package.json").exists()

@@ -29,10 +29,10 @@ from fairlead_operator.local.installers import (
     Step,
     Tools,
     explain,
+    is_usable,
     launch,
     progress,
     steps,
-    usable,
 )
 
 log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class PackageStore:
 
     def _is_installed(self, package: PackageVersion) -> bool:
         target = self._target(package)
-        return (target / _MARKER).exists() and usable(package, target)
+        return (target / _MARKER).exists() and is_usable(package, target)
 
     async def _install(self, package: PackageVersion, entry: _PackageState) -> None:
         failures = 0

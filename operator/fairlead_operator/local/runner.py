@@ -25,9 +25,9 @@ from fairlead_operator.local.installers import (
     Step,
     Tools,
     explain,
+    is_usable,
     launch,
     steps,
-    usable,
 )
 
 UNREACHABLE: Final = 75
@@ -42,7 +42,7 @@ _MARKER: Final = ".fairlead-installed"
 def install(package: PackageVersion, volume: Path, tools: Tools) -> Launch:
     """Install the package into a folder of the volume, if it is not installed yet. Raises InstallFailed."""
     target = volume / package.registry / package.folder
-    if not ((target / _MARKER).exists() and usable(package, target)):
+    if not ((target / _MARKER).exists() and is_usable(package, target)):
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         for step in steps(package, target, tools, volume):

@@ -24,7 +24,7 @@ from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.gated_tools import with_published
+from fairlead_operator.discovery.gated_tools import complete_from_catalog
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.pinning import cleanness, pin_decision
 from fairlead_operator.pinning.approvals import AskedApprovals
@@ -107,7 +107,7 @@ class PinnedDefinitions:
         `published` is the catalog served before. If nothing is pinned yet, its definitions count as approved, because
         users have seen them.
         """
-        key, listing = server.key, with_published(listing, published)
+        key, listing = server.key, complete_from_catalog(listing, published)
         catalog, remarks = await _catalog(server, listing, reached)
         now = list_pinned(catalog)
         suspicious, announcements = await self._scan(key, now)

@@ -96,7 +96,7 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
     return ClosedPort(int(wanted["ports"][0]["containerPort"]), since, ":" in (status.get("podIP") or ""))
 
 
-def unready(pod: Mapping[str, Any]) -> bool:
+def is_unready(pod: Mapping[str, Any]) -> bool:
     """Whether a pod is not ready although it is not being deleted."""
     status = pod.get("status") or {}
     return not pod.get("metadata", {}).get("deletionTimestamp") and _condition(status, "Ready").get("status") != "True"
@@ -112,7 +112,7 @@ def started_at(pod: Mapping[str, Any]) -> datetime | None:
 def symptom(pod: Mapping[str, Any]) -> Symptom | None:
     """The first fault of a pod; None for a pod that serves, starts normally, or is being deleted."""
     status = pod.get("status") or {}
-    if not unready(pod):
+    if not is_unready(pod):
         return None
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("reason") == "Unschedulable":

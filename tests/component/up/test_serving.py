@@ -180,7 +180,7 @@ async def test_a_server_that_cannot_run_here_says_why(tmp_path: Path) -> None:
     expected = {
         "default/absent": ("CommandNotFound", "there is no program no-such-program"),
         "default/crash": ("StartFailed", "boom"),
-        "default/img": ("NotSupportedHere", "image runs only on a cluster"),
+        "default/img": ("NotSupportedHere", "image needs a cluster"),
         "default/far": ("ConnectionRefused", "refused the connection"),
     }
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:

@@ -19,7 +19,7 @@ from fairlead_operator.discovery.gated_tools import (
     KEPT_SECONDS,
     PAUSES,
     CapabilityComparisons,
-    with_published,
+    complete_from_catalog,
 )
 from fairlead_operator.discovery.listing import RawListing, read_everything
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryTarget
@@ -196,9 +196,9 @@ async def test_published_requirements_count_while_a_new_operator_cannot_compare(
     later = Bench(Script([tool_named("plain")], incomparable=ConnectFailed("busy", reason="Refused")))
     listing = await later.listing()
     assert not listing.compared
-    completed = with_published(listing, published)
+    completed = complete_from_catalog(listing, published)
     assert (len(completed.tools), completed.requires) == (2, {"ask_model": ("sampling",)})
-    assert with_published(await bench.listing(), published).requires == (await bench.listing()).requires
+    assert complete_from_catalog(await bench.listing(), published).requires == (await bench.listing()).requires
 
 
 def test_announcements_to_an_earlier_operator_stay_announced() -> None:
@@ -212,4 +212,4 @@ def test_announcements_to_an_earlier_operator_stay_announced() -> None:
         announced={"tools": "1", "prompts": "1"},
     )
     listing = RawListing("2026-07-28", announced={"tools": "2"})
-    assert with_published(listing, published).announced == {"tools": "2", "prompts": "1"}
+    assert complete_from_catalog(listing, published).announced == {"tools": "2", "prompts": "1"}

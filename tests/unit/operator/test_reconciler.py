@@ -408,7 +408,7 @@ async def test_the_rules_are_published_once_and_restored_when_disturbed() -> Non
         await asyncio.sleep(1)
         assert bench.documents.writes == writes
         bench.documents.blobs.clear()
-        controller.document_disturbed(RULES_NAME, {})
+        controller.restore_document(RULES_NAME, {})
         await asyncio.sleep(1)
         assert RULES_NAME in bench.documents.blobs
 
