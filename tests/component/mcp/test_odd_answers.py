@@ -34,7 +34,7 @@ HANDSHAKES: dict[str, tuple[dict[str, Any], str]] = {
     "server-info-null": ({"serverInfo": None}, "its serverInfo is null, not an object"),
     "server-info-text": ({"serverInfo": "php 8"}, 'its serverInfo is "php 8", not an object'),
     "version-null": ({"serverInfo": {"name": "scripted", "version": None}}, ""),
-    "instructions-list": ({"instructions": ["a"]}, 'its instructions are ["a"], not a text'),
+    "instructions-list": ({"instructions": ["a"]}, 'its instructions are ["a"], not a string'),
     "instructions-null": ({"instructions": None}, ""),
     "meta-list": ({"_meta": []}, ""),
 }

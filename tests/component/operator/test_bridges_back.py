@@ -1,4 +1,4 @@
-"""Servers whose handshake says that their tools come from this very gateway, whatever they are reached through."""
+"""Servers whose handshake says that their tools come from this gateway itself, whatever they are reached through."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_a_process_that_leads_back_is_refused_and_others_are_not(era: str,
             host = ChildHost()
             connector = LocalConnector(host, installation=own)
             if refused:
-                with pytest.raises(McpError, match="from this very gateway") as caught:
+                with pytest.raises(McpError, match="from this gateway itself") as caught:
                     await gateways_behind(connector, endpoint)
                 assert caught.value.reason == "LoopDetected"
             else:
