@@ -56,7 +56,7 @@ async def test_a_proxy_that_refuses_is_told_as_one() -> None:
         code, _, err = await fairlead("tiers", "--url", "https://tools.example.com/mcp", **through)
         assert [(request.verb, request.path) for request in proxy.seen] == [("CONNECT", "tools.example.com:443")]
     assert (code, err.count("\n")) == (1, 1)
-    assert "the proxy on the way to https://tools.example.com refuses it" in err
+    assert "the proxy for https://tools.example.com rejected the request" in err
 
 
 async def test_certificates_of_a_private_authority_are_trusted(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ async def test_a_plain_name_names_a_server_as_its_namespace_does(tmp_path: Path)
         assert (code, "no server 'everthing' is served here. Did you mean everything?" in err) == (2, True)
         code, _, err = await fairlead("tools", "--server", "twice", *url)
         assert code == 2
-        assert "may be any of 2 servers: say namespace/name. There is: default/twice, other/twice" in err
+        assert "may be any of 2 servers: say namespace/name. Valid values: default/twice, other/twice" in err
         code, _, err = await fairlead("refresh", "everthing", *url)
         assert (code, "Did you mean everything?" in err) == (2, True)
 
