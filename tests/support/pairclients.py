@@ -108,7 +108,7 @@ class Wire:
                 yield stream.feed(event.encode())
                 yield stream.keep_alive() if self.alive else b""
             if not stream.ended:
-                raise BadStream("the provider ended its answer too early")
+                raise BadStream("the provider's stream ended before its final event")
             yield stream.end_round()
             yield stream.finish({"fairlead": {}})
         except BadStream as error:

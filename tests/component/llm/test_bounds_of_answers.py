@@ -63,7 +63,7 @@ async def test_a_stop_of_anthropics_without_a_reason_is_an_error(tmp_path: Path,
         "content_block_stop",
         "error",
     ]
-    assert "too early" in stream_events[-1]["error"]["message"]
+    assert "ended before its final event" in stream_events[-1]["error"]["message"]
 
 
 async def test_a_request_that_is_too_large_is_refused_in_the_clients_form(tmp_path: Path) -> None:
