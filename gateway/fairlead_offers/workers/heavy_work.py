@@ -257,7 +257,7 @@ class HeavyWork:
         return await self.worker.do(lambda: repeats(body))
 
     async def excess(self, document: bytes) -> str | None:
-        """Reason not to decode a document, from `read_bounds.explain_excess`; None if it may be decoded. Raises Problem."""
+        """Reason not to decode a document (`explain_excess`); None if it may be decoded. Raises Problem."""
         return await self.process_document(lambda: explain_excess(document), long=True) if is_long(document) else None
 
     async def process_document(self, work: Callable[[], Result], *, long: bool) -> Result:

@@ -38,7 +38,7 @@ def sign_with_id(ident: str, signature: str) -> str:
 
 
 def visible_parts(parts: Iterable[ContentPart], client_tools: Collection[str]) -> list[ContentPart]:
-    """Parts without the calls that the gateway runs. Calls of the client's tools carry their ids in their signatures."""
+    """Parts without the calls that the gateway runs. Calls of the client's tools have their ids in their signatures."""
     return [carry_id(part) for part in parts if part.called_name is None or part.called_name in client_tools]
 
 

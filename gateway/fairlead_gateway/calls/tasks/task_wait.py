@@ -86,7 +86,7 @@ class TaskWait:
         self._deadline = deadline
 
     async def outcome(self, created: Raw) -> Raw:
-        """Poll the task until it ends; see `task_polling.wait_for_result`. `created` is the result with the new task."""
+        """Poll the task until it ends; see `task_polling.wait_for_result`. `created`: result with the new task."""
         return await task_polling.wait_for_result(created, self)
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
