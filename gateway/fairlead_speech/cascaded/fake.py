@@ -1,7 +1,7 @@
 """Scripted servers of a cascaded engine: speech to text, a model, text to speech, over HTTP.
 
-They keep the rules that clients trip over: a form with a WAV file, audio that is asked for as PCM, results right behind
-the calls that they answer.
+They reject what real ones reject: forms without a WAV file, speech in other forms than PCM, and what the scripted Chat
+Completions API rejects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from typing import Any, Final
 import msgspec
 from aiohttp import BodyPartReader, web
 
+from fairlead_formats.providers.openai_chat.fake import openai_error
+from fairlead_formats.providers.openai_chat.fake_rules import fault as request_fault
 from fairlead_speech.scripted import MadeCall, SpeechScript, SpokenReply, audio_of
+from fairlead_tools.validation.schema_draft import draft_error
 
 STT, LLM, TTS = "/v1/audio/transcriptions", "/v1/chat/completions", "/v1/audio/speech"
 _WAV_HEAD: Final = 44
@@ -127,9 +130,10 @@ class ScriptedCascade:
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        wrong = _misplaced(body["messages"])
-        if wrong:
-            return _error(400, wrong)
+        broken = request_fault(body, draft_error)
+        if broken is not None:
+            status, error = openai_error(broken)
+            return web.Response(body=error, status=status, content_type="application/json")
         self.requested_at.append(time.monotonic())
         fault = await self._take(LLM, self.requests, body)
         if fault is not None:
@@ -217,21 +221,6 @@ async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -
     if request.transport is not None:
         request.transport.abort()
     return response
-
-
-def _misplaced(messages: list[dict[str, Any]]) -> str:
-    """Sentence about results that do not follow their calls; empty: none."""
-    open_calls: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in open_calls:
-                return "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
-            open_calls.remove(message["tool_call_id"])
-            continue
-        if open_calls:
-            return f"these tool calls have no response messages: {', '.join(open_calls)}"
-        open_calls = [call["id"] for call in message.get("tool_calls") or ()]
-    return f"these tool calls have no response messages: {', '.join(open_calls)}" if open_calls else ""
 
 
 def _chunk(delta: Mapping[str, Any], reason: str | None = None) -> bytes:
