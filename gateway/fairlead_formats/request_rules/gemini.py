@@ -24,7 +24,7 @@ def _rule(name: str, rejects: str, message: str, source: str) -> RequestRule:
 GEMINI_RULES: Final = (
     _rule(
         "member",
-        "a member that the API does not have",
+        "the gateway's own member `fairlead`",
         'Invalid JSON payload received. Unknown name "{name}": Cannot find field.',
         f"{_GITHUB}/modelcontextprotocol/servers/issues/1624",
     ),

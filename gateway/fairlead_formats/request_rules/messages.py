@@ -29,7 +29,7 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "member",
-        "a member that the API does not have",
+        "the gateway's own member `fairlead`",
         "{name}: Extra inputs are not permitted",
         f"{_DOCS}/api/errors",
     ),
@@ -39,7 +39,7 @@ MESSAGES_RULES: Final = (
         "role",
         "a message of another role than `user`, `assistant` and, behind the first, `system`",
         'messages: Unexpected role "{role}".',
-        "anthropic.types.MessageParam.role",
+        "anthropic.types.UserMessageParam.role",
     ),
     _rule(
         "first-role",
@@ -93,7 +93,7 @@ MESSAGES_RULES: Final = (
         "schema-type",
         'an `input_schema` whose root is not of `"type": "object"`',
         f"{_AT_TOOL}.input_schema.type: {{why}}",
-        "anthropic.types.ToolParam.InputSchemaTyped.type",
+        "anthropic.types.tool_param.InputSchemaTyped.type",
     ),
     _rule(
         "schema-valid",

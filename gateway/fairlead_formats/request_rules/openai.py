@@ -47,7 +47,7 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
     )
     yield rule(
         "tool-names-unique",
-        "two tools of one name",
+        "two tools of one name (reported of an API like OpenAI's)",
         "Invalid 'tools': the function name {name!r} is not unique.",
         "https://github.com/odysseus-dev/odysseus/issues/6010",
         "tools",
@@ -77,7 +77,7 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
         "schema-properties",
         "an object at the root of a schema without `properties`",
         f"{_IN_CONTEXT}object schema has no properties.",
-        f"{_GITHUB}/openai/openai-agents-python/blob/main/src/agents/strict_schema.py",
+        f"{_GITHUB}/spring-projects/spring-ai/issues/4776",
     )
     yield schema(
         "schema-items",
@@ -128,7 +128,7 @@ _CHAT: Final = (
     RequestRule(
         "chat-member",
         ApiFamily.CHAT,
-        "a member that the API does not have",
+        "the gateway's own member `fairlead`",
         "Unrecognized request argument supplied: {name}",
         f"{_GITHUB}/openai/openai-python/issues/863",
     ),
@@ -197,7 +197,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-member",
         ApiFamily.RESPONSES,
-        "a member that the API does not have",
+        "the gateway's own member `fairlead`",
         "Unknown parameter: '{name}'.",
         f"{_REFERENCE}/responses/create",
         "{name}",
@@ -217,7 +217,7 @@ _RESPONSES: Final = (
         ApiFamily.RESPONSES,
         "`previous_response_id` together with `conversation`",
         "'previous_response_id' and 'conversation' cannot be used together.",
-        "openai.types.responses.ResponseCreateParams.conversation",
+        "openai.types.responses.response_create_params.ResponseCreateParamsBase.conversation",
         "previous_response_id",
         "mutually_exclusive_parameters",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pkgutil
 import re
 from collections.abc import Mapping
 from string import Formatter
@@ -325,10 +326,25 @@ def test_each_rule_of_the_list_has_a_request_that_breaks_it() -> None:
     assert CASES.keys() == {name for name, rule in RULES.items() if rule.api not in SPEECH}
 
 
-def test_each_rule_names_its_source() -> None:
-    packages = ("openai.types.", "anthropic.types.", "google.genai.types.")
+@pytest.mark.parametrize("package", ["openai", "anthropic", "google"])
+def test_rules_name_types_that_the_sdk_has(package: str) -> None:
+    pytest.importorskip(package, reason=f"the SDK is not installed (fairlead[dev]): {package}")
     for rule in RULES.values():
-        assert rule.source.startswith(("https://", *packages)), rule.name
+        if rule.source.startswith(f"{package}."):
+            assert_in_sdk(rule.source)
+
+
+def test_rules_name_a_page_or_a_type_as_their_source() -> None:
+    places = ("https://", "openai.types.", "anthropic.types.", "google.genai.types.")
+    assert [rule.name for rule in RULES.values() if not rule.source.startswith(places)] == []
+
+
+def assert_in_sdk(path: str) -> None:
+    """Compare a dotted path with an SDK: a class, or a member of one."""
+    owner, _, name = path.rpartition(".")
+    value = pkgutil.resolve_name(owner)
+    members = {**getattr(value, "__annotations__", {}), **getattr(value, "model_fields", {})}
+    assert name in members or hasattr(value, name), path
 
 
 @pytest.mark.parametrize("family", VALID)
