@@ -1,7 +1,8 @@
 """Refusals of thoughts that another model, or another provider's account, has sealed: signatures and encrypted
-reasoning are valid only where they were made. Pure module.
+reasoning are valid only where they were made; and of turns that another model began without any. Pure module.
 
-Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block"), OpenAI's error code
+Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block", "Expected `thinking` or
+`redacted_thinking`, but found `text`"), OpenAI's error code
 `invalid_encrypted_content`, Google's page on thought signatures ("Corrupted thought signature").
 """
 
@@ -20,6 +21,7 @@ LOST_THOUGHTS: Final = "thinking"
 _CODE: Final = "invalid_encrypted_content"
 _WORDS: Final = re.compile(
     r"invalid `?signature`? in `?thinking|`?(?:redacted_)?thinking`? blocks .{0,80}cannot be modified"
+    r"|expected `?thinking`? or `?redacted_thinking`?, but found"
     r"|encrypted[ _]content .{0,120}(?:could not|cannot) be (?:verified|decrypted)"
     r"|(?:corrupted|invalid) thought[ _]?signature|thought[ _]?signature is (?:not valid|invalid)"
     r"|item with id '?rs_\w{1,200}'? not found",

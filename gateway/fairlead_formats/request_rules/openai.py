@@ -260,7 +260,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-call-ids-unique",
         ApiFamily.RESPONSES,
-        "two calls, or two outputs, of one `call_id`",
+        "two calls that wait for their outputs, or two outputs of one call, of one `call_id`",
         "Duplicate 'call_id': {id}",
         f"{_GITHUB}/earendil-works/pi/issues/9057",
         "input",

@@ -246,13 +246,17 @@ def _thinking_faults(
 
 
 def _order_faults(messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
-    """A message that calls a tool begins with what was thought, the first of a turn at least."""
-    begins = True
+    """Fault of a turn at the end whose first message calls a tool and does not begin with thinking. Earlier turns may
+    have lost theirs.
+    """
+    begun: int | None = None
     for index, (message, content) in enumerate(zip(messages, contents, strict=True)):
-        calls = any(block.get("type") == "tool_use" for block in content)
-        if message.get("role") == "assistant":
-            if begins and calls and content[0].get("type") not in _THINKING:
-                yield broken("messages-thinking-first", at=f"messages.{index}", kind=content[0].get("type"))
-            begins = False
-        else:
-            begins = any(block.get("type") != "tool_result" for block in content)
+        if message.get("role") != "assistant":
+            begun = begun if all(block.get("type") == "tool_result" for block in content) else None
+        elif begun is None:
+            begun = index
+    if begun is None or not any(block.get("type") == "tool_use" for block in contents[begun]):
+        return
+    kind = contents[begun][0].get("type")
+    if kind not in _THINKING:
+        yield broken("messages-thinking-first", at=f"messages.{begun}", kind=kind)

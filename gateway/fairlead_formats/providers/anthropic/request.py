@@ -97,19 +97,25 @@ _role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 
 
 def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without signed thoughts, except those in its last `keep_last` messages; None where it has none.
+    """The request without signed thoughts, except those in its last `keep_last` messages; None where nothing changes.
 
-    Thinking is off where the turn at the end has lost a thought in front of a call: the API refuses that turn else.
+    Thinking is off where the turn at the end has lost a thought in front of a call, or begins with a call that another
+    model made without one: the API refuses that turn else.
     """
     members: dict[str, Any] = dict(_members(body))
     messages = _raws(members["messages"])
     outgoing: list[bytes | Raw] = []
     lost = lost_in_turn = False
+    begins = True
     for index, raw in enumerate(messages):
         message = _role_and_content(raw)
         blocks = blocks_of(bytes(message.content))
         if message.role != "assistant":
-            lost_in_turn = lost_in_turn and all(block.kind == "tool_result" for block in blocks)
+            begins = not all(block.kind == "tool_result" for block in blocks)
+            lost_in_turn = lost_in_turn and not begins
+        elif begins:
+            lost_in_turn = _calls(blocks) and blocks[0].kind not in SIGNED
+            begins = False
         others = [block for block in blocks if block.kind not in SIGNED]
         if message.role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
             outgoing.append(raw)
@@ -117,7 +123,7 @@ def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
         lost = True
         lost_in_turn = lost_in_turn or _calls(others)
         outgoing += as_message("assistant", others)
-    if not lost:
+    if not lost and not (lost_in_turn and "thinking" in members):
         return None
     if lost_in_turn:
         members.pop("thinking", None)

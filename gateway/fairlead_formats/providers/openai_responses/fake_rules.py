@@ -70,7 +70,7 @@ def _faults(request: Mapping[str, Any], stored: StoredItems, check_schema: Schem
             resolved.append(referenced)
         elif "conversation" not in request:
             yield broken("responses-item-reference", id=item["id"])
-    yield from _call_faults([*earlier, *resolved], resolved, conversation="conversation" in request)
+    yield from _call_faults([*earlier, *resolved], conversation="conversation" in request)
     yield from _reasoning_faults(resolved, stored)
 
 
@@ -108,19 +108,25 @@ def _id_faults(items: Sequence[Item], earlier: Sequence[Item]) -> Iterator[Broke
             yield broken("responses-item-ids-unique", id=ident)
 
 
-def _call_faults(all_items: Sequence[Item], items: Sequence[Item], *, conversation: bool) -> Iterator[BrokenRule]:
-    calls = [item["call_id"] for item in all_items if item.get("type") == "function_call"]
-    outputs = [item.get("call_id") for item in items if item.get("type") == "function_call_output"]
-    for ids in (calls, outputs):
-        for ident, times in Counter(ids).items():
-            if times > 1:
+def _call_faults(items: Sequence[Item], *, conversation: bool) -> Iterator[BrokenRule]:
+    """An id may come again once its call has an output: providers that count ids begin again in each answer."""
+    waiting: set[str] = set()
+    answered: set[str] = set()
+    for item in items:
+        ident = str(item.get("call_id"))
+        if item.get("type") == "function_call":
+            if ident in waiting:
                 yield broken("responses-call-ids-unique", id=ident)
-    for ident in calls:
-        if ident not in outputs:
-            yield broken("responses-missing-output", id=ident)
-    for ident in outputs:
-        if ident not in calls and not conversation:
-            yield broken("responses-output-without-call", id=ident)
+            waiting.add(ident)
+        elif item.get("type") == "function_call_output":
+            if ident not in waiting and ident in answered:
+                yield broken("responses-call-ids-unique", id=ident)
+            elif ident not in waiting and not conversation:
+                yield broken("responses-output-without-call", id=ident)
+            waiting.discard(ident)
+            answered.add(ident)
+    for ident in sorted(waiting):
+        yield broken("responses-missing-output", id=ident)
 
 
 def _reasoning_faults(items: Sequence[Item], stored: StoredItems) -> Iterator[BrokenRule]:
