@@ -194,13 +194,16 @@ def _call_messages(
     if not calls:
         return []
     content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
+    first: dict[str, Event] = {}
+    for each in calls:  # models make ids that come again, and the API refuses two of one id
+        first.setdefault(text(each, "call_id"), each)
     made = [
         {
-            "id": text(each, "call_id"),
+            "id": ident,
             "type": "function",
             "function": {"name": text(each, "name"), "arguments": text(each, "arguments") or "{}"},
         }
-        for each in calls
+        for ident, each in first.items()
     ]
     answers = [
         {"role": "tool", "tool_call_id": each["id"], "content": results.get(str(each["id"]), NO_RESULT)}
