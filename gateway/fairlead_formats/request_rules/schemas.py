@@ -58,7 +58,7 @@ def openai_schema_faults(name: str, schema: Schema, *, strict: bool) -> Iterator
     if not isinstance(schema.get("properties"), dict):
         yield "schema-properties", {"name": name, "context": ()}
     for path, part in subschemas(schema):
-        at = {"name": name, "context": path}
+        at: dict[str, object] = {"name": name, "context": path}
         if "array" in types_of(part) and "items" not in part:
             yield "schema-items", at
         if not _compiles(part.get("pattern")):

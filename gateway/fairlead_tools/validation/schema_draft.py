@@ -14,6 +14,8 @@ _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 def draft_error(schema: object) -> str | None:
     """The first thing that draft 2020-12 does not allow in a schema; None for a valid one."""
+    if not isinstance(schema, dict | bool):
+        return "a schema is an object or a boolean"
     draft = {**schema, "$schema": _DRAFT} if isinstance(schema, dict) else schema
     try:
         jsonschema_rs.meta.validate(draft)
