@@ -66,7 +66,11 @@ async def test_thinking_is_off_in_a_turn_that_a_model_of_another_family_began(
         first = (await world.messages("Do", **options)).message
         (call,) = [block for block in first["content"] if block["type"] == "tool_use"]
         answered = {"type": "tool_result", "tool_use_id": call["id"], "content": "so"}
-        history = ["Do", {"role": "assistant", "content": first["content"]}, {"role": "user", "content": [answered]}]
+        history: list[Any] = [
+            "Do",
+            {"role": "assistant", "content": first["content"]},
+            {"role": "user", "content": [answered]},
+        ]
         answer = await world.messages(*history, stream=stream, **options)
         later = await world.messages(*history, {"role": "assistant", "content": "Done."}, "And?", **options)
     assert answer.status == 200, answer.body
