@@ -123,7 +123,8 @@ def up(
             envvar="FAIRLEAD_LLM",
             help="Model behind /v1/chat/completions: openai, anthropic or gemini, with OPENAI_API_KEY, "
             "ANTHROPIC_API_KEY or GEMINI_API_KEY; a URL of an API like OpenAI's, with FAIRLEAD_LLM_KEY where it needs "
-            "one; scripted, which needs none and only calls tools; or auto: the first whose key is set, else scripted.",
+            "one; scripted, which needs none and only calls tools; scripted-strict, which also rejects what OpenAI's "
+            "API rejects; or auto: the first whose key is set, else scripted.",
         ),
     ] = None,
     tier: Annotated[

@@ -1,6 +1,7 @@
 """Errors about reasoning of another model or account, which is signed or encrypted for its origin only.
 
-Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block"), OpenAI's error
+Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block", "Expected `thinking` or
+`redacted_thinking`, but found `text`"), OpenAI's error
 code `invalid_encrypted_content`, Google, "Thought signatures" ("Corrupted thought signature").
 """
 
@@ -19,6 +20,7 @@ LOST_THOUGHTS: Final = "thinking"
 _CODE: Final = "invalid_encrypted_content"
 _WORDS: Final = re.compile(
     r"invalid `?signature`? in `?thinking|`?(?:redacted_)?thinking`? blocks .{0,80}cannot be modified"
+    r"|expected `?thinking`? or `?redacted_thinking`?, but found"
     r"|encrypted[ _]content .{0,120}(?:could not|cannot) be (?:verified|decrypted)"
     r"|(?:corrupted|invalid) thought[ _]?signature|thought[ _]?signature is (?:not valid|invalid)"
     r"|item with id '?rs_\w{1,200}'? not found",

@@ -14,10 +14,13 @@ from typing import Any, Final
 from zoneinfo import available_timezones
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairlead_formats.providers.openai_chat.fake import ChatApi
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted_model import scripted_response
+from fairlead_tools.validation.schema_draft import draft_error
 
 _WORD: Final = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+")
@@ -93,13 +96,20 @@ _ZONE: Final = re.compile("time_?zone|tz")
 class ScriptedAssistant:
     """The model as an ASGI application. It keeps no state of a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
+        """`strict`: requests are rejected that OpenAI's Chat Completions rejects."""
+        self._strict_api = ChatApi(draft_error) if strict else None
         self._numbers = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = json.loads(await Request(scope, receive).body())
+        rejection = None if self._strict_api is None else self._strict_api.refusal(scope["path"], request, {})
+        if rejection is not None:
+            status, error = rejection
+            await Response(error, status, media_type="application/json")(scope, receive, send)
+            return
         await scripted_response(turn_for(request), next(self._numbers), request)(scope, receive, send)
 
 

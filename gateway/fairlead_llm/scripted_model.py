@@ -15,7 +15,9 @@ from fairlead_formats.providers.anthropic import fake as anthropic
 from fairlead_formats.providers.gemini import fake as gemini
 from fairlead_formats.providers.openai_chat import fake as chat
 from fairlead_formats.providers.openai_responses.fake import ResponsesApi
+from fairlead_formats.request_rules.rule import SchemaCheck
 from fairlead_formats.scripted_turns import ScriptedTurn
+from fairlead_tools.validation.schema_draft import draft_error
 
 
 class ScriptedApi(Protocol):
@@ -36,14 +38,14 @@ class ScriptedApi(Protocol):
     def asks_for_stream(self, path: str, request: Mapping[str, Any], /) -> bool:
         """Whether the answer is to be streamed."""
 
-    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str], /) -> bytes | None:
-        """Body of a refusal; None for a request that the API takes."""
+    def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str], /) -> tuple[int, bytes] | None:
+        """Status and body of the error for a request that the API rejects; None for any other."""
 
     def count_tokens(self, path: str, request: Mapping[str, Any], /) -> bytes | None:
         """Answer to a request that only counts its tokens; None for any other."""
 
 
-_APIS: Final[Mapping[str, Callable[[], ScriptedApi]]] = {
+_APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
     "/messages": anthropic.AnthropicApi,
     "/models/": gemini.GeminiApi,
 }
@@ -55,7 +57,9 @@ class ScriptedModel:
     script is over. `requests` are the decoded bodies of requests, `headers` their headers.
     """
 
-    def __init__(self, *turns: ScriptedTurn) -> None:
+    def __init__(self, *turns: ScriptedTurn, strict: bool = True) -> None:
+        """`strict`: requests are rejected that the real APIs reject."""
+        self._strict = strict
         self._turns = [*turns]
         self._taken = 0
         self.requests: list[dict[str, Any]] = []
@@ -65,7 +69,7 @@ class ScriptedModel:
         """Answers that are being written."""
         self.about_kept: list[tuple[str, str]] = []
         """Method and path of requests for stored responses, which take no turn."""
-        self._responses = ResponsesApi()
+        self._responses = ResponsesApi(draft_error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,8 +86,8 @@ class ScriptedModel:
         self.requests.append(decoded)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
-        found_api: ScriptedApi = next((made() for part, made in _APIS.items() if part in path), chat.ChatApi())
-        api = self._responses if path.endswith("/responses") else found_api
+        new_api = next((api for part, api in _APIS.items() if part in path), chat.ChatApi)
+        api = self._responses if path.endswith("/responses") else new_api(draft_error)
         response = self._answer(api, path, decoded, dict(request.headers))
         if response is None:
             await asyncio.Event().wait()
@@ -96,9 +100,10 @@ class ScriptedModel:
         self, api: ScriptedApi, path: str, request: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Response | None:
         """The response to a request; None where the script leaves it without one."""
-        refusal = api.refusal(request, headers)
+        refusal = api.refusal(path, request, headers) if self._strict else None
         if refusal is not None:
-            return _json(refusal, 400)
+            status, error = refusal
+            return _json(error, status)
         counted = api.count_tokens(path, request)
         if counted is not None:
             return _json(counted)

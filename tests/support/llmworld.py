@@ -89,7 +89,7 @@ class LlmWorld:
         """One request of Anthropic's API, likewise."""
         headers = members.pop("headers", {})
         conversation = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
-        body = {"model": "scripted", "max_tokens": 1024, "messages": conversation, **members}
+        body = {"model": "scripted", "max_tokens": 2048, "messages": conversation, **members}
         return await post(self.gateway, path, body, **headers)
 
 

@@ -25,10 +25,12 @@ from fairlead_formats.providers.openai_chat.fake import ChatApi
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.fake import ResponsesApi
 from fairlead_formats.providers.openai_responses.format import RESPONSES
+from fairlead_formats.request_rules.rule import SchemaCheck
 from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
 from fairlead_llm.scripted_model import ScriptedApi
+from fairlead_tools.validation.schema_draft import draft_error
 
 FORMATS: Mapping[str, WireFormat] = {
     "chat": CHAT,
@@ -36,7 +38,7 @@ FORMATS: Mapping[str, WireFormat] = {
     "anthropic": ANTHROPIC,
     "gemini": GEMINI_EVENTS,
 }
-APIS: Mapping[str, Callable[[], ScriptedApi]] = {
+APIS: Mapping[str, Callable[[SchemaCheck], ScriptedApi]] = {
     "chat": ChatApi,
     "responses": ResponsesApi,
     "anthropic": AnthropicApi,
@@ -67,7 +69,7 @@ class Wire:
     """Whether a sign of life stands behind every event."""
 
     def __post_init__(self) -> None:
-        self._api = APIS[self.provider]()
+        self._api = APIS[self.provider](draft_error)
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         """The answer to a client's request."""
@@ -84,10 +86,10 @@ class Wire:
         self.requests.append(out)
         self.losses = [*(read.losses or ())]
         turn = self.turns[len(self.requests) - 1]
-        refusal = self._api.refusal(out, {"anthropic-version": "2023-06-01"})
+        refusal = self._api.refusal("", out, {"anthropic-version": "2023-06-01"})
         if refusal is not None or turn.status != 200:
-            body = self._api.write_error(turn) if refusal is None else refusal
-            status, body = wire.refusal(400 if refusal is not None else turn.status, body)
+            rejection = refusal or (turn.status, self._api.write_error(turn))
+            status, body = wire.refusal(*rejection)
             return httpx2.Response(status, content=body, headers=dict(turn.headers))
         theirs = read.tool_names if read.tool_names else None
         if not read.stream:

@@ -21,6 +21,8 @@ OPTION: Final = "--llm"
 KEY: Final = "FAIRLEAD_LLM_KEY"
 """Environment variable with the API key for a URL."""
 SCRIPTED: Final = "scripted"
+STRICT: Final = "scripted-strict"
+"""The scripted model that rejects what OpenAI's API rejects."""
 AUTO: Final = "auto"
 ROUTE: Final = "default"
 """Route to the model for clients that name none: `fairlead/default`."""
@@ -54,10 +56,10 @@ async def chosen_model(word: str | None, environ: Mapping[str, str]) -> AsyncIte
         yield ChosenModel()
         return
     name = _automatic(environ) if word == AUTO else word
-    if name != SCRIPTED:
+    if name not in (SCRIPTED, STRICT):
         yield _remote(name, environ)
         return
-    async with _serve_scripted() as port:
+    async with _serve_scripted(strict=name == STRICT) as port:
         yield _model_choice(SCRIPTED, Provider(f"http://127.0.0.1:{port}/v1"), SCRIPTED)
 
 
@@ -73,7 +75,7 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
             raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: set it to your API key", code=USED_WRONGLY)
         return _model_choice(name, provider, model)
     if not name.startswith(("http://", "https://")):
-        names = ", ".join((*_PROVIDERS, SCRIPTED, AUTO))
+        names = ", ".join((*_PROVIDERS, SCRIPTED, STRICT, AUTO))
         raise Failure(f"{OPTION}: {name!r} is neither one of {names} nor a URL", code=USED_WRONGLY)
     return _model_choice(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
 
@@ -87,11 +89,11 @@ def _model_choice(name: str, provider: Provider, model: str) -> ChosenModel:
 
 
 @contextlib.asynccontextmanager
-async def _serve_scripted() -> AsyncIterator[int]:
+async def _serve_scripted(*, strict: bool) -> AsyncIterator[int]:
     """Run the scripted model on a free port of this machine, and yield the port."""
     from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 
-    protocols = UvicornProtocols(ScriptedAssistant())
+    protocols = UvicornProtocols(ScriptedAssistant(strict=strict))
     server = await asyncio.get_running_loop().create_server(protocols.new, "127.0.0.1", 0)
     try:
         yield int(server.sockets[0].getsockname()[1])

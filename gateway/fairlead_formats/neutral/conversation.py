@@ -23,6 +23,10 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 EFFORTS: Final[tuple[Effort, ...]] = ("none", "minimal", "low", "medium", "high", "xhigh")
 WRAPPED: Final = "_invalid_arguments"
 """Member that wraps arguments which are not a JSON object, in formats that accept only objects."""
+BEGINNING: Final = "(beginning of the conversation)"
+"""Words of the user for an API that refuses a conversation that the model begins."""
+GO_ON: Final = "(go on)"
+"""Words of the user for an API that refuses a conversation that the model ends."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 

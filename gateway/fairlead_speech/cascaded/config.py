@@ -161,10 +161,13 @@ def _check(changed: Event, input_config: Event, output_config: Event) -> Detecti
 
 
 def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
-    """Convert tools of type `function` to the format of Chat Completions."""
-    return [
-        {"type": "function", "function": {name: tool[name] for name in _FUNCTION if name in tool}} for tool in tools
-    ]
+    """Convert tools of type `function` to the format of Chat Completions, which refuses an object without `properties`."""
+    functions = [{name: tool[name] for name in _FUNCTION if name in tool} for tool in tools]
+    for function in functions:
+        parameters = function.get("parameters")
+        if isinstance(parameters, dict) and "properties" not in parameters:
+            function["parameters"] = {**parameters, "properties": {}}
+    return [{"type": "function", "function": function} for function in functions]
 
 
 def chat_choice(choice: object) -> object:

@@ -198,11 +198,11 @@ def _call_messages(
     content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
     call_parts = [
         {
-            "id": text(each, "call_id"),
+            "id": ident,
             "type": "function",
             "function": {"name": text(each, "name"), "arguments": text(each, "arguments") or "{}"},
         }
-        for each in calls
+        for ident, each in first.items()
     ]
     answers = [
         {"role": "tool", "tool_call_id": each["id"], "content": results.get(str(each["id"]), NO_RESULT)}

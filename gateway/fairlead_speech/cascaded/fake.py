@@ -17,7 +17,10 @@ from typing import Any, Final
 import msgspec
 from aiohttp import BodyPartReader, web
 
+from fairlead_formats.providers.openai_chat.fake import openai_error
+from fairlead_formats.providers.openai_chat.fake_rules import fault as request_fault
 from fairlead_speech.scripted import MadeCall, SpeechScript, SpokenReply, audio_of
+from fairlead_tools.validation.schema_draft import draft_error
 
 STT, LLM, TTS = "/v1/audio/transcriptions", "/v1/chat/completions", "/v1/audio/speech"
 _WAV_HEAD: Final = 44

@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import WSMsgType, web
 
+from fairlead_formats.request_rules.table import broken
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenReply, audio_of
 
 BLOCKING, NON_BLOCKING = "BLOCKING", "NON_BLOCKING"
@@ -38,9 +39,11 @@ _OPAQUE: Final = frozenset({"parameters", "parametersJsonSchema", "parameters_js
 class RefusedByScript(Exception):
     """Message of a client that violates the protocol, for which the connection is closed with `code`."""
 
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
+    def __init__(self, rule: str, /, **values: object) -> None:
+        """`rule`: name of the rule without `live-`; `values`: those of its templates."""
+        rejected = broken(f"live-{rule}", **values)
+        super().__init__(rejected.message)
+        self.code = rejected.rule.status
 
 
 class ScriptedLive:
@@ -184,27 +187,27 @@ class LiveScriptSession(ScriptedConnection):
                 await self._on_function_response(response)
         elif "contextUpdate" in message:
             if not self._updates:
-                raise RefusedByScript(1008, "contextUpdate is not supported for this model")
+                raise RefusedByScript("context-update")
             if "tools" in message["contextUpdate"]:
                 self._set_tools(message["contextUpdate"]["tools"].get("tools", []))
         else:
-            raise RefusedByScript(1007, f"Invalid JSON payload received. Unknown name {', '.join(message)[:60]!r}")
+            raise RefusedByScript("member", name=", ".join(message)[:60])
 
     async def _on_setup(self, setup: dict[str, Any] | None) -> None:
         if not isinstance(setup, dict):
-            raise RefusedByScript(1007, "the first message must be setup")
+            raise RefusedByScript("setup")
         await self.server.admits.wait()
         self.setup = setup
         if not str(setup.get("model", "")).startswith("models/gemini"):
-            raise RefusedByScript(1008, f"{setup.get('model')} is not supported for bidiGenerateContent")
+            raise RefusedByScript("model", model=setup.get("model"))
         self._set_tools(setup.get("tools", []))
         handle = (setup.get("sessionResumption") or {}).get("handle")
         if handle:
             resumed, heard_count, content_count = self.server.handles.get(handle, (None, 0, 0))
             if resumed is None:
-                raise RefusedByScript(1007, "unknown session handle")
+                raise RefusedByScript("handle")
             if not resumed.closed:
-                raise RefusedByScript(1011, "the session is open over another connection")
+                raise RefusedByScript("handle-open")
             self.heard = resumed.heard[:heard_count]
             self.contents = resumed.contents[:content_count]
         await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
@@ -214,11 +217,11 @@ class LiveScriptSession(ScriptedConnection):
         for function in (each for tool in tools for each in tool.get("functionDeclarations", ())):
             unknown = sorted(set(function) - _FUNCTION)
             if unknown or _NAME.fullmatch(function.get("name", "")) is None or function["name"] in names:
-                raise RefusedByScript(1007, f"bad function declaration {function.get('name')!r} {unknown}")
+                raise RefusedByScript("function", name=function.get("name"), unknown=unknown)
             if function.get("behavior", self._behaviors[0]) not in self._behaviors or (
                 "behavior" in function and "3.1" in self.setup["model"]
             ):
-                raise RefusedByScript(1007, "behavior is not supported for this model")
+                raise RefusedByScript("behavior")
             names.add(function["name"])
         self.tools = tools
 
@@ -248,7 +251,7 @@ class LiveScriptSession(ScriptedConnection):
 
     async def _on_client_content(self, content: dict[str, Any]) -> None:
         if self._answered and "3.1" in self.setup["model"]:
-            raise RefusedByScript(1007, "Request contains an invalid argument.")
+            raise RefusedByScript("content-late")
         self.contents += content.get("turns", [])
         if content.get("turnComplete"):
             await self.begin()
@@ -277,8 +280,7 @@ class LiveScriptSession(ScriptedConnection):
 
     async def _on_activity(self, *, begins: bool) -> None:
         if not self._client_marks_turns:
-            what = "Explicit activity control is not supported when automatic activity detection is enabled."
-            raise RefusedByScript(1007, what)
+            raise RefusedByScript("activity")
         if begins and not self._speaking:
             await self._speech_begins()
         elif not begins and self._speaking:
@@ -327,7 +329,7 @@ class LiveScriptSession(ScriptedConnection):
     async def _on_function_response(self, response: dict[str, Any]) -> None:
         behavior = self.calls.pop(response.get("id", ""), None)
         if behavior is None or not isinstance(response.get("response"), dict):
-            raise RefusedByScript(1007, f"no call {response.get('id')!r} waits for a response")
+            raise RefusedByScript("response-without-call", id=response.get("id"))
         if behavior == BLOCKING:
             if self.turn is not None:
                 self.turn.result_received.set()

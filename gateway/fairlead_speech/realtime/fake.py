@@ -15,6 +15,7 @@ import base64
 import contextlib
 import itertools
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol
@@ -22,21 +23,25 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import WSMsgType, web
 
+from fairlead_formats.request_rules.table import broken
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenCall, SpokenReply, audio_of
 
 _TOOL: Final = frozenset({"type", "name", "description", "parameters"})
 _PROVIDER_TOOLS: Final = frozenset({"mcp"})
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_MAX_DESCRIPTION: Final = 1024
+_MODALITIES: Final = (["audio"], ["text"])
 _EXPIRES: Final = 3600
 _encode: Final = msgspec.json.encode
 
 
 class RefusedEvent(Exception):
-    """Event of a client that violates the protocol, and is answered with an `error`."""
+    """Event of a client that violates the protocol, and is answered with an `error`, as it breaks a rule of the API."""
 
-    def __init__(self, code: str, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.param = param
+    def __init__(self, rule: str, /, **values: object) -> None:
+        """`rule`: name of the rule without `realtime-`; `values`: those of its templates."""
+        self.broken = broken(f"realtime-{rule}", **values)
+        super().__init__(self.broken.message)
 
 
 class ScriptedRealtime:
@@ -116,6 +121,10 @@ class RealtimeScriptSession(ScriptedConnection):
         self.last_item: str | None = None
         self._response: ScriptedResponse | None = None
         self._speaking = False
+        self._buffered = False
+        """Whether audio was appended since the last commit."""
+        self._spoke = False
+        """Whether the model has spoken."""
         self._numbers = itertools.count(1)
 
     @property
@@ -156,8 +165,9 @@ class RealtimeScriptSession(ScriptedConnection):
             try:
                 await self._handle(event)
             except RefusedEvent as refused:
-                error = {"type": "invalid_request_error", "code": refused.code, "message": str(refused)}
-                await self.send("error", error={**error, "param": refused.param, "event_id": event.get("event_id")})
+                rule = refused.broken.rule
+                error = {"type": rule.type, "code": rule.code, "message": str(refused), "param": refused.broken.param}
+                await self.send("error", error={**error, "event_id": event.get("event_id")})
         if self._response is not None:
             await self._response.cancel("client_cancelled", silent=True)
 
@@ -166,10 +176,13 @@ class RealtimeScriptSession(ScriptedConnection):
         if kind == "session.update":
             await self._update(event.get("session") or {})
         elif kind == "input_audio_buffer.append":
+            self._buffered = True
             await self._append_audio(
                 base64.b64decode(event["audio"], altchars=b"-_" if "-" in event["audio"] else None)
             )
         elif kind == "input_audio_buffer.commit":
+            if not self._buffered:
+                raise RefusedEvent("empty-buffer")
             await self._commit()
         elif kind == "conversation.item.create":
             await self._create(event["item"])
@@ -179,26 +192,24 @@ class RealtimeScriptSession(ScriptedConnection):
             await self._respond(event.get("response") or {})
         elif kind == "response.cancel":
             if self._response is None:
-                raise RefusedEvent("response_cancel_not_active", "Cancellation failed: no active response found")
+                raise RefusedEvent("cancel")
             await self._response.cancel("client_cancelled")
         else:
-            raise RefusedEvent("invalid_value", f"Invalid value: {kind!r}.", "type")
+            raise RefusedEvent("event-type", name=kind)
 
     async def _update(self, session: dict[str, Any]) -> None:
         if session.get("type") != "realtime":
-            raise RefusedEvent(
-                "missing_required_parameter", "Missing required parameter: 'session.type'.", "session.type"
-            )
+            raise RefusedEvent("session-type")
         if session.get("model", self.config["model"]) != self.config["model"]:
-            raise RefusedEvent("cannot_update_model", "The model of a session cannot be changed.", "session.model")
-        for index, tool in enumerate(session.get("tools") or ()):
-            unknown = sorted(set(tool) - _TOOL) if tool.get("type") not in _PROVIDER_TOOLS else []
-            if unknown:
-                where = f"session.tools[{index}].{unknown[0]}"
-                raise RefusedEvent("unknown_parameter", f"Unknown parameter: '{where}'.", where)
+            raise RefusedEvent("model")
+        _check_tools(session)
+        _check_choice(session.get("tool_choice"), session.get("tools", self.config["tools"]))
         audio = session.pop("audio", {})
         for name in self._refuses & audio.get("input", {}).keys():
-            raise RefusedEvent("invalid_value", f"{name} cannot be set here.", f"session.audio.input.{name}")
+            raise RefusedEvent("input-setting", name=name)
+        voice = self.config["audio"]["output"]["voice"]
+        if self._spoke and audio.get("output", {}).get("voice", voice) != voice:
+            raise RefusedEvent("voice")
         for side in ("input", "output"):
             self.config["audio"][side].update(audio.get(side, {}))
         self.config.update(session)
@@ -224,6 +235,7 @@ class RealtimeScriptSession(ScriptedConnection):
     async def _commit(self) -> None:
         item = {"id": self.new_id("item"), "type": "message", "role": "user", "status": "completed"}
         before = self.last_item
+        self._buffered = False
         await self.send("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
         await self.add({**item, "content": [{"type": "input_audio", "transcript": None}]})
         if self.config["audio"]["input"].get("transcription"):
@@ -236,8 +248,9 @@ class RealtimeScriptSession(ScriptedConnection):
     async def _create(self, item: dict[str, Any]) -> None:
         if item["type"] == "function_call_output":
             if item["call_id"] not in self.calls:
-                code = "item_create_invalid_tool_call_id"
-                raise RefusedEvent(code, "Tool call ID not found in conversation.", "item.call_id")
+                raise RefusedEvent("output-without-call")
+            if not isinstance(item.get("output"), str):
+                raise RefusedEvent("output-text")
             self.calls.discard(item["call_id"])
         await self.add({"id": self.new_id("item"), "status": "completed", **item})
 
@@ -251,16 +264,45 @@ class RealtimeScriptSession(ScriptedConnection):
     async def _respond(self, request: dict[str, Any]) -> None:
         out_of_band = request.get("conversation") == "none"
         if self._response is not None and not out_of_band:
-            code = "conversation_already_has_active_response"
-            raise RefusedEvent(code, "Conversation already has an active response in progress.")
+            raise RefusedEvent("active-response")
+        _check_tools(request)
+        _check_choice(request.get("tool_choice"), request.get("tools", self.config["tools"]))
         response = ScriptedResponse(self, self.script.next_reply(), request, out_of_band=out_of_band)
         if not out_of_band:
             self._response = response
         response.start(self._on_done)
 
     def _on_done(self, response: ScriptedResponse) -> None:
+        self._spoke = self._spoke or response.spoken
         if self._response is response:
             self._response = None
+
+
+def _check_tools(settings: dict[str, Any]) -> None:
+    """Raise RefusedEvent for tools, or modalities, of a session or a response that break a rule."""
+    modalities = settings.get("output_modalities")
+    if modalities is not None and modalities not in _MODALITIES:
+        raise RefusedEvent("modalities", modalities=modalities)
+    for index, tool in enumerate(settings.get("tools") or ()):
+        if tool.get("type") in _PROVIDER_TOOLS:
+            continue
+        for unknown in sorted(set(tool) - _TOOL):
+            raise RefusedEvent("tool-member", index=index, name=unknown)
+        name, description, schema = str(tool.get("name")), tool.get("description") or "", tool.get("parameters") or {}
+        if not _TOOL_NAME.fullmatch(name):
+            raise RefusedEvent("tool-name", index=index, name=name)
+        if len(description) > _MAX_DESCRIPTION:
+            raise RefusedEvent("tool-description", index=index, length=len(description))
+        if "parameters" in tool and schema.get("type") != "object":
+            raise RefusedEvent("schema-root", index=index, name=name, type=schema.get("type"))
+
+
+def _check_choice(choice: Any, tools: list[dict[str, Any]]) -> None:
+    """Raise RefusedEvent for a function that is chosen and not offered."""
+    if not isinstance(choice, dict) or choice.get("type") != "function":
+        return
+    if choice.get("name") not in [tool.get("name") for tool in tools]:
+        raise RefusedEvent("tool-choice", name=choice.get("name"))
 
 
 class ScriptedConversation(Protocol):
@@ -297,6 +339,8 @@ class ScriptedResponse:
         self._output: list[dict[str, Any]] = []
         self._id = session.new_id("resp")
         self._metadata = request.get("metadata")
+        self.spoken = False
+        """Whether audio was sent."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self, on_done: Callable[[ScriptedResponse], None]) -> None:
@@ -355,6 +399,7 @@ class ScriptedResponse:
         await send("response.content_part.added", **part, part={"type": "audio", "transcript": ""})
         for number, (word, audio) in enumerate(zip(text.split(), audio_of(text), strict=True)):
             await send("response.output_audio_transcript.delta", **part, delta=f"{word} ")
+            self.spoken = True
             await send("response.output_audio.delta", **part, delta=base64.b64encode(audio).decode())
             if number == 0 and self._reply.held is not None:
                 await self._reply.held.wait()

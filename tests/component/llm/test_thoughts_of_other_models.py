@@ -55,6 +55,31 @@ async def test_anthropics_signatures_are_left_out_and_thinking_is_off_in_that_tu
     assert [block["type"] for block in more["messages"][3]["content"]] == ["thinking", "tool_use"], "its own stays"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("other", [{"kind": "openai", "responses": False}, {"kind": "gemini"}], ids=lambda p: p["kind"])
+async def test_thinking_is_off_in_a_turn_that_a_model_of_another_family_began(
+    tmp_path: Path, other: dict[str, Any], stream: bool
+) -> None:
+    options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    claude = [ScriptedTurn("later", status=529), ScriptedTurn("Done."), ScriptedTurn("Again.", thoughts=["Hm."])]
+    async with llm_world(tmp_path, claude, [ScriptedTurn("", [THEIRS])], providers=[ANTHROPIC, other]) as world:
+        first = (await world.messages("Do", **options)).message
+        (call,) = [block for block in first["content"] if block["type"] == "tool_use"]
+        answered = {"type": "tool_result", "tool_use_id": call["id"], "content": "so"}
+        history: list[Any] = [
+            "Do",
+            {"role": "assistant", "content": first["content"]},
+            {"role": "user", "content": [answered]},
+        ]
+        answer = await world.messages(*history, stream=stream, **options)
+        later = await world.messages(*history, {"role": "assistant", "content": "Done."}, "And?", **options)
+    assert answer.status == 200, answer.body
+    assert answer.headers["x-fairlead-losses"] == "thinking"
+    assert (later.status, "x-fairlead-losses" in later.headers) == (200, False)
+    _, refused, again, next_turn = world.models[0].requests
+    assert [request.get("thinking") for request in (refused, again, next_turn)] == [THINKS, None, THINKS]
+
+
 async def test_thinking_stays_on_where_an_earlier_turn_lost_its_thoughts(tmp_path: Path) -> None:
     options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
     scripted = [ScriptedTurn("Hello.", thoughts=["Hm."]), BUSY]

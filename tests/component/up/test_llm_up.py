@@ -42,6 +42,19 @@ async def test_a_scripted_model_calls_a_tool_and_tells_its_result(tmp_path: Path
     assert [call["name"] for call in answer.model_extra["fairlead"]["calls"]] == ["demo__get_stock"]
 
 
+async def test_a_strict_scripted_model_takes_our_tools_and_rejects_a_bad_one(tmp_path: Path) -> None:
+    async with fairlead_up(_file(tmp_path), "--llm", "scripted-strict", cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        await until_listed(up.url, "demo")
+        async with _client(up) as client:
+            answer = await client.chat.completions.create(model="fairlead/default", messages=MESSAGES)
+            assert [call["name"] for call in answer.model_extra["fairlead"]["calls"]] == ["demo__get_stock"]
+            bad = {"type": "function", "function": {"name": "mine", "parameters": {"properties": {}}}}
+            with pytest.raises(openai.BadRequestError, match="the schema must be of 'type") as caught:
+                await client.chat.completions.create(model="fairlead/default", messages=MESSAGES, tools=[bad])
+    assert caught.value.code == "invalid_function_parameters"
+
+
 async def test_a_url_gets_its_own_key_and_the_model_that_is_asked_for(tmp_path: Path) -> None:
     model = ScriptedModel(ScriptedTurn("Hello."))
     async with serve_asgi(model) as port:

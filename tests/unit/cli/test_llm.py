@@ -21,6 +21,7 @@ from fairlead_cli.up.llm import chosen_model
         ("auto", {"GEMINI_API_KEY": "k", "OPENAI_API_KEY": ""}, "gemini", "gemini", "GEMINI_API_KEY"),
         ("auto", {}, "scripted", "openai", None),
         ("scripted", {"OPENAI_API_KEY": "k"}, "scripted", "openai", None),
+        ("scripted-strict", {"OPENAI_API_KEY": "k"}, "scripted", "openai", None),
         ("http://127.0.0.1:11434/v1", {"OPENAI_API_KEY": "k"}, "url", "openai", None),
         ("https://models.example.com/v1", {"FAIRLEAD_LLM_KEY": "k"}, "url", "openai", "FAIRLEAD_LLM_KEY"),
     ],

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API of the scripted model, with the rules by which the real one refuses requests. Pure module.
+"""Anthropic's Messages API of the scripted model, which rejects what the real one rejects. Pure module.
 
 Source: Anthropic's API reference, `POST /v1/messages`, and its guides to tool use and to extended thinking.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_formats.providers.anthropic.fake_rules import fault, signature
+from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 
 _TYPES: Final = {
@@ -20,6 +21,7 @@ _TYPES: Final = {
     429: "rate_limit_error",
     529: "overloaded_error",
 }
+_COUNTING: Final = "/count_tokens"
 PER_TOKEN: Final = 4
 """Bytes that are counted as one token."""
 
@@ -27,18 +29,21 @@ PER_TOKEN: Final = 4
 class AnthropicApi:
     """`POST /v1/messages` and `/v1/messages/count_tokens`."""
 
+    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+        self._check_schema = check_schema
+
     def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(_TYPES.get(turn.status, "api_error"), turn.text or "scripted error")
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
         return bool(request.get("stream"))
 
-    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        reason = fault(request, headers)
-        return None if reason is None else _error("invalid_request_error", reason)
+    def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
+        broken = fault(request, headers, self._check_schema, counts=path.endswith(_COUNTING))
+        return None if broken is None else (broken.rule.status, _error(broken.rule.type, broken.message))
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
-        if not path.endswith("/count_tokens"):
+        if not path.endswith(_COUNTING):
             return None
         parts = [request.get(name) for name in ("system", "tools", "messages")]
         return json.dumps({"input_tokens": len(json.dumps(parts)) // PER_TOKEN}).encode()

@@ -1,16 +1,20 @@
-"""Rules of Anthropic's Messages API for the messages of a request, as far as a loop of tools can break them. Pure
-module.
+"""Requests that the scripted Messages API rejects.
 
-Source: Anthropic's guides to tool use (results of a message's calls stand first in the next one) and to extended
-thinking (blocks come back unmodified, those of one answer in one message), and its API reference.
+Pure module; the rules and their sources are in `request_rules.messages`.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+
+from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
+from fairlead_formats.request_rules.schemas import subschemas
+from fairlead_formats.request_rules.table import broken
 
 _THINKING: Final = ("thinking", "redacted_thinking")
 _MCP: Final = ("mcp_tool_use", "mcp_tool_result")
@@ -30,6 +34,14 @@ _BLOCKS: Final = frozenset(
         *_MCP,
     }
 )
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_PROPERTY_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_COMBINATORS: Final = ("oneOf", "allOf", "anyOf")
+MAX_BREAKPOINTS: Final = 4
+MIN_BUDGET: Final = 1024
+
+Block = Mapping[str, Any]
 
 
 def signature(number: int, thought: str) -> str:
@@ -38,52 +50,149 @@ def signature(number: int, thought: str) -> str:
     return base64.b64encode(b"%04d" % number + digest).decode()
 
 
-def fault(request: Mapping[str, Any], headers: Mapping[str, str]) -> str | None:
-    """Why the API refuses a request; None where it takes it."""
-    return next(_faults(request, headers), None)
+def fault(
+    request: Mapping[str, Any], headers: Mapping[str, str], check_schema: SchemaCheck, *, counts: bool = False
+) -> BrokenRule | None:
+    """The first rule that a request breaks; None where the API takes it. `counts`: it only counts tokens."""
+    return next(_faults(request, headers, check_schema, counts), None)
 
 
-def _faults(request: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[str]:
+def _faults(
+    request: Mapping[str, Any], headers: Mapping[str, str], check_schema: SchemaCheck, counts: bool
+) -> Iterator[BrokenRule]:
     if "anthropic-version" not in headers:
-        yield "anthropic-version: header is required"
+        yield broken("messages-version")
     if "fairlead" in request:
-        yield "fairlead: Extra inputs are not permitted"
+        yield broken("messages-member", name="fairlead")
+    if request.get("max_tokens") is None and not counts:
+        yield broken("messages-max-tokens")
     messages: Sequence[Mapping[str, Any]] = request.get("messages", [])
     contents = [_content(message) for message in messages]
+    yield from _role_faults(messages)
+    yield from _tool_faults(request, check_schema)
+    yield from _cache_faults(request, contents)
+    yield from _id_faults(contents)
     for index, content in enumerate(contents):
         at = f"messages.{index}"
         yield from _block_faults(at, content, _MCP_BETA in headers.get("anthropic-beta", ""))
         yield from _result_faults(at, content, contents[index - 1] if index else [])
         if messages[index].get("role") == "assistant":
             yield from _call_faults(at, content, contents[index + 1 : index + 2])
-            yield from _thought_faults(at, content)
-    if (request.get("thinking") or {}).get("type") == "enabled":
-        yield from _order_faults(messages, contents)
-        if (request.get("tool_choice") or {}).get("type") in ("any", "tool"):
-            yield "Thinking may not be enabled when tool_choice forces tool use."
+            yield from _signature_faults(at, content)
+    if messages and messages[-1].get("role") == "assistant":
+        last = contents[-1][-1] if contents[-1] else {}
+        if last.get("type") == "text" and str(last.get("text")) != str(last.get("text")).rstrip():
+            yield broken("messages-trailing-space")
+    yield from _thinking_faults(request, messages, contents)
 
 
-def _content(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _content(message: Mapping[str, Any]) -> list[Block]:
     content = message.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 
-def _block_faults(at: str, content: Sequence[Mapping[str, Any]], mcp: bool) -> Iterator[str]:
+def _role_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
+    """Consecutive messages of one role are taken as one, so roles need not alternate."""
+    if not messages:
+        yield broken("messages-empty")
+        return
+    for message in messages:
+        if message.get("role") not in ("user", "assistant", "system"):
+            yield broken("messages-role", role=message.get("role"))
+    if messages[0].get("role") != "user":
+        yield broken("messages-first-role")
+
+
+def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
+    tools: Sequence[Mapping[str, Any]] = request.get("tools") or ()
+    names = Counter(str(tool.get("name")) for tool in tools if "name" in tool)
+    for index, tool in enumerate(tools):
+        if tool.get("type") in (None, "custom"):
+            if not _TOOL_NAME.fullmatch(str(tool.get("name"))):
+                yield broken("messages-tool-name", index=index)
+            yield from _schema_faults(index, tool.get("input_schema"), check_schema)
+    if names and max(names.values()) > 1:
+        yield broken("messages-tool-names-unique")
+    choice = request.get("tool_choice") or {}
+    if choice and not tools:
+        yield broken("messages-choice-without-tools")
+    elif choice.get("type") == "tool" and choice.get("name") not in names:
+        yield broken("messages-tool-choice", name=choice.get("name"))
+
+
+def _schema_faults(index: int, schema: object, check_schema: SchemaCheck) -> Iterator[BrokenRule]:
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if not isinstance(schema, dict) or kind != "object":
+        why = "Field required" if kind is None else "Input should be 'object'"
+        yield broken("messages-schema-type", index=index, why=why)
+        return
+    wrong = check_schema(schema)
+    if wrong is not None:
+        yield broken("messages-schema-valid", index=index, why=wrong)
+        return
+    for keyword in _COMBINATORS:
+        if keyword in schema:
+            yield broken("messages-schema-root", index=index, keyword=keyword)
+    for _, part in subschemas(schema):
+        for name in part.get("properties") or ():
+            if not _PROPERTY_NAME.fullmatch(name):
+                yield broken("messages-property-name", index=index)
+
+
+def _cache_faults(request: Mapping[str, Any], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
+    system = request.get("system")
+    blocks: list[Any] = [request, *(request.get("tools") or ()), *(system if isinstance(system, list) else ())]
+    for content in contents:
+        for block in content:
+            inner = block.get("content") if block.get("type") == "tool_result" else None
+            blocks += [block, *(inner if isinstance(inner, list) else ())]
+    count = sum(block.get("cache_control") is not None for block in blocks)
+    if count > MAX_BREAKPOINTS:
+        yield broken("messages-cache-control", count=count)
+    for number, content in enumerate(contents):
+        for position, block in enumerate(content):
+            if block.get("type") in _THINKING and block.get("cache_control") is not None:
+                yield broken("messages-thinking-cached", at=f"messages.{number}.content.{position}")
+
+
+def _id_faults(contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
+    calls: set[str] = set()
+    for number, content in enumerate(contents):
+        results: set[str] = set()
+        for position, block in enumerate(content):
+            at = f"messages.{number}.content.{position}"
+            if block.get("type") == "tool_use":
+                ident = str(block.get("id"))
+                if not _CALL_ID.fullmatch(ident):
+                    yield broken("messages-call-id", at=at)
+                if ident in calls:
+                    yield broken("messages-call-ids-unique", at=at)
+                if not isinstance(block.get("input"), dict):
+                    yield broken("messages-call-input", at=at)
+                calls.add(ident)
+            elif block.get("type") == "tool_result":
+                ident = str(block.get("tool_use_id"))
+                if not _CALL_ID.fullmatch(ident):
+                    yield broken("messages-result-id", at=at)
+                if ident in results:
+                    yield broken("messages-single-result", at=at, id=ident)
+                results.add(ident)
+
+
+def _block_faults(at: str, content: Sequence[Block], mcp: bool) -> Iterator[BrokenRule]:
     if not content:
-        yield f"{at}: all messages must have non-empty content"
+        yield broken("messages-content", at=at)
     for number, block in enumerate(content):
         kind = str(block.get("type"))
         if kind == "text" and not str(block.get("text")).strip():
-            yield f"{at}.content.{number}: text content blocks must contain non-whitespace text"
+            yield broken("messages-text", at=f"{at}.content.{number}")
         if kind in _MCP and not mcp:
-            yield f"{at}.content.{number}: Input tag '{kind}' needs the beta of MCP connectors"
+            yield broken("messages-mcp-block", at=f"{at}.content.{number}", kind=kind)
         if kind not in _BLOCKS and not kind.endswith("_tool_result"):
-            yield f"{at}.content.{number}: Input tag '{kind}' does not match any of the expected tags"
+            yield broken("messages-block", at=f"{at}.content.{number}", kind=kind)
 
 
-def _call_faults(
-    at: str, content: Sequence[Mapping[str, Any]], behind: Sequence[Sequence[Mapping[str, Any]]]
-) -> Iterator[str]:
+def _call_faults(at: str, content: Sequence[Block], behind: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
     called = {str(block["id"]) for block in content if block.get("type") == "tool_use"}
     first: set[str] = set()
     for block in behind[0] if behind else ():
@@ -91,20 +200,17 @@ def _call_faults(
             break
         first.add(str(block.get("tool_use_id")))
     if behind and called - first:
-        yield (
-            f"{at}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-            f"{', '.join(sorted(called - first))}"
-        )
+        yield broken("messages-missing-result", at=at, ids=", ".join(sorted(called - first)))
 
 
-def _result_faults(at: str, content: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _result_faults(at: str, content: Sequence[Block], before: Sequence[Block]) -> Iterator[BrokenRule]:
     called = [block.get("id") for block in before if block.get("type") == "tool_use"]
     for block in content:
         if block.get("type") == "tool_result" and block.get("tool_use_id") not in called:
-            yield f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {block.get('tool_use_id')}"
+            yield broken("messages-result-without-call", at=at, id=block.get("tool_use_id"))
 
 
-def _thought_faults(at: str, content: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _signature_faults(at: str, content: Sequence[Block]) -> Iterator[BrokenRule]:
     answers = set()
     for block in content:
         if block.get("type") != "thinking":
@@ -114,25 +220,43 @@ def _thought_faults(at: str, content: Sequence[Mapping[str, Any]]) -> Iterator[s
         except ValueError:
             number = -1
         if block.get("signature") != signature(number, str(block.get("thinking"))):
-            yield f"{at}: Invalid `signature` in `thinking` block"
+            yield broken("messages-thinking-signature", at=at)
         answers.add(number)
     if len(answers) > 1:
-        yield (
-            f"{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. "
-            "These blocks must remain as they were in the original response."
-        )
+        yield broken("messages-thinking-modified", at=at)
 
 
-def _order_faults(
-    messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Mapping[str, Any]]]
-) -> Iterator[str]:
-    """A message that calls a tool begins with what was thought, the first of a turn at least."""
-    begins = True
-    for message, content in zip(messages, contents, strict=True):
-        calls = any(block.get("type") == "tool_use" for block in content)
-        if message.get("role") == "assistant":
-            if begins and calls and content[0].get("type") not in _THINKING:
-                yield f"Expected `thinking` or `redacted_thinking`, but found `{content[0].get('type')}`."
-            begins = False
-        else:
-            begins = any(block.get("type") != "tool_result" for block in content)
+def _thinking_faults(
+    request: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Block]]
+) -> Iterator[BrokenRule]:
+    thinking = request.get("thinking") or {}
+    if thinking.get("type") not in ("enabled", "adaptive"):
+        return
+    if request.get("temperature") not in (None, 1):
+        yield broken("messages-thinking-temperature")
+    if thinking["type"] != "enabled":
+        return
+    if thinking.get("budget_tokens", 0) < MIN_BUDGET:
+        yield broken("messages-thinking-budget")
+    if request.get("max_tokens") is not None and request["max_tokens"] <= thinking.get("budget_tokens", 0):
+        yield broken("messages-thinking-max-tokens")
+    yield from _order_faults(messages, contents)
+    if (request.get("tool_choice") or {}).get("type") in ("any", "tool"):
+        yield broken("messages-thinking-forced")
+
+
+def _order_faults(messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
+    """Fault of a turn at the end whose first message calls a tool and does not begin with thinking. Earlier turns may
+    have lost theirs.
+    """
+    begun: int | None = None
+    for index, (message, content) in enumerate(zip(messages, contents, strict=True)):
+        if message.get("role") != "assistant":
+            begun = begun if all(block.get("type") == "tool_result" for block in content) else None
+        elif begun is None:
+            begun = index
+    if begun is None or not any(block.get("type") == "tool_use" for block in contents[begun]):
+        return
+    kind = contents[begun][0].get("type")
+    if kind not in _THINKING:
+        yield broken("messages-thinking-first", at=f"messages.{begun}", kind=kind)

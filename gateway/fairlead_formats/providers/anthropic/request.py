@@ -105,11 +105,16 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     messages = _raws(members["messages"])
     outgoing: list[bytes | Raw] = []
     lost = lost_in_turn = False
+    begins = True
     for index, raw in enumerate(messages):
         message = _role_and_content(raw)
         blocks = blocks_of(bytes(message.content))
         if message.role != "assistant":
-            lost_in_turn = lost_in_turn and all(block.kind == "tool_result" for block in blocks)
+            begins = not all(block.kind == "tool_result" for block in blocks)
+            lost_in_turn = lost_in_turn and not begins
+        elif begins:
+            lost_in_turn = _calls(blocks) and blocks[0].kind not in SIGNED
+            begins = False
         others = [block for block in blocks if block.kind not in SIGNED]
         if message.role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
             outgoing.append(raw)
@@ -117,7 +122,7 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
         lost = True
         lost_in_turn = lost_in_turn or _calls(others)
         outgoing += as_message("assistant", others)
-    if not lost:
+    if not lost and not (lost_in_turn and "thinking" in members):
         return None
     if lost_in_turn:
         members.pop("thinking", None)

@@ -1,4 +1,4 @@
-"""Gemini's API of the scripted model, with the rules by which the real one refuses requests. Pure module.
+"""Gemini's API of the scripted model, which rejects what the real one rejects. Pure module.
 
 Source: Google's API reference, `models.generateContent`, `models.streamGenerateContent` and `models.countTokens`.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.providers.gemini.fake_rules import fault, signature
+from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 
 _STATUSES: Final = {
@@ -27,16 +28,18 @@ PER_TOKEN: Final = 4
 class GeminiApi:
     """`POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
 
+    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+        self._check_schema = check_schema
+
     def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(turn.status, turn.text or "scripted error")
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
         return path.endswith(":streamGenerateContent")
 
-    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        whole = request.get("generateContentRequest", request)
-        reason = fault(whole)
-        return None if reason is None else _error(400, reason)
+    def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
+        broken = fault(request.get("generateContentRequest", request), self._check_schema, path)
+        return None if broken is None else (broken.rule.status, _error(broken.rule.status, broken.message))
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(":countTokens"):

@@ -1,7 +1,6 @@
-"""Rules of Gemini's API for the contents and tools of a request, as far as a loop of tools can break them. Pure module.
+"""Requests that the scripted Gemini API rejects.
 
-Source: Google's guides to function calling (a response for each call, together and right behind), to thought signatures
-(the first call of each step of the current turn has one) and to tools in combination.
+Pure module; the rules and their sources are in `request_rules.gemini`.
 """
 
 from __future__ import annotations
@@ -9,12 +8,67 @@ from __future__ import annotations
 import base64
 import binascii
 import itertools
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+
+from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
+from fairlead_formats.request_rules.table import broken
 
 _STAND_IN: Final = "skip_thought_signature_validator"
 _PREFIX: Final = b"signature "
 _FUNCTIONS: Final = ("functionDeclarations", "function_declarations")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
+_MAX_FUNCTIONS: Final = 512
+_DATA: Final = frozenset(
+    {
+        "text",
+        "inlineData",
+        "fileData",
+        "functionCall",
+        "functionResponse",
+        "executableCode",
+        "codeExecutionResult",
+        "toolCall",
+        "toolResponse",
+    }
+)
+_DECLARATION: Final = frozenset(
+    {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}
+)
+_SCHEMA: Final = frozenset(
+    {
+        "type",
+        "format",
+        "title",
+        "description",
+        "nullable",
+        "enum",
+        "properties",
+        "required",
+        "items",
+        "anyOf",
+        "default",
+        "example",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "pattern",
+        "propertyOrdering",
+    }
+)
+"""Members of the message `Schema`."""
+_TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+_FORMATS: Final = (None, "enum", "date-time")
+_BEFORE_SIGNATURES: Final = re.compile(r"gemini-[12]\b")
+
+Content = Mapping[str, Any]
 
 
 def signature(number: int) -> str:
@@ -22,71 +76,170 @@ def signature(number: int) -> str:
     return base64.b64encode(_PREFIX + b"%04d" % number).decode()
 
 
-def fault(request: Mapping[str, Any]) -> str | None:
-    """Why the API refuses a request; None where it takes it."""
+def fault(request: Mapping[str, Any], check_schema: SchemaCheck, path: str = "") -> BrokenRule | None:
+    """The first rule that a request breaks; None where the API takes it. `path` of the request has the model."""
     try:
-        return next(_faults(request), None)
+        return next(_faults(request, check_schema, path), None)
     except (AttributeError, KeyError, TypeError) as error:
-        return f"Invalid value: {error}"
+        return broken("gemini-value", why=error)
 
 
-def _faults(request: Mapping[str, Any]) -> Iterator[str]:
+def _faults(request: Mapping[str, Any], check_schema: SchemaCheck, path: str) -> Iterator[BrokenRule]:
     if "fairlead" in request:
-        yield 'Invalid JSON payload received. Unknown name "fairlead": Cannot find field.'
-    yield from _tool_faults(request)
-    contents: Sequence[Mapping[str, Any]] = request.get("contents", [])
-    for index, content in enumerate(contents):
-        if not content.get("parts"):
-            yield f"contents[{index}].parts must not be empty."
-    runs = [list(run) for _, run in itertools.groupby(contents, lambda content: content.get("role"))]
-    for number, run in enumerate(runs[:-1]):
-        if run[0].get("role") == "model":
-            yield from _response_faults(number, run, runs[number + 1][0])
-    yield from _signature_faults(contents)
+        yield broken("gemini-member", name="fairlead")
+    functions = list(_functions(request))
+    yield from _tool_faults(request, [function.get("name") for *_, function in functions])
+    for tool, index, function in functions:
+        yield from _function_faults(tool, index, function, check_schema)
+    yield from _content_faults(request.get("contents", []), signatures=_BEFORE_SIGNATURES.search(path) is None)
 
 
-def _tool_faults(request: Mapping[str, Any]) -> Iterator[str]:
-    tools: Sequence[Mapping[str, Any]] = request.get("tools", [])
+def _functions(request: Mapping[str, Any]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
+    """Declared functions, each with its place in `tools`, and in the element there."""
+    for number, tool in enumerate(request.get("tools") or ()):
+        for name in _FUNCTIONS:
+            for index, function in enumerate(tool.get(name) or ()):
+                yield number, index, {_camel(member): value for member, value in function.items()}
+
+
+def _camel(name: str) -> str:
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+
+
+def _tool_faults(request: Mapping[str, Any], names: Sequence[object]) -> Iterator[BrokenRule]:
+    tools: Sequence[Mapping[str, Any]] = request.get("tools") or []
     with_functions = [tool for tool in tools if any(name in tool for name in _FUNCTIONS)]
     others = any(set(tool) - {*_FUNCTIONS} for tool in tools)
     config = request.get("toolConfig") or {}
     calling = config.get("functionCallingConfig") or {}
     if len(with_functions) > 1:
-        yield "Multiple tools are supported only when they are all search tools."
+        yield broken("gemini-functions-once")
     if with_functions and others and not config.get("includeServerSideToolInvocations"):
-        yield "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with functions."
+        yield broken("gemini-functions-combined")
     if calling.get("allowedFunctionNames") and calling.get("mode") not in ("ANY", "VALIDATED"):
-        yield "Function calling config is set with allowed_function_names, and its mode is neither ANY nor VALIDATED."
+        yield broken("gemini-allowed-mode")
+    for name in calling.get("allowedFunctionNames") or ():
+        if name not in names:
+            yield broken("gemini-allowed-names", name=name)
     if request.get("cachedContent") and (tools or config):
-        yield "CachedContent can not be used with a request setting tools or tool_config."
+        yield broken("gemini-cached")
+    if len(names) > _MAX_FUNCTIONS:
+        yield broken("gemini-function-count", count=len(names))
+    for name, times in Counter(names).items():
+        if times > 1:
+            yield broken("gemini-function-names-unique", name=name)
 
 
-def _response_faults(number: int, run: Sequence[Mapping[str, Any]], behind: Mapping[str, Any]) -> Iterator[str]:
-    """Faults of the content behind a run of the model's."""
-    called = [part["functionCall"] for content in run for part in _parts(content) if "functionCall" in part]
-    answered = [part["functionResponse"] for part in _parts(behind) if "functionResponse" in part]
-    if len(called) != len(answered):
-        yield (
-            "Please ensure that the number of function response parts is equal to the number of function call parts "
-            f"of the function call turn: number {number}."
-        )
-    for call, response in zip(called, answered, strict=False):
-        if response.get("id", call.get("id")) != call.get("id") or call.get("name") != response.get("name"):
-            yield f"function response {response.get('name')} is for no call at its place: number {number}."
+def _function_faults(
+    tool: int, index: int, function: Mapping[str, Any], check_schema: SchemaCheck
+) -> Iterator[BrokenRule]:
+    at: dict[str, object] = {"tool": tool, "index": index}
+    if not _NAME.fullmatch(str(function.get("name", ""))):
+        yield broken("gemini-function-name", **at)
+    for name in sorted(function.keys() - _DECLARATION):
+        yield broken("gemini-function-member", name=name, **at)
+    parameters, json_schema = function.get("parameters"), function.get("parametersJsonSchema")
+    if parameters is not None and json_schema is not None:
+        yield broken("gemini-two-schemas", **at)
+    if json_schema is not None:
+        kind = json_schema.get("type") if isinstance(json_schema, dict) else None
+        why = check_schema(json_schema) or ("the root has to be an object" if kind != "object" else None)
+        if why is not None:
+            yield broken("gemini-json-schema", why=why, **at)
+    if parameters is not None:
+        if isinstance(parameters, dict) and not parameters.get("properties"):
+            yield broken("gemini-schema-properties", **at)
+        yield from _schema_faults(at, "", parameters)
 
 
-def _signature_faults(contents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _schema_faults(at: dict[str, object], path: str, schema: object) -> Iterator[BrokenRule]:
+    here: dict[str, object] = {**at, "path": path}
+    if not isinstance(schema, dict):
+        yield broken("gemini-schema-value", **here)
+        return
+    schema = {_camel(member): value for member, value in schema.items()}
+    for name in sorted(schema.keys() - _SCHEMA):
+        yield broken("gemini-schema-member", name=name, **here)
+    if "anyOf" in schema and schema.keys() != {"anyOf"}:
+        yield broken("gemini-schema-any-of", **here)
+    if "anyOf" not in schema:
+        yield from _typed_faults(here, schema)
+    for name, part in (schema.get("properties") or {}).items():
+        yield from _schema_faults(at, f"{path}.properties.{name}", part)
+    for number, part in enumerate(schema.get("anyOf") or ()):
+        yield from _schema_faults(at, f"{path}.any_of[{number}]", part)
+    if "items" in schema:
+        yield from _schema_faults(at, f"{path}.items", schema["items"])
+
+
+def _typed_faults(at: dict[str, object], schema: Mapping[str, Any]) -> Iterator[BrokenRule]:
+    kind = str(schema.get("type")).upper()
+    if kind not in _TYPES:
+        yield broken("gemini-schema-type", **at)
+    if kind == "ARRAY" and "items" not in schema:
+        yield broken("gemini-schema-items", **at)
+    values = schema.get("enum")
+    if values is not None and (kind != "STRING" or not all(isinstance(value, str) and value for value in values)):
+        yield broken("gemini-schema-enum", **at)
+    if kind == "STRING" and schema.get("format") not in _FORMATS:
+        yield broken("gemini-schema-format", **at)
+    for number, name in enumerate(schema.get("required") or ()):
+        if name not in (schema.get("properties") or ()):
+            yield broken("gemini-schema-required", number=number, **at)
+
+
+def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterator[BrokenRule]:
+    if not contents:
+        yield broken("gemini-contents")
+        return
+    for number, content in enumerate(contents):
+        if content.get("role", "user") not in ("user", "model"):
+            yield broken("gemini-role")
+        if not content.get("parts"):
+            yield broken("gemini-parts", content=number)
+        for index, part in enumerate(_parts(content)):
+            if not any(_camel(member) in _DATA for member in part):
+                yield broken("gemini-part-data", content=number, index=index)
+    if contents[-1].get("role") == "model":
+        yield broken("gemini-last-role")
+    yield from _turn_faults(contents)
+    yield from _signature_faults(contents, required=signatures)
+
+
+def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
+    """Faults in the order of calls and responses; contents in a row of one role count as one."""
+    runs = [list(run) for _, run in itertools.groupby(contents, lambda content: content.get("role"))]
+    calls: list[Mapping[str, Any]] = []
+    for number, run in enumerate(runs):
+        parts = [part for content in run for part in _parts(content)]
+        if run[0].get("role") == "model":
+            calls = [part["functionCall"] for part in parts if "functionCall" in part]
+            if calls and number == 0:
+                yield broken("gemini-call-order")
+            continue
+        responses = [part["functionResponse"] for part in _parts(run[0]) if "functionResponse" in part]
+        if responses and not calls:
+            yield broken("gemini-response-order")
+        elif len(calls) != len(responses):
+            yield broken("gemini-response-count", number=number)
+        for call, response in zip(calls, responses, strict=False):
+            if response.get("id", call.get("id")) != call.get("id") or call.get("name") != response.get("name"):
+                yield broken("gemini-response-of-call", name=response.get("name"), number=number)
+        calls = []
+
+
+def _signature_faults(contents: Sequence[Content], *, required: bool) -> Iterator[BrokenRule]:
     begin = max((index for index, content in enumerate(contents) if _asks(content)), default=0)
     for index, content in enumerate(contents):
         calls = [part for part in _parts(content) if "functionCall" in part]
         signed = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
-        if index > begin and calls and "thoughtSignature" not in calls[0]:
-            yield f"Function call is missing a thought_signature in functionCall parts: contents[{index}]."
+        if required and index > begin and calls and "thoughtSignature" not in calls[0]:
+            yield broken("gemini-missing-signature", content=index)
         if not all(map(_genuine, signed)):
-            yield f"Corrupted thought signature: contents[{index}]."
+            yield broken("gemini-signature", content=index)
 
 
-def _asks(content: Mapping[str, Any]) -> bool:
+def _asks(content: Content) -> bool:
     """Whether the user says something there."""
     return content.get("role") != "model" and any("functionResponse" not in part for part in _parts(content))
 
@@ -98,5 +251,5 @@ def _genuine(text: str) -> bool:
         return False
 
 
-def _parts(content: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _parts(content: Content) -> Sequence[Mapping[str, Any]]:
     return content.get("parts") or []

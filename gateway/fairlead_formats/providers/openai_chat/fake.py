@@ -1,4 +1,4 @@
-"""OpenAI's chat API of the scripted model. Pure module."""
+"""OpenAI's chat API of the scripted model, which rejects what the real one rejects. Pure module."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fairlead_formats.providers.openai_chat.fake_rules import fault
+from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
 
 
 class ChatApi:
     """`POST /chat/completions`."""
+
+    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+        self._check_schema = check_schema
 
     def write_error(self, turn: ScriptedTurn) -> bytes:
         error = {"message": turn.text or "scripted error", "type": "api_error", "param": None, "code": "scripted"}
@@ -19,8 +24,9 @@ class ChatApi:
     def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
         return bool(request.get("stream"))
 
-    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        return None
+    def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
+        fault_of_request = fault(request, self._check_schema)
+        return None if fault_of_request is None else openai_error(fault_of_request)
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
@@ -72,6 +78,13 @@ class ChatApi:
         if (request.get("stream_options") or {}).get("include_usage"):
             yield json.dumps({**head, "choices": [], "usage": _usage(turn)})
         yield "[DONE]"
+
+
+def openai_error(fault_of_request: BrokenRule) -> tuple[int, bytes]:
+    """Status and body of the error, in the form that all of OpenAI's APIs have."""
+    rule, message, param = fault_of_request.rule, fault_of_request.message, fault_of_request.param
+    error = {"message": message, "type": rule.type, "param": param, "code": rule.code}
+    return rule.status, json.dumps({"error": error}).encode()
 
 
 def _reason(turn: ScriptedTurn) -> str:

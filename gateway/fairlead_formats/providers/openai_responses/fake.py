@@ -1,5 +1,4 @@
-"""OpenAI's Responses API of the scripted model, with the rules by which the real one refuses requests: an output for
-each call, thoughts in front of what they led to, and earlier answers that it has.
+"""OpenAI's Responses API of the scripted model, which rejects what the real one rejects. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/responses` and below it.
 """
@@ -10,17 +9,18 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fairlead_formats.providers.openai_chat.fake import openai_error
+from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, fault, sealed
+from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
 
 
 class ResponsesApi:
     """`POST /responses`, and requests about those that one model keeps."""
 
-    def __init__(self) -> None:
-        self._stored: dict[str, tuple[dict[str, Any], list[Any]]] = {}
-        """By id: the response and its input."""
-        self._thoughts: dict[str, str] = {}
-        """By id of a call: that of the thoughts that led to it."""
+    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+        self._check_schema = check_schema
+        self._stored = StoredItems()
 
     def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(turn.text or "scripted error", "scripted")
@@ -35,37 +35,9 @@ class ResponsesApi:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
-    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        reason = self._fault(request)
-        return None if reason is None else _error(reason)
-
-    def _fault(self, request: Mapping[str, Any]) -> str | None:
-        before = request.get("previous_response_id")
-        if before is not None and before not in self._stored:
-            return f"Previous response with id '{before}' not found."
-        items = [item for item in _input(request) if isinstance(item, dict)]
-        earlier = self._stored[before][0]["output"] if before is not None else []
-        calls = [item for item in [*earlier, *items] if item.get("type") == "function_call"]
-        outputs = {item.get("call_id") for item in items if item.get("type") == "function_call_output"}
-        for call in calls:
-            if call["call_id"] not in outputs:
-                return f"No tool output found for function call {call['call_id']}."
-        for strange in outputs - {call["call_id"] for call in calls}:
-            if "conversation" not in request:
-                return f"No tool call found for function call output with call_id {strange}."
-        return self._out_of_place(items)
-
-    def _out_of_place(self, items: list[dict[str, Any]]) -> str | None:
-        ids = {item.get("id") for item in items}
-        for item, following in zip(items, [*items[1:], {}], strict=True):
-            kind = item.get("type")
-            led = following.get("type", "message")
-            leads = following and led not in ("reasoning", "function_call_output") and following.get("role") != "user"
-            if kind == "reasoning" and not leads:
-                return f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item."
-            if self._thoughts.get(str(item.get("id")), item.get("id")) not in ids:
-                return f"Item '{item.get('id')}' of type 'function_call' was provided without its required 'reasoning'."
-        return None
+    def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
+        fault_of_request = fault(request, self._stored, self._check_schema)
+        return None if fault_of_request is None else openai_error(fault_of_request)
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         return json.dumps(self._answer(turn, number, request)).encode()
@@ -75,7 +47,7 @@ class ResponsesApi:
         if request.get("background"):
             response["status"], response["output"] = "queued", []
         if request.get("store", True):
-            self._stored[response["id"]] = (response, _input(request))
+            self._stored.responses[response["id"]] = (response, _input(request))
         return response
 
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
@@ -126,9 +98,7 @@ class ResponsesApi:
         thoughts = f"rs_scripted_{number:04}"
         if turn.thoughts:
             summary = [{"type": "summary_text", "text": thought} for thought in turn.thoughts]
-            items.append(
-                {"type": "reasoning", "id": thoughts, "summary": summary, "encrypted_content": f"sealed-{number}"}
-            )
+            items.append({"type": "reasoning", "id": thoughts, "summary": summary, "encrypted_content": sealed(number)})
         items += [dict(item) for item in turn.items]
         if turn.text:
             content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
@@ -145,7 +115,7 @@ class ResponsesApi:
         for index, (ident, call) in enumerate(zip(_ids(turn, number), turn.calls, strict=True)):
             item_id = f"fc_scripted_{number:04}_{index:04}"
             if turn.thoughts:
-                self._thoughts[item_id] = thoughts
+                self._stored.reasoning[item_id] = thoughts
             items.append(
                 {
                     "type": "function_call",
@@ -161,13 +131,13 @@ class ResponsesApi:
     def answer_stored(self, method: str, path: str) -> tuple[int, bytes]:
         """Status and body of the answer to a request about a response that was kept."""
         ident, _, what = path.partition("/responses/")[2].partition("/")
-        stored = self._stored.get(ident)
+        stored = self._stored.responses.get(ident)
         if stored is None:
             return 404, _error(f"Response with id '{ident}' not found.")
         response, given = stored
         answer: dict[str, Any] = response
         if method == "DELETE":
-            del self._stored[ident]
+            del self._stored.responses[ident]
             answer = {"id": ident, "object": "response", "deleted": True}
         elif what == "cancel":
             response["status"] = "cancelled"

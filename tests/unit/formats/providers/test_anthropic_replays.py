@@ -100,10 +100,10 @@ def test_the_follow_up_of_any_turn_is_taken(last: str, shows: bool) -> None:
             turn = Turn(rounds, shows=shows)
             for stored, thoughts in itertools.product([False, True], repeat=2):
                 sent = turn.follow_up(stored=stored, thoughts=thoughts)
-                body: dict[str, Any] = {"messages": [json.loads(each) for each in sent]}
+                body: dict[str, Any] = {"max_tokens": 2048, "messages": [json.loads(each) for each in sent]}
                 if thoughts and all(t for _, t in spoken):
                     body["thinking"] = THINKS
-                assert fault(body, {"anthropic-version": "1"}) is None, (rounds, stored, thoughts, body)
+                assert fault(body, {"anthropic-version": "1"}, draft_error) is None, (rounds, stored, thoughts, body)
                 tried += 1
     assert tried == 4 * (9 + 81 + 81)
 

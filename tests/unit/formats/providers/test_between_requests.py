@@ -306,6 +306,47 @@ def test_system_messages_in_the_middle_move_to_the_front_where_the_family_needs_
     assert not losses
 
 
+def test_long_ids_of_calls_are_cut_to_what_responses_takes() -> None:
+    call = {"id": "c" * 65, "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c" * 65, "content": "so"},
+    ]
+    body, losses = _from_chat("openai-responses", messages=messages)
+    ids = [item["call_id"] for item in body["input"] if "call_id" in item]
+    assert (len(ids), len({*ids}), len(ids[0]) <= 64, losses) == (2, 1, True, [])
+
+
+def test_a_conversation_that_the_model_begins_gets_a_message_in_front_for_anthropic() -> None:
+    messages = [{"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Hi"}]
+    body, losses = _from_chat("anthropic", messages=messages)
+    assert [(each["role"], each["content"][0]["text"]) for each in body["messages"]] == [
+        ("user", "(beginning of the conversation)"),
+        ("assistant", "Hello"),
+        ("user", "Hi"),
+    ]
+    assert losses == ["first_message"]
+
+
+def test_a_conversation_that_the_model_ends_gets_a_content_behind_for_gemini() -> None:
+    messages = [{"role": "assistant", "content": "Hello"}]
+    body, losses = _from_chat("gemini", messages=messages)
+    assert body["contents"][1:] == [{"role": "user", "parts": [{"text": "(go on)"}]}]
+    assert losses == ["last_message"]
+
+
+def test_a_history_that_begins_with_calls_gets_a_content_in_front_for_gemini() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "so"},
+    ]
+    body, losses = _from_chat("gemini", messages=messages)
+    assert [each["role"] for each in body["contents"]] == ["user", "model", "user"]
+    assert losses == ["first_message"]
+
+
 @pytest.mark.parametrize(("target", "lost"), [("anthropic", True), ("openai-responses", True), ("gemini", False)])
 def test_sound_is_told_to_the_model_where_its_family_takes_none(target: str, lost: bool) -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}

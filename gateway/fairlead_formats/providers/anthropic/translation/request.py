@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import (
+    BEGINNING,
     NeutralRequest,
     OutputSchema,
     ResultPart,
@@ -115,6 +116,7 @@ def write_request(
     body: dict[str, Any] = {"model": request.model, "messages": written.messages}
     if not written.messages:
         raise BadRequest("messages: the request needs at least one user message", "messages")
+    _begin_with_user(written.messages, losses)
     if system:
         body["system"] = "\n\n".join(system)
     if request.stream:
@@ -139,6 +141,13 @@ def write_request(
         body["thinking"] = thinking
     _sampling(body, settings, losses, thinks=bool(thinking))
     return body
+
+
+def _begin_with_user(messages: list[dict[str, Any]], losses: TranslationLosses) -> None:
+    """Put words of the user in front: the API refuses a conversation that the model begins."""
+    if messages[0]["role"] != "user":
+        messages.insert(0, {"role": "user", "content": [{"type": "text", "text": BEGINNING}]})
+        losses.add("first_message")
 
 
 def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: TranslationLosses, *, thinks: bool) -> None:

@@ -11,6 +11,8 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import (
+    BEGINNING,
+    GO_ON,
     NeutralRequest,
     OutputSchema,
     SamplingSettings,
@@ -121,6 +123,7 @@ def write_request(
     settings, written = request.settings, write_messages(request.turns, losses)
     if not written.messages:
         raise BadRequest("messages: the request needs at least one user message", "messages")
+    _complete_turns(written.messages, losses)
     body: dict[str, Any] = {"contents": written.messages}
     system = [{"text": text} for text in (*request.system, *written.system) if text]
     if system:
@@ -139,6 +142,22 @@ def write_request(
     if config:
         body["generationConfig"] = config
     return body
+
+
+def _complete_turns(contents: list[dict[str, Any]], losses: TranslationLosses) -> None:
+    """Add words of the user where the API refuses to be without: in front of a call at the beginning, and behind words
+    of the model's at the end. Calls at the end have their results added.
+    """
+    if contents[0]["role"] == "model" and _has_call(contents[0]):
+        contents.insert(0, {"role": "user", "parts": [{"text": BEGINNING}]})
+        losses.add("first_message")
+    if contents[-1]["role"] == "model" and not _has_call(contents[-1]):
+        contents.append({"role": "user", "parts": [{"text": GO_ON}]})
+        losses.add("last_message")
+
+
+def _has_call(content: dict[str, Any]) -> bool:
+    return any("functionCall" in part for part in content["parts"])
 
 
 def _config(settings: SamplingSettings) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.base import SERVER_TOOL, THINKING
-from fairlead_formats.messages.call import ModelCall, items, member, text_of
+from fairlead_formats.messages.call import ModelCall, items, member, substitute_id, text_of
 from fairlead_formats.neutral.conversation import (
     CallPart,
     MediaPart,
@@ -32,6 +32,8 @@ from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 FORMAT: Final = ResponsesMessages()
+_MAX_CALL_ID: Final = 64
+"""Characters of an id that the API takes."""
 
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
@@ -111,6 +113,9 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             items_written += _write_assistant(turn.parts)
         else:
             items_written += _write_user(turn, calls, losses)
+    for item in items_written:
+        if len(item.get("call_id", "")) > _MAX_CALL_ID:
+            item["call_id"] = substitute_id(item["call_id"])
     return WrittenTurns((), items_written)
 
 

@@ -1,0 +1,132 @@
+"""Requests that the scripted Chat Completions API rejects, and those about tools that it shares with Responses.
+
+Pure module; the rules and their sources are in `request_rules.openai`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
+from fairlead_formats.request_rules.schemas import openai_schema_faults
+from fairlead_formats.request_rules.table import broken
+
+MAX_TOOLS: Final = 128
+MAX_TOOL_NAME: Final = 64
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_WITH_TOOLS: Final = ("tool_choice", "parallel_tool_calls")
+_CALLS: Final = ("tool_calls", "function_call")
+
+
+def fault(request: Mapping[str, Any], check_schema: SchemaCheck) -> BrokenRule | None:
+    """The first rule that a request breaks; None where the API takes it."""
+    return next(_faults(request, check_schema), None)
+
+
+def _faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
+    if "fairlead" in request:
+        yield broken("chat-member", name="fairlead")
+    messages: Sequence[Mapping[str, Any]] = request.get("messages") or ()
+    if not messages:
+        yield broken("chat-messages")
+    tools = request.get("tools")
+    if tools is not None and not tools:
+        yield broken("chat-tools-empty")
+    for member in _WITH_TOOLS:
+        if request.get(member) is not None and not tools:
+            yield broken("chat-choice-without-tools", name=member)
+    functions = [(index, tool.get("function") or {}) for index, tool in enumerate(tools or ()) if _is_function(tool)]
+    yield from tool_faults("chat", functions, len(tools or ()), check_schema)
+    offered = {(tool.get(str(tool.get("type"))) or {}).get("name") for tool in tools or ()}
+    for name in _chosen(request.get("tool_choice")):
+        if tools and name not in offered:
+            yield broken("chat-tool-choice", name=name)
+    yield from message_faults(messages)
+
+
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    return tool.get("type") == "function"
+
+
+def _chosen(choice: object) -> Iterator[object]:
+    """Names of tools in `tool_choice`."""
+    if not isinstance(choice, Mapping):
+        return
+    kind = choice.get("type")
+    if kind == "allowed_tools":
+        for each in (choice.get("allowed_tools") or {}).get("tools") or ():
+            yield from _chosen(each)
+    elif kind in ("function", "custom"):
+        yield (choice.get(kind) or {}).get("name")
+
+
+def tool_faults(
+    api: str, functions: Sequence[tuple[int, Mapping[str, Any]]], count: int, check_schema: SchemaCheck
+) -> Iterator[BrokenRule]:
+    """Rules about tools that are broken. `functions`: their members, each with its index in `tools`; `count`: tools of
+    all types; `api`: prefix of the rules' names.
+    """
+    if count > MAX_TOOLS:
+        yield broken(f"{api}-tool-count", length=count)
+    for index, function in functions:
+        name = str(function.get("name", ""))
+        if not _TOOL_NAME.fullmatch(name):
+            yield broken(f"{api}-tool-name", index=index, name=name)
+        if len(name) > MAX_TOOL_NAME:
+            yield broken(f"{api}-tool-name-length", index=index, length=len(name))
+        if function.get("parameters") is not None:
+            for rule, values in _schema_faults(name, function, check_schema):
+                yield broken(f"{api}-{rule}", index=index, **values)
+    for name, times in Counter(str(function.get("name")) for _, function in functions).items():
+        if times > 1:
+            yield broken(f"{api}-tool-names-unique", name=name)
+
+
+def _schema_faults(
+    name: str, function: Mapping[str, Any], check_schema: SchemaCheck
+) -> Iterator[tuple[str, dict[str, object]]]:
+    schema = function["parameters"]
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if kind != "object":
+        yield "schema-root", {"name": name, "type": kind}
+        return
+    why = check_schema(schema)
+    if why is not None:
+        yield "schema-valid", {"name": name, "why": why}
+        return
+    yield from openai_schema_faults(name, schema, strict=function.get("strict") is True)
+
+
+def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
+    """Rules about messages that are broken: an answer for each call, right behind it."""
+    called: dict[str, int] = {}
+    answers: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        if message.get("role") == "tool":
+            ident = str(message.get("tool_call_id"))
+            if ident not in called:
+                yield broken("chat-tool-message", index=index)
+            if ident in answers:
+                yield broken("chat-call-ids-unique", id=ident, first=answers[ident], index=index)
+            answers[ident] = index
+            continue
+        yield from _missing_outputs(called, answers, index)
+        called, answers = {}, {}
+        if message.get("role") != "assistant":
+            continue
+        for call in message.get("tool_calls") or ():
+            if call["id"] in called:
+                yield broken("chat-call-ids-unique", id=call["id"], first=index, index=index)
+            called[call["id"]] = index
+        if not any(message.get(member) for member in (*_CALLS, "refusal", "audio")) and message.get("content") is None:
+            yield broken("chat-content", index=index)
+    yield from _missing_outputs(called, answers, len(messages))
+
+
+def _missing_outputs(called: Mapping[str, int], answers: Mapping[str, int], index: int) -> Iterator[BrokenRule]:
+    missing = called.keys() - answers.keys()
+    if missing:
+        yield broken("chat-missing-output", index=index, ids=", ".join(sorted(missing)))

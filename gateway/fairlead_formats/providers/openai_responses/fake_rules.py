@@ -1,0 +1,144 @@
+"""Requests that the scripted Responses API rejects.
+
+Pure module; the rules and their sources are in `request_rules.openai`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.providers.openai_chat.fake_rules import tool_faults
+from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
+from fairlead_formats.request_rules.table import broken
+
+_PREFIXES: Final = {"function_call": "fc", "message": "msg", "reasoning": "rs"}
+_MAX_CALL_ID: Final = 64
+_SEALED: Final = "sealed-"
+_OUTPUT: Final = re.compile(r"\w+_output")
+
+Item = Mapping[str, Any]
+
+
+def sealed(number: int) -> str:
+    """Encrypted content of the reasoning in an answer."""
+    return f"{_SEALED}{number}"
+
+
+class StoredItems(msgspec.Struct):
+    """Earlier answers of one API."""
+
+    responses: dict[str, tuple[dict[str, Any], list[Any]]] = {}
+    """By id: the response and its input."""
+    reasoning: dict[str, str] = {}
+    """By id of a call: that of the reasoning that led to it."""
+
+    def item(self, ident: str) -> Item | None:
+        """The item of that id in the input or output of a stored response."""
+        items = (item for response, given in self.responses.values() for item in (*response["output"], *given))
+        return next((item for item in items if isinstance(item, dict) and item.get("id") == ident), None)
+
+
+def fault(request: Mapping[str, Any], stored: StoredItems, check_schema: SchemaCheck) -> BrokenRule | None:
+    """The first rule that a request breaks; None where the API takes it."""
+    return next(_faults(request, stored, check_schema), None)
+
+
+def _faults(request: Mapping[str, Any], stored: StoredItems, check_schema: SchemaCheck) -> Iterator[BrokenRule]:
+    if "fairlead" in request:
+        yield broken("responses-member", name="fairlead")
+    before = request.get("previous_response_id")
+    if before is not None and request.get("conversation") is not None:
+        yield broken("responses-conversation")
+    if before is not None and before not in stored.responses:
+        yield broken("responses-previous", id=before)
+        return
+    yield from _tool_faults(request, check_schema)
+    given = request.get("input")
+    items = [item for item in (given if isinstance(given, list) else ()) if isinstance(item, dict)]
+    earlier: list[Item] = stored.responses[before][0]["output"] if before is not None else []
+    yield from _id_faults(items, earlier)
+    resolved: list[Item] = []
+    for item in items:
+        if item.get("type") != "item_reference":
+            resolved.append(item)
+        elif (referenced := stored.item(item["id"])) is not None:
+            resolved.append(referenced)
+        elif "conversation" not in request:
+            yield broken("responses-item-reference", id=item["id"])
+    yield from _call_faults([*earlier, *resolved], conversation="conversation" in request)
+    yield from _reasoning_faults(resolved, stored)
+
+
+def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
+    tools: Sequence[Mapping[str, Any]] = request.get("tools") or ()
+    functions = [(index, tool) for index, tool in enumerate(tools) if tool.get("type") == "function"]
+    yield from tool_faults("responses", functions, len(tools), check_schema)
+    nested = [each for tool in tools if tool.get("type") == "namespace" for each in tool.get("tools") or ()]
+    offered = {tool.get("name") for tool in (*tools, *nested)}
+    for name in _chosen(request.get("tool_choice")):
+        if name not in offered:
+            yield broken("responses-tool-choice", name=name)
+
+
+def _chosen(choice: object) -> Iterator[object]:
+    """Names of tools in `tool_choice`."""
+    if not isinstance(choice, Mapping):
+        return
+    if choice.get("type") == "allowed_tools":
+        for each in choice.get("tools") or ():
+            yield from _chosen(each)
+    elif choice.get("type") in ("function", "custom"):
+        yield choice.get("name")
+
+
+def _id_faults(items: Sequence[Item], earlier: Sequence[Item]) -> Iterator[BrokenRule]:
+    for index, item in enumerate(items):
+        prefix = _PREFIXES.get(item.get("type", "message"), "")
+        if item.get("id") is not None and not str(item["id"]).startswith(prefix):
+            yield broken("responses-item-id", index=index, id=item["id"], prefix=prefix)
+        if len(str(item.get("call_id", ""))) > _MAX_CALL_ID:
+            yield broken("responses-call-id-length", index=index, length=len(item["call_id"]))
+    for ident, times in Counter(item["id"] for item in (*earlier, *items) if item.get("id") is not None).items():
+        if times > 1:
+            yield broken("responses-item-ids-unique", id=ident)
+
+
+def _call_faults(items: Sequence[Item], *, conversation: bool) -> Iterator[BrokenRule]:
+    """An id may come again once its call has an output: providers that count ids begin again in each answer."""
+    waiting: set[str] = set()
+    answered: set[str] = set()
+    for item in items:
+        ident = str(item.get("call_id"))
+        if item.get("type") == "function_call":
+            if ident in waiting:
+                yield broken("responses-call-ids-unique", id=ident)
+            waiting.add(ident)
+        elif item.get("type") == "function_call_output":
+            if ident not in waiting and ident in answered:
+                yield broken("responses-call-ids-unique", id=ident)
+            elif ident not in waiting and not conversation:
+                yield broken("responses-output-without-call", id=ident)
+            waiting.discard(ident)
+            answered.add(ident)
+    for ident in sorted(waiting):
+        yield broken("responses-missing-output", id=ident)
+
+
+def _reasoning_faults(items: Sequence[Item], stored: StoredItems) -> Iterator[BrokenRule]:
+    ids = {item.get("id") for item in items}
+    for item, following in zip(items, [*items, {}][1:], strict=True):
+        ident, led = item.get("id"), str(following.get("type", "message"))
+        if item.get("type") == "reasoning":
+            content = item.get("encrypted_content")
+            if content is not None and not str(content).startswith(_SEALED):
+                yield broken("responses-encrypted-content", id=ident)
+            users = following.get("role") in ("user", "system", "developer")
+            if not following or users or led == "reasoning" or _OUTPUT.fullmatch(led):
+                yield broken("responses-reasoning-followed", id=ident)
+        if stored.reasoning.get(str(ident), ident) not in ids:
+            yield broken("responses-call-reasoning", id=ident)

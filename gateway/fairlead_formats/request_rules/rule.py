@@ -1,0 +1,65 @@
+"""One rule of a provider's API, and a request that breaks it. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+INVALID_REQUEST: Final = "invalid_request_error"
+"""Type of the error in OpenAI's and Anthropic's APIs."""
+INVALID_ARGUMENT: Final = "INVALID_ARGUMENT"
+"""Status of the error in Google's APIs."""
+
+SchemaCheck = Callable[[object], str | None]
+"""Says what is not valid in a JSON Schema by draft 2020-12; None for a valid one."""
+
+
+def take_any_schema(_schema: object) -> None:
+    """The check of an API that looks into no schema."""
+
+
+class ApiFamily(StrEnum):
+    """API of a model provider."""
+
+    CHAT = "Chat Completions"
+    RESPONSES = "Responses"
+    MESSAGES = "Messages"
+    GEMINI = "Gemini"
+    REALTIME = "Realtime"
+    LIVE = "Gemini Live"
+
+
+class RequestRule(msgspec.Struct, frozen=True):
+    """One rule, with the error for a request that breaks it."""
+
+    name: str
+    api: ApiFamily
+    rejects: str
+    """Requests that are rejected, for people."""
+    message: str
+    """Message of the error, a template of `str.format`."""
+    source: str
+    """URL, type of an SDK, or title of a page that documents the rule."""
+    param: str | None = None
+    """Member of the request that the error names, a template like `message`."""
+    code: str | None = None
+    type: str = INVALID_REQUEST
+    status: int = 400
+    """HTTP status; in Gemini Live the code that the connection is closed with."""
+
+
+class BrokenRule(msgspec.Struct, frozen=True):
+    """A rule that a request breaks."""
+
+    rule: RequestRule
+    message: str
+    param: str | None = None
+
+    @classmethod
+    def of(cls, rule: RequestRule, /, **values: object) -> BrokenRule:
+        """The rule, with `values` in its message and param."""
+        param = None if rule.param is None else rule.param.format(**values)
+        return cls(rule, rule.message.format(**values), param)

@@ -1,0 +1,88 @@
+"""Subschemas of a tool's schema with their places, as errors name them. Pure module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fairlead_mcp.schemas import parts
+
+Schema = dict[str, Any]
+SchemaPath = tuple[str, ...]
+
+STRICT_KEYWORDS: Final = frozenset(
+    {
+        "allOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+        "patternProperties",
+        "propertyNames",
+        "prefixItems",
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "minProperties",
+        "maxProperties",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+        "default",
+    }
+)
+"""Keywords that OpenAI's strict schemas do not have."""
+_TYPED: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
+
+
+def subschemas(root: Schema) -> Iterator[tuple[SchemaPath, Schema]]:
+    """All schemas in a schema, itself first, each with its path."""
+    todo: list[tuple[SchemaPath, Schema]] = [((), root)]
+    for path, schema in todo:
+        yield path, schema
+        todo += [((*path, *way), part) for way, part in parts(schema)]
+
+
+def types_of(schema: Schema) -> list[Any]:
+    """Types that a schema names."""
+    kind = schema.get("type")
+    return kind if isinstance(kind, list) else [] if kind is None else [kind]
+
+
+def openai_schema_faults(name: str, schema: Schema, *, strict: bool) -> Iterator[tuple[str, dict[str, object]]]:
+    """Rules of OpenAI that a valid JSON Schema breaks: the end of the rule's name, and the values of its templates."""
+    if not isinstance(schema.get("properties"), dict):
+        yield "schema-properties", {"name": name, "context": ()}
+    for path, part in subschemas(schema):
+        at: dict[str, object] = {"name": name, "context": path}
+        if "array" in types_of(part) and "items" not in part:
+            yield "schema-items", at
+        if not _compiles(part.get("pattern")):
+            yield "schema-pattern", {**at, "pattern": part["pattern"]}
+        if strict:
+            yield from _strict_faults(at, part)
+
+
+def _strict_faults(at: dict[str, object], schema: Schema) -> Iterator[tuple[str, dict[str, object]]]:
+    if "object" in types_of(schema) and schema.get("additionalProperties") is not False:
+        yield "strict-closed", at
+    for missing in sorted(set(schema.get("properties", ())) - set(schema.get("required", ()))):
+        yield "strict-required", {**at, "missing": missing}
+    for keyword in sorted(schema.keys() & STRICT_KEYWORDS):
+        yield "strict-keyword", {**at, "keyword": keyword}
+    if not schema.keys() & _TYPED:
+        yield "strict-type", at
+
+
+def _compiles(pattern: object) -> bool:
+    if not isinstance(pattern, str):
+        return True
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True

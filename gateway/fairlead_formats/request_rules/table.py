@@ -1,0 +1,22 @@
+"""All rules of all APIs. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead_formats.request_rules.gemini import GEMINI_RULES
+from fairlead_formats.request_rules.messages import MESSAGES_RULES
+from fairlead_formats.request_rules.openai import OPENAI_RULES
+from fairlead_formats.request_rules.rule import BrokenRule, RequestRule
+from fairlead_formats.request_rules.speech import SPEECH_RULES
+
+RULES: Final[Mapping[str, RequestRule]] = {
+    rule.name: rule for rule in (*OPENAI_RULES, *MESSAGES_RULES, *GEMINI_RULES, *SPEECH_RULES)
+}
+"""By name, in the order of their APIs."""
+
+
+def broken(name: str, /, **values: object) -> BrokenRule:
+    """The rule of that name, broken by a request; `values` are those of the rule's templates."""
+    return BrokenRule.of(RULES[name], **values)

@@ -1,0 +1,27 @@
+"""Validity of JSON Schemas by draft 2020-12, whatever draft they name: what providers of models hold schemas to.
+
+Pure module.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import jsonschema_rs
+
+_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def draft_error(schema: object) -> str | None:
+    """The first thing that draft 2020-12 does not allow in a schema; None for a valid one."""
+    if not isinstance(schema, dict | bool):
+        return "a schema is an object or a boolean"
+    draft = {**schema, "$schema": _DRAFT} if isinstance(schema, dict) else schema
+    try:
+        jsonschema_rs.meta.validate(draft)
+    except jsonschema_rs.ValidationError as error:
+        where = "/".join(map(str, error.instance_path))
+        return f"{error.message} at {where}" if where else error.message
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return None

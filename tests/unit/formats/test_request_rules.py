@@ -1,0 +1,384 @@
+"""Requests that the scripted providers reject, as the providers document it: one for each rule of the list."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pkgutil
+import re
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any
+
+import pytest
+
+from fairlead_formats.providers.anthropic.fake import AnthropicApi
+from fairlead_formats.providers.anthropic.fake_rules import signature as thinking_signature
+from fairlead_formats.providers.gemini.fake import GeminiApi
+from fairlead_formats.providers.gemini.fake_rules import signature
+from fairlead_formats.providers.openai_chat.fake import ChatApi
+from fairlead_formats.providers.openai_responses.fake import ResponsesApi
+from fairlead_formats.request_rules.rule import ApiFamily, RequestRule
+from fairlead_formats.request_rules.table import RULES
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedApi
+from fairlead_tools.validation.schema_draft import draft_error
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}}
+STRICT_SCHEMA: dict[str, Any] = {**SCHEMA, "additionalProperties": False, "required": ["q"]}
+SPEECH = (ApiFamily.REALTIME, ApiFamily.LIVE)
+VERSION = {"anthropic-version": "2023-06-01"}
+
+
+def chat_tool(name: str = "find", schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": schema, **more}}
+
+
+def chat_calls(*ids: str) -> dict[str, Any]:
+    function = {"name": "find", "arguments": "{}"}
+    calls = [{"id": ident, "type": "function", "function": function} for ident in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def chat_answer(ident: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": ident, "content": "found"}
+
+
+ASKS = {"role": "user", "content": "Find it"}
+CHAT: dict[str, Any] = {
+    "model": "m",
+    "messages": [ASKS, chat_calls("c1", "c2"), chat_answer("c2"), chat_answer("c1"), ASKS],
+    "tools": [chat_tool(), chat_tool("seek", STRICT_SCHEMA, strict=True)],
+    "tool_choice": {"type": "function", "function": {"name": "find"}},
+}
+
+
+def schema_cases(prefix: str, tool: Any) -> dict[str, dict[str, Any]]:
+    """Cases about tools, which both APIs of OpenAI have."""
+    closed = {"type": "object", "additionalProperties": False}
+    strict = {
+        "strict-closed": {"type": "object", "properties": {}},
+        "strict-required": {**closed, "properties": {"q": {"type": "string"}}},
+        "strict-keyword": {**closed, "properties": {}, "allOf": [SCHEMA]},
+        "strict-type": {**closed, "properties": {"q": {"description": "Any"}}, "required": ["q"]},
+    }
+    lax = {
+        "schema-root": {"properties": {}},
+        "schema-valid": {**SCHEMA, "required": None},
+        "schema-properties": {"type": "object"},
+        "schema-items": {"type": "object", "properties": {"q": {"type": "array"}}},
+        "schema-pattern": {"type": "object", "properties": {"q": {"type": "string", "pattern": r"\p{L}"}}},
+    }
+    cases = {
+        "tool-name": [tool("find it")],
+        "tool-name-length": [tool("f" * 65)],
+        "tool-names-unique": [tool(), tool()],
+        "tool-count": [tool(f"find_{number}") for number in range(129)],
+        **{name: [tool("find", schema)] for name, schema in lax.items()},
+        **{name: [tool("find", schema, strict=True)] for name, schema in strict.items()},
+    }
+    return {f"{prefix}-{name}": {"tools": tools, "tool_choice": "auto"} for name, tools in cases.items()}
+
+
+CHAT_CASES: dict[str, dict[str, Any]] = {
+    **schema_cases("chat", chat_tool),
+    "chat-member": {"fairlead": {}},
+    "chat-messages": {"messages": []},
+    "chat-tool-choice": {"tool_choice": {"type": "function", "function": {"name": "seek_it"}}},
+    "chat-tools-empty": {"tools": [], "tool_choice": None},
+    "chat-choice-without-tools": {"tools": None},
+    "chat-content": {"messages": [ASKS, {"role": "assistant", "content": None}]},
+    "chat-tool-message": {"messages": [ASKS, chat_answer("c1")]},
+    "chat-missing-output": {"messages": [ASKS, chat_calls("c1", "c2"), chat_answer("c1"), ASKS]},
+    "chat-call-ids-unique": {"messages": [ASKS, chat_calls("c1", "c1"), chat_answer("c1")]},
+}
+
+
+def flat_tool(name: str = "find", schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    return {"type": "function", "name": name, "parameters": schema, "strict": False, **more}
+
+
+def item_call(ident: str, **more: Any) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": ident, "name": "find", "arguments": "{}", **more}
+
+
+def item_output(ident: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": ident, "output": "found"}
+
+
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed-1"}
+STORED = "resp_scripted_0001"
+STORED_OUTPUT = [item_output("call_scripted_0001_0000")]
+RESPONSES: dict[str, Any] = {
+    "model": "m",
+    "input": [ASKS, THOUGHT, item_call("c1", id="fc_1"), item_output("c1")],
+    "tools": [flat_tool()],
+    "tool_choice": {"type": "function", "name": "find"},
+}
+RESPONSES_CASES: dict[str, dict[str, Any]] = {
+    **schema_cases("responses", flat_tool),
+    "responses-member": {"fairlead": {}},
+    "responses-previous": {"previous_response_id": "resp_2"},
+    "responses-conversation": {"previous_response_id": STORED, "conversation": "conv_1"},
+    "responses-tool-choice": {"tool_choice": {"type": "function", "name": "seek"}},
+    "responses-item-id": {"input": [ASKS, item_call("c1", id="call_1"), item_output("c1")]},
+    "responses-item-ids-unique": {"input": [ASKS, {"type": "item_reference", "id": "rs_1"}, THOUGHT]},
+    "responses-item-reference": {"input": [{"type": "item_reference", "id": "rs_2"}]},
+    "responses-call-id-length": {"input": [ASKS, item_call("c" * 65), item_output("c" * 65)]},
+    "responses-call-ids-unique": {"input": [item_call("c1"), item_call("c1"), item_output("c1")]},
+    "responses-missing-output": {"input": "Go on", "previous_response_id": STORED},
+    "responses-output-without-call": {"input": [ASKS, item_output("c1")]},
+    "responses-reasoning-followed": {"input": [ASKS, THOUGHT, ASKS]},
+    "responses-call-reasoning": {
+        "input": [ASKS, item_call("call_scripted_0001_0000", id="fc_scripted_0001_0000"), *STORED_OUTPUT]
+    },
+    "responses-encrypted-content": {
+        "input": [ASKS, {**THOUGHT, "encrypted_content": "another's"}, item_call("c1"), item_output("c1")]
+    },
+}
+
+
+def claude_tool(name: str = "find", schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    return {"name": name, "input_schema": schema, **more}
+
+
+def tool_use(ident: str, **more: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": ident, "name": "find", "input": {}, **more}
+
+
+def tool_result(ident: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": ident, "content": "found"}
+
+
+def blocks(role: str, *content: Any) -> dict[str, Any]:
+    return {"role": role, "content": [*content]}
+
+
+def thinking(number: int = 1) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": "Hm", "signature": thinking_signature(number, "Hm")}
+
+
+TEXT = {"type": "text", "text": "Hello"}
+CACHED = {"cache_control": {"type": "ephemeral"}}
+THINKS = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048, "tool_choice": None}
+MESSAGES: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 99,
+    "messages": [ASKS, ASKS, blocks("assistant", thinking(), tool_use("t1")), blocks("user", tool_result("t1"), TEXT)],
+    "tools": [claude_tool()],
+    "tool_choice": {"type": "tool", "name": "find"},
+}
+MESSAGES_CASES: dict[str, dict[str, Any]] = {
+    "messages-version": {},
+    "messages-member": {"fairlead": {}},
+    "messages-max-tokens": {"max_tokens": None},
+    "messages-empty": {"messages": []},
+    "messages-role": {"messages": [ASKS, {"role": "tool", "content": "found"}]},
+    "messages-first-role": {"messages": [{"role": "assistant", "content": "Hello"}, ASKS]},
+    "messages-content": {"messages": [ASKS, blocks("assistant")]},
+    "messages-text": {"messages": [blocks("user", {"type": "text", "text": " "})]},
+    "messages-trailing-space": {"messages": [ASKS, {"role": "assistant", "content": "Hello "}]},
+    "messages-block": {"messages": [blocks("user", {"type": "hologram"})]},
+    "messages-mcp-block": {"messages": [ASKS, blocks("assistant", {"type": "mcp_tool_use"}), ASKS]},
+    "messages-tool-name": {"tools": [claude_tool("find it")]},
+    "messages-tool-names-unique": {"tools": [claude_tool(), claude_tool()]},
+    "messages-schema-type": {"tools": [claude_tool(schema={"properties": {}})]},
+    "messages-schema-valid": {"tools": [claude_tool(schema={**SCHEMA, "required": None})]},
+    "messages-schema-root": {"tools": [claude_tool(schema={**SCHEMA, "anyOf": [SCHEMA]})]},
+    "messages-property-name": {"tools": [claude_tool(schema={"type": "object", "properties": {"$filter": {}}})]},
+    "messages-tool-choice": {"tool_choice": {"type": "tool", "name": "seek"}},
+    "messages-choice-without-tools": {"tools": []},
+    "messages-call-id": {"messages": [ASKS, blocks("assistant", tool_use("a:1")), blocks("user", tool_result("a:1"))]},
+    "messages-result-id": {"messages": [ASKS, blocks("user", tool_result("a:1"))]},
+    "messages-call-ids-unique": {"messages": [ASKS, blocks("assistant", tool_use("t1"), tool_use("t1"))]},
+    "messages-call-input": {"messages": [ASKS, blocks("assistant", tool_use("t1", input="{}"))]},
+    "messages-missing-result": {
+        "messages": [ASKS, blocks("assistant", tool_use("t1")), blocks("user", TEXT, tool_result("t1"))]
+    },
+    "messages-result-without-call": {"messages": [ASKS, blocks("user", tool_result("t1"))]},
+    "messages-single-result": {
+        "messages": [ASKS, blocks("assistant", tool_use("t1")), blocks("user", tool_result("t1"), tool_result("t1"))]
+    },
+    "messages-cache-control": {"tools": [claude_tool(f"find_{n}", **CACHED) for n in range(5)], "tool_choice": None},
+    "messages-thinking-cached": {"messages": [ASKS, blocks("assistant", {**thinking(), **CACHED}, TEXT), ASKS]},
+    "messages-thinking-budget": {**THINKS, "thinking": {"type": "enabled", "budget_tokens": 1000}},
+    "messages-thinking-max-tokens": {**THINKS, "max_tokens": 1024},
+    "messages-thinking-temperature": {**THINKS, "temperature": 0.5},
+    "messages-thinking-forced": {**THINKS, "tool_choice": {"type": "any"}},
+    "messages-thinking-first": {
+        **THINKS,
+        "messages": [ASKS, blocks("assistant", TEXT, tool_use("t1")), blocks("user", tool_result("t1"))],
+    },
+    "messages-thinking-signature": {
+        "messages": [ASKS, blocks("assistant", {**thinking(), "signature": "another's"}, TEXT), ASKS]
+    },
+    "messages-thinking-modified": {"messages": [ASKS, blocks("assistant", thinking(1), thinking(2), TEXT), ASKS]},
+}
+
+
+def declared(*functions: Mapping[str, Any]) -> dict[str, Any]:
+    return {"functionDeclarations": [*functions]}
+
+
+def function(name: str = "find", **members: Any) -> dict[str, Any]:
+    return {"name": name, **members}
+
+
+def parameters(**members: Any) -> dict[str, Any]:
+    return {"tools": [declared(function(parameters={"type": "OBJECT", "properties": {"q": members}}))]}
+
+
+def called(name: str = "find", **members: Any) -> dict[str, Any]:
+    return {"functionCall": {"name": name, "args": {}}, "thoughtSignature": signature(1), **members}
+
+
+def responded(name: str = "find") -> dict[str, Any]:
+    return {"functionResponse": {"name": name, "response": {"output": "found"}}}
+
+
+def content(role: str, *parts: Any) -> dict[str, Any]:
+    return {"role": role, "parts": [*parts]}
+
+
+HELLO = content("user", {"text": "Find it"})
+GEMINI: dict[str, Any] = {
+    "contents": [HELLO, content("model", called()), content("user", responded())],
+    "tools": [
+        declared(
+            function(parameters={"type": "OBJECT", "properties": {"q": {"type": "STRING"}}, "required": ["q"]}),
+            function("seek", parametersJsonSchema=SCHEMA),
+        )
+    ],
+}
+GEMINI_CASES: dict[str, dict[str, Any]] = {
+    "gemini-member": {"fairlead": {}},
+    "gemini-value": {"contents": ["Hello"]},
+    "gemini-contents": {"contents": []},
+    "gemini-role": {"contents": [content("system", {"text": "Hello"})]},
+    "gemini-parts": {"contents": [content("user")]},
+    "gemini-part-data": {"contents": [content("user", {"thought": True})]},
+    "gemini-last-role": {"contents": [HELLO, content("model", {"text": "Hello"})]},
+    "gemini-function-name": {"tools": [declared(function("2nd"))]},
+    "gemini-function-names-unique": {"tools": [declared(function(), function())]},
+    "gemini-function-count": {"tools": [declared(*(function(f"find_{number}") for number in range(513)))]},
+    "gemini-function-member": {"tools": [declared(function(strict=True))]},
+    "gemini-two-schemas": {"tools": [declared(function(parameters=SCHEMA, parametersJsonSchema=SCHEMA))]},
+    "gemini-json-schema": {"tools": [declared(function(parametersJsonSchema={**SCHEMA, "required": None}))]},
+    "gemini-schema-member": parameters(type="NUMBER", exclusiveMinimum=1),
+    "gemini-schema-value": {"tools": [declared(function(parameters={"type": "OBJECT", "properties": {"q": True}}))]},
+    "gemini-schema-type": parameters(type=["STRING", "NULL"]),
+    "gemini-schema-any-of": parameters(anyOf=[{"type": "STRING"}], description="Any"),
+    "gemini-schema-properties": {"tools": [declared(function(parameters={"type": "OBJECT"}))]},
+    "gemini-schema-required": parameters(type="OBJECT", properties={}, required=["q"]),
+    "gemini-schema-items": parameters(type="ARRAY"),
+    "gemini-schema-enum": parameters(type="INTEGER", enum=[1]),
+    "gemini-schema-format": parameters(type="STRING", format="uri"),
+    "gemini-functions-once": {"tools": [declared(function()), declared(function("seek"))]},
+    "gemini-functions-combined": {"tools": [declared(function()), {"googleSearch": {}}]},
+    "gemini-allowed-mode": {"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": ["find"]}}},
+    "gemini-allowed-names": {
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["find_it"]}}
+    },
+    "gemini-cached": {"cachedContent": "cachedContents/1"},
+    "gemini-response-count": {"contents": [HELLO, content("model", called(), called()), content("user", responded())]},
+    "gemini-response-of-call": {"contents": [HELLO, content("model", called()), content("user", responded("seek"))]},
+    "gemini-call-order": {"contents": [content("model", called()), content("user", responded())]},
+    "gemini-response-order": {"contents": [HELLO, content("model", {"text": "Hm"}), content("user", responded())]},
+    "gemini-missing-signature": {
+        "contents": [HELLO, content("model", {"functionCall": {"name": "find"}}), content("user", responded())]
+    },
+    "gemini-signature": {
+        "contents": [HELLO, content("model", called(thoughtSignature="another's")), content("user", responded())]
+    },
+}
+VALID = {
+    ApiFamily.CHAT: CHAT,
+    ApiFamily.RESPONSES: RESPONSES,
+    ApiFamily.MESSAGES: MESSAGES,
+    ApiFamily.GEMINI: GEMINI,
+}
+CASES = {**CHAT_CASES, **RESPONSES_CASES, **MESSAGES_CASES, **GEMINI_CASES}
+
+
+def scripted_api(family: ApiFamily) -> ScriptedApi:
+    """An API; that of Responses has stored an answer of a thought and a call."""
+    responses = ResponsesApi(draft_error)
+    responses.whole(ScriptedTurn(thoughts=["Hm"], calls=[ScriptedCall("find")]), 1, {"input": "Find it"})
+    apis: dict[ApiFamily, ScriptedApi] = {
+        ApiFamily.CHAT: ChatApi(draft_error),
+        ApiFamily.RESPONSES: responses,
+        ApiFamily.MESSAGES: AnthropicApi(draft_error),
+        ApiFamily.GEMINI: GeminiApi(draft_error),
+    }
+    return apis[family]
+
+
+def error_of(rule: RequestRule, message: str, param: str | None) -> dict[str, Any]:
+    """Body of the error that the API documents."""
+    if rule.api is ApiFamily.MESSAGES:
+        return {"type": "error", "error": {"type": rule.type, "message": message}}
+    if rule.api is ApiFamily.GEMINI:
+        return {"error": {"code": rule.status, "message": message, "status": rule.type}}
+    return {"error": {"message": message, "type": rule.type, "param": param, "code": rule.code}}
+
+
+def test_each_rule_of_the_list_has_a_request_that_breaks_it() -> None:
+    assert CASES.keys() == {name for name, rule in RULES.items() if rule.api not in SPEECH}
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic", "google"])
+def test_rules_name_types_that_the_sdk_has(package: str) -> None:
+    pytest.importorskip(package, reason=f"the SDK is not installed (fairlead[dev]): {package}")
+    for rule in RULES.values():
+        if rule.source.startswith(f"{package}."):
+            assert_in_sdk(rule.source)
+
+
+def test_rules_name_a_page_or_a_type_as_their_source() -> None:
+    places = ("https://", "openai.types.", "anthropic.types.", "google.genai.types.")
+    assert [rule.name for rule in RULES.values() if not rule.source.startswith(places)] == []
+
+
+def assert_in_sdk(path: str) -> None:
+    """Compare a dotted path with an SDK: a class, or a member of one."""
+    owner, _, name = path.rpartition(".")
+    value = pkgutil.resolve_name(owner)
+    members = {**getattr(value, "__annotations__", {}), **getattr(value, "model_fields", {})}
+    assert name in members or hasattr(value, name), path
+
+
+@pytest.mark.parametrize("family", VALID)
+def test_valid_requests_are_taken(family: ApiFamily) -> None:
+    assert scripted_api(family).refusal("", VALID[family], VERSION) is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_requests_that_break_a_rule_get_its_error(name: str) -> None:
+    rule = RULES[name]
+    headers = {} if name == "messages-version" else VERSION
+    rejected = scripted_api(rule.api).refusal("", {**VALID[rule.api], **CASES[name]}, headers)
+    assert rejected is not None
+    status, body = rejected
+    error = json.loads(body)
+    told = error["error"]
+    assert (status, error) == (rule.status, error_of(rule, told["message"], told.get("param")))
+    assert_fits(told["message"], rule.message)
+    if rule.param is not None:
+        assert_fits(told["param"], rule.param)
+
+
+def assert_fits(text: str, template: str) -> None:
+    """Compare a text with its template, whatever values it has."""
+    pieces = [(re.escape(literal), "" if name is None else ".*") for literal, name, *_ in Formatter().parse(template)]
+    assert re.fullmatch("".join(itertools.chain(*pieces)), text, re.DOTALL), (text, template)
+
+
+def test_tokens_are_counted_without_max_tokens() -> None:
+    request = {**MESSAGES, "max_tokens": None}
+    assert scripted_api(ApiFamily.MESSAGES).refusal("/v1/messages/count_tokens", request, VERSION) is None
+
+
+def test_gemini_before_3_takes_calls_without_signatures() -> None:
+    request = {**GEMINI, **GEMINI_CASES["gemini-missing-signature"]}
+    path = "/v1beta/models/gemini-2.5-flash:generateContent"
+    assert scripted_api(ApiFamily.GEMINI).refusal(path, request, {}) is None
