@@ -1,8 +1,8 @@
-"""Errors about reasoning of another model or account, which is signed or encrypted for its origin only.
+"""Errors about reasoning of another model or account, which is signed or encrypted for its origin only, and about turns
+that another model began without reasoning.
 
-Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block", "Expected `thinking` or
-`redacted_thinking`, but found `text`"), OpenAI's error
-code `invalid_encrypted_content`, Google, "Thought signatures" ("Corrupted thought signature").
+Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block", "Expected
+`thinking` or `redacted_thinking`, but found `text`"), OpenAI's error code `invalid_encrypted_content`, Google, "Thought signatures" ("Corrupted thought signature").
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _check(changed: Event, input_config: Event, output_config: Event) -> Detecti
 
 
 def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
-    """Convert tools of type `function` to the format of Chat Completions, which refuses an object without `properties`."""
+    """Convert functions to the format of Chat Completions, which refuses a schema of an object without `properties`."""
     functions = [{name: tool[name] for name in _FUNCTION if name in tool} for tool in tools]
     for function in functions:
         parameters = function.get("parameters")

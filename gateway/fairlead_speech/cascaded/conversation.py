@@ -196,13 +196,16 @@ def _call_messages(
     if not calls:
         return []
     content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
+    calls_by_id: dict[str, Event] = {}
+    for call in calls:  # models repeat ids, and the API refuses two calls with one id
+        calls_by_id.setdefault(text(call, "call_id"), call)
     call_parts = [
         {
-            "id": ident,
+            "id": call_id,
             "type": "function",
-            "function": {"name": text(each, "name"), "arguments": text(each, "arguments") or "{}"},
+            "function": {"name": text(call, "name"), "arguments": text(call, "arguments") or "{}"},
         }
-        for ident, each in first.items()
+        for call_id, call in calls_by_id.items()
     ]
     answers = [
         {"role": "tool", "tool_call_id": each["id"], "content": results.get(str(each["id"]), NO_RESULT)}

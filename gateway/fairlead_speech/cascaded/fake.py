@@ -1,7 +1,7 @@
 """Scripted servers of a cascaded engine over HTTP, for tests: speech to text, a model, and text to speech.
 
-The servers enforce the rules that clients tend to break: transcription takes a form with a WAV file, speech is
-requested as PCM, and results directly follow the calls that they answer.
+The servers refuse what the real ones refuse: forms without a WAV file, speech in another format than PCM, and what the
+scripted Chat Completions API refuses.
 """
 
 from __future__ import annotations
@@ -130,9 +130,10 @@ class ScriptedCascade:
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        problem = _misplaced_results(body["messages"])
-        if problem:
-            return _error(400, problem)
+        fault = request_fault(body, draft_error)
+        if fault is not None:
+            status, error = openai_error(fault)
+            return web.Response(body=error, status=status, content_type="application/json")
         self.requested_at.append(time.monotonic())
         fault = await self._take(LLM, self.requests, body)
         if fault is not None:
@@ -220,21 +221,6 @@ async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -
     if request.transport is not None:
         request.transport.abort()
     return response
-
-
-def _misplaced_results(messages: list[dict[str, Any]]) -> str:
-    """Describe the first result that does not follow its call; empty if all results do."""
-    open_calls: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in open_calls:
-                return "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
-            open_calls.remove(message["tool_call_id"])
-            continue
-        if open_calls:
-            return f"these tool calls have no response messages: {', '.join(open_calls)}"
-        open_calls = [call["id"] for call in message.get("tool_calls") or ()]
-    return f"these tool calls have no response messages: {', '.join(open_calls)}" if open_calls else ""
 
 
 def _chunk(delta: Mapping[str, Any], reason: str | None = None) -> bytes:

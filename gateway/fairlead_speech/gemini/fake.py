@@ -1,6 +1,6 @@
 """Scripted Gemini Live server over WebSockets, for tests.
 
-The server enforces the rules that clients tend to break:
+The server refuses what the real one refuses (`fairlead_formats.request_rules.speech`):
 
 - The first message is a setup.
 - One invalid tool refuses the whole list.

@@ -1,6 +1,6 @@
 """Scripted OpenAI Realtime server (general availability) over WebSockets, for tests.
 
-The server enforces the rules that clients tend to break:
+The server refuses what the real one refuses (`fairlead_formats.request_rules.speech`):
 
 - One response runs at a time.
 - One invalid member refuses the whole `session.update`.

@@ -97,9 +97,10 @@ _role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 
 
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without signed thinking, except in its last `keep_last` messages; None if there is none.
+    """The request without signed thinking, except in its last `keep_last` messages; None if nothing changes.
 
-    Thinking is switched off if the last turn lost thinking before a call, because the API would refuse that turn.
+    Thinking is switched off if the last turn lost thinking before a call, or begins with a call of another model that
+    did not think: the API would refuse that turn.
     """
     members: dict[str, Any] = dict(_members(body))
     messages = _raws(members["messages"])

@@ -18,6 +18,7 @@ from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.registry import message_format
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.protocol import FinishedCall, LoopResult, StoredTurn
+from fairlead_tools.validation.schema_draft import draft_error
 
 OURS = ScriptedCall("ours", {"n": 1})
 THEIRS = ScriptedCall("theirs")
