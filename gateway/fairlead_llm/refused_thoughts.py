@@ -2,7 +2,8 @@
 that another model began without reasoning.
 
 Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block", "Expected
-`thinking` or `redacted_thinking`, but found `text`"), OpenAI's error code `invalid_encrypted_content`, Google, "Thought signatures" ("Corrupted thought signature").
+`thinking` or `redacted_thinking`, but found `text`"), OpenAI's error code `invalid_encrypted_content`,
+Google, "Thought signatures" ("Corrupted thought signature").
 """
 
 from __future__ import annotations

@@ -130,9 +130,9 @@ class ScriptedCascade:
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        fault = request_fault(body, draft_error)
-        if fault is not None:
-            status, error = openai_error(fault)
+        broken = request_fault(body, draft_error)
+        if broken is not None:
+            status, error = openai_error(broken)
             return web.Response(body=error, status=status, content_type="application/json")
         self.requested_at.append(time.monotonic())
         fault = await self._take(LLM, self.requests, body)
