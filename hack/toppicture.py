@@ -15,7 +15,7 @@ from typing import Final
 
 from consoleshowcase import KINDS, VERBS, record_calls, showcase
 from fairlead_cli.connecting import Destination
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.top.application import TopApp
 from fairlead_cli.top.reading import read
 from fairlead_cli.top.sort_key import SortKey
@@ -37,9 +37,9 @@ async def picture() -> str:
     """The screen as SVG, while the tools of a gateway are called. Raises PortTaken."""
     with tempfile.TemporaryDirectory() as documents:
         async with showcase(Path(documents), port=PORT) as gateway:
-            plane = Plane.of(Destination.parse(URL, [], None, 10))
-            first = await asyncio.to_thread(read, plane)
-            app = TopApp(plane, URL, SortKey.calls, INTERVAL, first)
+            client = ManagementClient.of(Destination.parse(URL, [], None, 10))
+            first = await asyncio.to_thread(read, client)
+            app = TopApp(client, URL, SortKey.calls, INTERVAL, first)
             async with app.run_test(size=SIZE) as pilot:
                 for _ in range(READINGS):
                     for server, nouns in islice(KINDS.items(), 6):

@@ -6,13 +6,15 @@ from urllib.parse import urlsplit
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_console.settings import ConsoleSettings
-from fairlead_gateway.identity.configuration import Issuer, Vouchers
+from fairlead_gateway.identity.configuration import CredentialIssuers, Issuer
 from fairlead_gateway.identity.console_client import ConsoleClient
 from fairlead_gateway.identity.settings import IdentitySettings
 from fairlead_mcp.addresses import is_loopback
 
 
-def console_client(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vouchers) -> ConsoleClient | None:
+def console_client(
+    settings: ConsoleSettings, identity: IdentitySettings, credential_issuers: CredentialIssuers
+) -> ConsoleClient | None:
     """The OpenID Connect client of the console; None without FAIRLEAD_CONSOLE_CLIENT_ID. Raises BadSetting."""
     if not settings.client_id:
         names = [name for name in ("client_secret", "scopes", "issuer", "url") if getattr(settings, name)]
@@ -22,9 +24,9 @@ def console_client(settings: ConsoleSettings, identity: IdentitySettings, vouche
                 "FAIRLEAD_CONSOLE_CLIENT_ID too"
             )
         return None
-    issuer = _issuer(settings, identity, vouchers)
+    issuer = _issuer(settings, identity, credential_issuers)
     base = _base(settings, identity)
-    scopes = dict.fromkeys(("openid", *vouchers.scopes, *settings.scopes))
+    scopes = dict.fromkeys(("openid", *credential_issuers.scopes, *settings.scopes))
     return ConsoleClient(
         issuer=issuer,
         client_id=settings.client_id,
@@ -35,16 +37,16 @@ def console_client(settings: ConsoleSettings, identity: IdentitySettings, vouche
     )
 
 
-def _issuer(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vouchers) -> Issuer:
-    if not vouchers.issuers:
+def _issuer(settings: ConsoleSettings, identity: IdentitySettings, credential_issuers: CredentialIssuers) -> Issuer:
+    if not credential_issuers.issuers:
         raise BadSetting(
             "FAIRLEAD_CONSOLE_CLIENT_ID needs an OpenID provider: name it under `issuers` in the file FAIRLEAD_IDENTITY"
         )
     wanted_name = settings.issuer
-    issuers = [issuer for issuer in vouchers.issuers if not wanted_name or wanted_name in issuer.names]
+    issuers = [issuer for issuer in credential_issuers.issuers if not wanted_name or wanted_name in issuer.names]
     if len(issuers) == 1:
         return issuers[0]
-    names = ", ".join(issuer.name or issuer.issuer for issuer in vouchers.issuers[:8])
+    names = ", ".join(issuer.name or issuer.issuer for issuer in credential_issuers.issuers[:8])
     raise BadSetting(f"FAIRLEAD_CONSOLE_ISSUER must be one issuer of {identity.file}: {names}")
 
 

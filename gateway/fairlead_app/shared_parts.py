@@ -22,7 +22,7 @@ from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.eras import Client
 from fairlead_mcp.via import pseudonym
-from fairlead_tools.validation.shelf import Checks
+from fairlead_tools.validation.schema_cache import Checks
 from fairlead_tools.version import NAME, VERSION
 
 CLIENT: Final = Client(name=NAME, version=VERSION)

@@ -13,7 +13,7 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_app.console_client import console_client
 from fairlead_app.settings import Settings
 from fairlead_gateway.identity.authenticator import Authenticator
-from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
+from fairlead_gateway.identity.configuration import CredentialIssuers, load_credential_issuers
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.identity.key_authenticator import ApiKeys, KeySource
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument
@@ -51,20 +51,20 @@ class Trust(msgspec.Struct, frozen=True):
 def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
     """Create the authenticators. `kube` is the Kubernetes client, or None off a cluster. Raises BadSetting."""
     identity, namespace = settings.identity, settings.installation.release_namespace
-    vouchers = load_vouchers(identity.file)
+    credential_issuers = load_credential_issuers(identity.file)
     names = Issuers(
-        tokens=tuple(issuer.names for issuer in vouchers.issuers),
+        tokens=tuple(issuer.names for issuer in credential_issuers.issuers),
         api_keys=identity.api_keys is not None or bool(identity.api_key_secrets),
-        service_accounts=vouchers.service_accounts is not None,
+        service_accounts=credential_issuers.service_accounts is not None,
     )
     names.groups("FAIRLEAD_ADMIN_GROUPS", identity.admin_groups)
     keys = _keys(identity, namespace, kube, names)
     if keys is not None:
         names = msgspec.structs.replace(names, carried=keys.carries)
-    client = console_client(settings.console, identity, vouchers)
-    tokens = _tokens(identity, vouchers, names)
-    configured = [keys, tokens, _service_accounts(identity, vouchers, kube)]
-    issuers = tuple(issuer.issuer for issuer in vouchers.issuers)
+    client = console_client(settings.console, identity, credential_issuers)
+    tokens = _tokens(identity, credential_issuers, names)
+    configured = [keys, tokens, _service_accounts(identity, credential_issuers, kube)]
+    issuers = tuple(issuer.issuer for issuer in credential_issuers.issuers)
     authenticators = tuple(authenticator for authenticator in configured if authenticator is not None)
     if not authenticators and identity.anonymous == "deny":
         log.warning(
@@ -73,7 +73,7 @@ def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
     made = _made_keys(identity.made_keys, namespace, kube, names, keys)
-    return Trust(authenticators, issuers, vouchers.scopes, names, sign_in, made)
+    return Trust(authenticators, issuers, credential_issuers.scopes, names, sign_in, made)
 
 
 def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
@@ -145,10 +145,10 @@ def _made_keys(
     return MadeKeys(store, groups, everybody=everybody, days=settings.days, each=settings.each)
 
 
-def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> Tokens | None:
-    if not vouchers.issuers:
+def _tokens(identity: IdentitySettings, credential_issuers: CredentialIssuers, names: Issuers) -> Tokens | None:
+    if not credential_issuers.issuers:
         return None
-    without_audience = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
+    without_audience = [issuer.issuer for issuer in credential_issuers.issuers if not issuer.audiences]
     if without_audience and not identity.public_url:
         raise BadSetting(
             f"tokens of {without_audience[0]} need this gateway as their audience: set FAIRLEAD_PUBLIC_URL to its "
@@ -158,17 +158,19 @@ def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> T
     from fairlead_gateway.identity.tokens import Tokens
 
     return Tokens(
-        vouchers.issuers,
+        credential_issuers.issuers,
         address=identity.public_url,
-        scopes=vouchers.scopes,
+        scopes=credential_issuers.scopes,
         issuer_names=names,
         now=time.time,
         clock=time.monotonic,
     )
 
 
-def _service_accounts(identity: IdentitySettings, vouchers: Vouchers, kube: Kube | None) -> Authenticator | None:
-    service_accounts = vouchers.service_accounts
+def _service_accounts(
+    identity: IdentitySettings, credential_issuers: CredentialIssuers, kube: Kube | None
+) -> Authenticator | None:
+    service_accounts = credential_issuers.service_accounts
     if service_accounts is None:
         return None
     if kube is None:

@@ -29,16 +29,16 @@ def server_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _fetch(ctx: typer.Context, path: str) -> Any:
     from fairlead_cli.connecting import Destination
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
     given = ctx.params
     try:
-        plane = Plane.of(
+        client = ManagementClient.of(
             Destination.parse(
                 given.get("url") or DEFAULT_URL, given.get("header") or [], None, SECONDS, given.get("token")
             )
         )
-        return plane.get(path)
+        return client.get(path)
     except Failure:
         return None
 

@@ -65,9 +65,9 @@ class Destination:
         return replace(self, url=urlunsplit((parts.scheme, parts.netloc, path, "", "")), server=str(key))
 
     def _key(self, server: str) -> str:
-        from fairlead_cli.rest import Plane
+        from fairlead_cli.rest import ManagementClient
 
-        return str(Plane.of(self).get(f"/v1/servers/{quote(server, safe='')}")["server"])
+        return str(ManagementClient.of(self).get(f"/v1/servers/{quote(server, safe='')}")["server"])
 
     def in_tier(self, tier: str | None) -> Destination:
         """This endpoint in a latency tier; unchanged for None."""
@@ -93,11 +93,11 @@ class Destination:
 
     def _not_found(self) -> Failure:
         """The failure for status 404: an unknown tier, an unknown server, or a wrong path."""
-        from fairlead_cli.rest import Plane
+        from fairlead_cli.rest import ManagementClient
 
         if self.tier is not None:
             try:
-                tiers = ", ".join(tier["name"] for tier in Plane.of(self).get("/v1/tiers")["tiers"])
+                tiers = ", ".join(tier["name"] for tier in ManagementClient.of(self).get("/v1/tiers")["tiers"])
             except Failure:
                 tiers = ""
             tier_list = f"; tiers: {tiers}" if tiers else ""

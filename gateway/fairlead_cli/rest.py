@@ -42,7 +42,7 @@ class _Answer(dict[str, Any]):
         raise Failure(f"{self._base} sent a response without {member!r}; {_CHECK_URL}")
 
 
-class Plane:
+class ManagementClient:
     """Client of the REST API next to an MCP endpoint. Requests are scoped to the endpoint's tier or server."""
 
     def __init__(self, base: str, headers: dict[str, str], timeout: float, scope: dict[str, str]) -> None:
@@ -53,7 +53,7 @@ class Plane:
         """`tier` or `servers`, if the endpoint is that of a tier or a server."""
 
     @classmethod
-    def of(cls, destination: Destination) -> Plane:
+    def of(cls, destination: Destination) -> ManagementClient:
         """The REST API of the gateway at a destination."""
         parts = urlsplit(destination.url)
         words = [unquote(word) for word in parts.path.strip("/").split("/")]

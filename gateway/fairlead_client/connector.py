@@ -24,7 +24,7 @@ from fairlead_mcp.gated import Declaring
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.opening import Heard, NetworkAccess, network_session
+from fairlead_mcp.opening import MethodObserver, NetworkAccess, network_session
 from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
@@ -65,7 +65,7 @@ class ServerConnector:
         self.start_seconds = start_seconds
         self._resolve = resolve
         self._host: ChildHost | None = None
-        self._heard: dict[Hashable, Heard] = {}
+        self._handlers: dict[Hashable, MethodObserver] = {}
 
     def seconds(self, server: ServerDeclaration) -> float:
         """Timeout in seconds for connecting to a server."""
@@ -79,9 +79,9 @@ class ServerConnector:
         """Whether the server uses one event stream (HTTP+SSE), whose end is the end of the connection."""
         return isinstance(server.endpoint, EventsEndpoint)
 
-    async def open(self, server: ServerDeclaration, heard: Heard) -> ServerConnection:
-        """Open a session; `heard` is called with the method of each notification. Raises McpError."""
-        opened = self._prepare(server, heard)
+    async def open(self, server: ServerDeclaration, on_notification: MethodObserver) -> ServerConnection:
+        """Open a session; `on_notification` is called with the method of each notification. Raises McpError."""
+        opened = self._prepare(server, on_notification)
         try:
             await opened.session.connect(self.seconds(server))
         except BaseException:
@@ -129,7 +129,9 @@ class ServerConnector:
         if host is not None:
             await host.aclose()
 
-    def _prepare(self, server: ServerDeclaration, heard: Heard, offering: Offering | None = None) -> ServerConnection:
+    def _prepare(
+        self, server: ServerDeclaration, on_notification: MethodObserver, offering: Offering | None = None
+    ) -> ServerConnection:
         endpoint, credential = server.endpoint, server.credential
         if not isinstance(endpoint, ChildEndpoint):
             return ServerConnection(
@@ -138,12 +140,12 @@ class ServerConnector:
                     server.name,
                     endpoint,
                     NetworkAccess(credential, self._resolve),
-                    heard=heard,
+                    on_method=on_notification,
                     connections=CONNECTIONS,
                     offering=offering,
                 ),
             )
-        self._heard[server.name] = heard
+        self._handlers[server.name] = on_notification
         command = find_program(endpoint.command, os.environ, endpoint.cwd) or endpoint.command
         spec = ChildSpec.of(command, endpoint.args, credential.env, endpoint.cwd)
         child = self._children().get(server.name, spec, offering)
@@ -153,22 +155,22 @@ class ServerConnector:
         if self._host is None:
             launcher = DirectLauncher(SubprocessLauncher(threading.current_thread()))
             self._host = ChildHost(launcher=launcher, client=Client(NAME, VERSION), start_seconds=self.start_seconds)
-            self._host.listen(_ChildListener(self._heard))
+            self._host.listen(_ChildListener(self._handlers))
         return self._host
 
 
 class _ChildListener:
     """Forwards notifications of child processes."""
 
-    def __init__(self, heard: dict[Hashable, Heard]) -> None:
-        self._heard = heard
+    def __init__(self, on_notification: dict[Hashable, MethodObserver]) -> None:
+        self._handlers = on_notification
 
     def child_changed(self, key: Hashable, child: Child) -> None:
         """No-op, as `RemoteServer` waits for the end of a child."""
 
     def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
-        if (heard := self._heard.get(key)) is not None:
-            heard(method)
+        if (on_notification := self._handlers.get(key)) is not None:
+            on_notification(method)
 
 
 async def ask(session: McpSession, seconds: float) -> None:

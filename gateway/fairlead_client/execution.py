@@ -27,7 +27,7 @@ from fairlead_mcp.capabilities import missing_capability_message
 from fairlead_mcp.errors import McpError
 from fairlead_tools.handlers.problems import HandlerFailed
 from fairlead_tools.refusal import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
-from fairlead_tools.validation.shelf import Checks
+from fairlead_tools.validation.schema_cache import Checks
 
 Call: TypeAlias = Callable[[Tool, bytes, float], Awaitable[Raw]]
 """Makes one attempt with a tool, raw arguments and a timeout in seconds. Raises McpError and HandlerFailed."""

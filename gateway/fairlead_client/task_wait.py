@@ -66,7 +66,7 @@ class _SessionTaskClient:
             raise NotMcp("the task requests input in an invalid format") from error
         raise missing_capability_error(question.method, NOBODY)
 
-    def tell(self, status: str) -> None:
+    def report_status(self, status: str) -> None:
         """Ignore the status, as calls of a registry do not report progress."""
 
     def cancel(self) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_console.kept_scores import KeptScores, ScoreIndex
+from fairlead_console.score_cache import ScoreCache, ScoreIndex
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.call_counts import NEVER_CALLED, CallCount, CallCountReading, CallCounts, ToolLabels
 from fairlead_rest.resources.scores import Score
@@ -88,7 +88,7 @@ class VisibleCallReader:
     """Reads statistics for pages. One per gateway; use it only in the worker thread."""
 
     def __init__(self, calls: CallCounts, clock: Callable[[], float] = time.monotonic) -> None:
-        self.scores = KeptScores()
+        self.scores = ScoreCache()
         self._calls = calls
         self._clock = clock
         self._rates = CallRates(absent=NEVER_CALLED)

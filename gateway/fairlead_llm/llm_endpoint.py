@@ -171,7 +171,7 @@ class LlmEndpoint:
             if calls.unwrapped:
                 wire_answer.unwrap(calls.unwrapped)
             if not again:
-                if await keeper.runs_now(calls, wire_answer.request_messages):
+                if await keeper.may_run_now(calls, wire_answer.request_messages):
                     results = await loop.run(calls.gateway_calls)
                     finished_calls += results.finished
                 if calls.client_calls or not results.messages:

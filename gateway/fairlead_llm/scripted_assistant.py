@@ -168,9 +168,9 @@ def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
 
     def rank(tool: Mapping[str, Any]) -> tuple[int, int, int, str]:
         named = len(words & _words(tool["name"]))
-        told = len(words & _words(tool.get("description") or ""))
+        described = len(words & _words(tool.get("description") or ""))
         required = len((tool.get("parameters") or {}).get("required") or ())
-        return -_NAME_WEIGHT * named - told, -named, required, tool["name"]
+        return -_NAME_WEIGHT * named - described, -named, required, tool["name"]
 
     fitting = [tool for tool in tools if words & _words(tool["name"])]
     return min(fitting, key=rank, default=None)

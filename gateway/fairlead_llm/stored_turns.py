@@ -23,11 +23,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.pairs.kept_turns import translate_turn
+from fairlead_formats.pairs.turn_translation import translate_turn
 from fairlead_formats.wire.call_ids import is_made_here, may_keep_turn
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import MARKED_THOUGHTS, AnswerRange, CallKey, StoredTurn, WireFormat
+from fairlead_formats.wire.protocol import REASONING_KEYS, AnswerRange, CallKey, StoredTurn, WireFormat
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
@@ -93,7 +93,7 @@ class TurnStore:
         stored.
         """
         store = self._recorder.store
-        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in client_calls):
+        if store is None or not all(may_keep_turn(call.id) or call.name in REASONING_KEYS for call in client_calls):
             return False
         session = _session(client_calls)
         try:
@@ -147,7 +147,7 @@ class TurnStore:
     async def _find(self, identity: Identity, wire: WireFormat, client_calls: Sequence[CallKey]) -> StoredTurn | None:
         """The turn that is stored under these calls. Raises ContextUnavailable."""
         store = self._recorder.store
-        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in client_calls):
+        if store is None or not all(may_keep_turn(call.id) or call.name in REASONING_KEYS for call in client_calls):
             return None
         session = _session(client_calls)
         try:
@@ -174,7 +174,7 @@ def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], answer_range: An
 
 
 def _keys_of_calls(answer_range: AnswerRange) -> list[CallKey]:
-    return [call for call in answer_range.calls if call.name not in MARKED_THOUGHTS]
+    return [call for call in answer_range.calls if call.name not in REASONING_KEYS]
 
 
 def _session(client_calls: Sequence[CallKey]) -> str:

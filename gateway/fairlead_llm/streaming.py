@@ -147,7 +147,7 @@ class StreamedAnswer(Response):
             calls, results = await loop.split_calls(stream.message), NO_RESULTS
             if calls.unwrapped:
                 await self._write(stream.unwrap(calls.unwrapped))
-            if await self._keeper.runs_now(calls, stream.request_messages):
+            if await self._keeper.may_run_now(calls, stream.request_messages):
                 if prepared.shows_calls:
                     await self._write(stream.show_running([*map(running_call, calls.gateway_calls)]))
                 results = await loop.run(calls.gateway_calls)

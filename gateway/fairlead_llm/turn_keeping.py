@@ -32,7 +32,7 @@ class TurnKeeper:
         self._turns = turns
         self._identity = identity
 
-    async def runs_now(self, calls: RoundCalls, message: Sequence[bytes]) -> bool:
+    async def may_run_now(self, calls: RoundCalls, message: Sequence[bytes]) -> bool:
         """Whether the gateway's calls in a `message` run now. If the message also has calls of the client, this needs
         a turn that can be stored; otherwise `turn_not_kept` is added to the losses.
         """

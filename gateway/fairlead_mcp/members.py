@@ -41,7 +41,7 @@ def _name_for_others(name: str) -> str:
     return fold(name.partition("\0")[0])  # in C a string ends at the zero byte
 
 
-class Known:
+class ProtectedNames:
     """Member names that policies depend on, with all spellings that a parser may read as one of them."""
 
     __slots__ = ("_by_fold", "names")

@@ -25,7 +25,7 @@ from fairlead_mcp.session import CONNECTIONS, McpSession, http_pool, line_channe
 from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
-Heard: TypeAlias = Callable[[str], None]
+MethodObserver: TypeAlias = Callable[[str], None]
 """Called with the method of each notification; may not raise."""
 
 
@@ -49,7 +49,7 @@ def network_session(
     endpoint: Endpoint,
     access: NetworkAccess,
     *,
-    heard: Heard | None = None,
+    on_method: MethodObserver | None = None,
     connections: int = CONNECTIONS,
     offering: Offering | None = None,
 ) -> McpSession:
@@ -65,11 +65,11 @@ def network_session(
             target,
             headers=access.headers,
             pool=http_pool(target, ssl=trust(endpoint.ca_bundle), resolve=access.resolve, connections=connections),
-            on_notification=_of_message(heard),
+            on_notification=_of_message(on_method),
             offering=offering,
-            events=lambda: line_channel(_link(name, events, access, heard, offering)),
+            events=lambda: line_channel(_link(name, events, access, on_method, offering)),
         )
-    return McpSession.over_link(_link(name, endpoint, access, heard, offering))
+    return McpSession.over_link(_link(name, endpoint, access, on_method, offering))
 
 
 def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
@@ -87,7 +87,7 @@ def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
 
 
 def _link(
-    name: str, endpoint: Endpoint, access: NetworkAccess, heard: Heard | None, offering: Offering | None
+    name: str, endpoint: Endpoint, access: NetworkAccess, on_method: MethodObserver | None, offering: Offering | None
 ) -> StreamClient:
     opener: StreamOpener
     if isinstance(endpoint, TcpEndpoint):
@@ -103,22 +103,22 @@ def _link(
     else:
         raise McpError(f"{name} has no network endpoint: it runs as a child process")
     policy = StreamPolicy(legacy=isinstance(endpoint, EventsEndpoint))
-    return StreamClient(name, opener, policy, side=ClientSide(offering=offering, on_notification=_of_line(heard)))
+    return StreamClient(name, opener, policy, side=ClientSide(offering=offering, on_notification=_of_line(on_method)))
 
 
-def _of_message(heard: Heard | None) -> Callable[[Message], None] | None:
-    if heard is None:
+def _of_message(on_method: MethodObserver | None) -> Callable[[Message], None] | None:
+    if on_method is None:
         return None
 
-    def tell(message: Message) -> None:
+    def report_method(message: Message) -> None:
         if isinstance(message.method, str):
-            heard(message.method)
+            on_method(message.method)
 
-    return tell
+    return report_method
 
 
-def _of_line(heard: Heard | None) -> Callable[[str, bytes], None] | None:
-    return None if heard is None else lambda method, line: heard(method)
+def _of_line(on_method: MethodObserver | None) -> Callable[[str, bytes], None] | None:
+    return None if on_method is None else lambda method, line: on_method(method)
 
 
 def trust(ca_bundle: str | None) -> tls.SSLContext | None:

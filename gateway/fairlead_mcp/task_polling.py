@@ -33,7 +33,7 @@ class TaskClient(Protocol):
         """Answer the task's input requests, given by key, with params for `tasks/update`. Raises McpError."""
         ...
 
-    def tell(self, status: str) -> None:
+    def report_status(self, status: str) -> None:
         """Report the task's status to the caller, once per poll."""
         ...
 
@@ -78,7 +78,7 @@ async def _end_of(created: Raw, client: TaskClient) -> Raw:
             raise _Ended(_failure(state.error))
         if state.status not in ("working", "input_required"):
             raise _Ended(NotMcp(f"the task of the tool ended without a result ({state.status or 'no status'})"))
-        client.tell(state.status_message or state.status)
+        client.report_status(state.status_message or state.status)
         open_questions = {} if state.questions is UNSET else state.questions
         question = {key: question for key, question in open_questions.items() if key not in answered}
         if question:

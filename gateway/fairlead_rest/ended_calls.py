@@ -160,8 +160,10 @@ class CallReader:
         """Document of a call for a list."""
         return CallSummary(**self._common(call, ident, epoch))
 
-    def details(self, call: EndedCall, ident: str, epoch: float, tell: ArgumentRenderer | None) -> CallDetails:
-        """Document of a call with all details. `tell`: returns the members about arguments."""
+    def details(
+        self, call: EndedCall, ident: str, epoch: float, render_arguments: ArgumentRenderer | None
+    ) -> CallDetails:
+        """Document of a call with all details. `render_arguments`: returns the members about arguments."""
         phases = [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)]
         why = call.why or CallRefusal()
         return CallDetails(
@@ -179,7 +181,7 @@ class CallReader:
                 PhaseDocument(phase.kind, _ms(phase.begin), _ms(phase.end - phase.begin), phase.error)
                 for phase in phases
             ],
-            **_argument_members(call.arguments, tell),
+            **_argument_members(call.arguments, render_arguments),
         )
 
     def _common(self, call: EndedCall, ident: str, epoch: float) -> dict[str, Any]:
@@ -245,11 +247,11 @@ def _ms(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _argument_members(raw: bytes | None, tell: ArgumentRenderer | None) -> dict[str, Any]:
-    if raw is None or tell is None:
+def _argument_members(raw: bytes | None, render_arguments: ArgumentRenderer | None) -> dict[str, Any]:
+    if raw is None or render_arguments is None:
         return {}
     if not raw:
         return {"arguments_left_out": "the arguments are too large to be stored"}
-    members = tell(Raw(raw))
+    members = render_arguments(Raw(raw))
     names = {"arguments": "arguments", "argumentsHash": "arguments_hash", "argumentsLeftOut": "arguments_left_out"}
     return {names[member]: value for member, value in members.items()}

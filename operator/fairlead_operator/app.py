@@ -57,9 +57,8 @@ from fairlead_operator.kube.declared_resources import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
 from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.kube.events import Events
-from fairlead_operator.kube.followed import PATIENCE, OtherReleases, explain, family_of, lease_place
+from fairlead_operator.kube.failure_logs import FailureLogs
 from fairlead_operator.kube.installationsecret import InstallationSecret
-from fairlead_operator.kube.lastwords import LastWords
 from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
 from fairlead_operator.kube.owned import Owned
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
@@ -67,6 +66,7 @@ from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.preflight import knows_domain_policies
 from fairlead_operator.kube.seeded_tiers import TierSeeder
 from fairlead_operator.kube.service_account import owners
+from fairlead_operator.kube.watched_lease import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.publish.configured_tiers import tiers_in
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.podwarnings import FIELDS
@@ -277,7 +277,7 @@ class _Leadership:
             installation=dataclasses.replace(pods.manifest_context(release), domain_policies=domain_policies),
             pod_templates=pods.template_rules,
             enforcement=self.enforcement.verdict if self.enforcement is not None else None,
-            last_words=LastWords(kube, self.pods.newest, resolver.environment) if pods.logs else None,
+            last_words=FailureLogs(kube, self.pods.newest, resolver.environment) if pods.logs else None,
             enqueue=queue.add,
             drift=drift,
         )

@@ -143,7 +143,7 @@ def compose(
         for key in approvals.take(report.approvals) if options.gateway_approvals else ():
             queue.add(key)
         for doubt in report.doubts:
-            reconciler.doubt(ServerKey(doubt.namespace, doubt.server))
+            reconciler.recheck_unreachable(ServerKey(doubt.namespace, doubt.server))
 
     puller = (
         Puller(world.gateways, on_report, poll_observer=telemetry.count_poll, rng=clocks.rng)

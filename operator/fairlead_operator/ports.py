@@ -23,9 +23,9 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_kube.errors import ApiError, Forbidden, Invalid, TooBig
 from fairlead_mcp.session import McpSession
-from fairlead_operator.idleconnection import IdleConnection
+from fairlead_operator.idle_connection import IdleConnection
 
-Heard = Callable[[str], None]
+MethodObserver = Callable[[str], None]
 """Callback that receives the method of each notification."""
 Environment = Literal["cluster", "local"]
 
@@ -279,15 +279,15 @@ class Connector(Protocol):
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        heard: Heard | None = None,
+        on_notification: MethodObserver | None = None,
         *,
         capabilities: bytes | None = None,
     ) -> AbstractAsyncContextManager[McpSession]:
         """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods.
 
-        `heard(method)` is called for each notification that the session receives; it must not raise. `capabilities` are
-        the client capabilities (raw JSON) that the session declares; None declares none. Requests of the server that
-        these capabilities permit are declined.
+        `on_notification(method)` is called for each notification that the session receives; it must not raise.
+        `capabilities` are the client capabilities (raw JSON) that the session declares; None declares none. Requests of
+        the server that these capabilities permit are declined.
         """
         ...
 

@@ -33,7 +33,7 @@ from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
-from fairlead_operator.latency.figures import Figures
+from fairlead_operator.latency.status_latencies import StatusLatencies
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, count_nothing
 from fairlead_operator.ports import (
@@ -93,7 +93,7 @@ class ReconcilerParts:
     """Stores the prefix reservation of a deleted server; awaited before the server's catalog is withdrawn."""
     prober: Prober | None = None
     """None: no tool is probed."""
-    figures: Figures | None = None
+    figures: StatusLatencies | None = None
     """None: statuses show no latency."""
     definitions: PinnedDefinitions | None = None
 
@@ -190,9 +190,9 @@ class Reconciler:
             await self._prober.aclose()
         await self._discoverer.aclose()
 
-    def hint(self, key: ServerKey) -> None:
+    def request_discovery(self, key: ServerKey) -> None:
         """Schedule a discovery of a server that announced changed lists, at the rate of `DiscoveryOptions`."""
-        self._discoverer.hint(key)
+        self._discoverer.request_discovery(key)
 
     def refresh(self, key: ServerKey) -> None:
         """Discover the server now, and restart it now if it failed.
@@ -202,9 +202,9 @@ class Reconciler:
         self._platform.retry(key)
         self._discoverer.refresh(key)
 
-    def doubt(self, key: ServerKey) -> None:
+    def recheck_unreachable(self, key: ServerKey) -> None:
         """Discover the server soon, because a gateway could not reach it."""
-        self._discoverer.soon(key)
+        self._discoverer.discover_promptly(key)
 
     async def reconcile(self, key: ServerKey) -> Outcome:
         """Reconcile one server. PLATFORM_ERRORS become part of the outcome and are not raised."""

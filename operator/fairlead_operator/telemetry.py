@@ -177,8 +177,8 @@ class Telemetry:
     def take_report(self, report: Report) -> None:
         """Count the attempts in a gateway's report. Lags of its first report are ignored, because they may be old."""
         now = self._clock()
-        has_reported = report.replica in self.scraped.heard
-        self.scraped.heard.add(report.replica)
+        has_reported = report.replica in self.scraped.reporting
+        self.scraped.reporting.add(report.replica)
         for tool in report.tools:
             for attempt in tool.attempts:
                 if attempt.outcome != RUNNING:
@@ -204,7 +204,7 @@ class ScrapedGauges(Collector):
     def __init__(self) -> None:
         self.ready: dict[ServerKey, tuple[str, str, str]] = {}
         """Status, reason and cause of each server's condition Ready."""
-        self.heard: set[str] = set()
+        self.reporting: set[str] = set()
         """Gateway processes that have reported before."""
         self.gateways: Callable[[], Mapping[str, bool]] = dict
         """Returns for each gateway replica whether its last request was answered."""
@@ -212,7 +212,7 @@ class ScrapedGauges(Collector):
     def forget(self) -> None:
         """Drop the state when this process stops leading."""
         self.ready.clear()
-        self.heard.clear()
+        self.reporting.clear()
         self.gateways = dict
 
     def collect(self) -> Iterable[Metric]:

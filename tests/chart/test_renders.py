@@ -15,7 +15,7 @@ import yaml
 from controlplane import REPOSITORY, ControlPlane
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_app.settings import Settings as GatewaySettings
-from fairlead_gateway.identity.configuration import load_vouchers
+from fairlead_gateway.identity.configuration import load_credential_issuers
 from fairlead_operator.kube.credentials import store_names
 from fairlead_operator.kube.installationsecret import KEYS
 from fairlead_operator.publish.configured_tiers import tiers_in
@@ -143,10 +143,10 @@ def test_identity_values_arrive_at_the_gateway_as_it_reads_them(tmp_path: Path) 
     manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
     file = tmp_path / "identity.yaml"
     file.write_text(rendered_object(manifests, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
-    vouchers = load_vouchers(file)
-    assert [issuer.groups_claim for issuer in vouchers.issuers] == ["realm_access.roles"]
-    assert vouchers.service_accounts is not None
-    assert (vouchers.scopes, vouchers.service_accounts.audiences) == (("mcp:tools",), ("fairlead",))
+    credential_issuers = load_credential_issuers(file)
+    assert [issuer.groups_claim for issuer in credential_issuers.issuers] == ["realm_access.roles"]
+    assert credential_issuers.service_accounts is not None
+    assert (credential_issuers.scopes, credential_issuers.service_accounts.audiences) == (("mcp:tools",), ("fairlead",))
     variables = environment(manifests, "gateway")
     assert variables["FAIRLEAD_API_KEY_SECRETS"] == "fairlead-api-keys,partners"
     rules = rendered_object(manifests, "Role", "fairlead-gateway")["rules"]

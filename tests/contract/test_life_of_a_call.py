@@ -116,7 +116,7 @@ async def hanging(request: Request, reply: Reply) -> None:
     reply.open_stream()
 
 
-async def given_up(gateway: Gateway, server: RawServer, traced: Traced) -> None:
+async def abandoned(gateway: Gateway, server: RawServer, traced: Traced) -> None:
     async with await Wire.connect(gateway) as wire:
         wire.send(modern("tools/call", CALL))
         await reached(server, 1)
@@ -173,7 +173,7 @@ WALKS: dict[str, tuple[str, Scenario]] = {
     "a failed attempt": (part("When it fails, or the client gives up").split("\n\n")[0], world(refused, failing)),
     "a client that is gone": (
         part("When it fails, or the client gives up").split("\n\n")[1],
-        world(given_up, hanging),
+        world(abandoned, hanging),
     ),
     **{
         f"progress for a {client} client": (

@@ -165,7 +165,7 @@ def programs(answers: st.SearchStrategy[bytes], *, closing: bool = True) -> st.S
 
 
 @dataclass
-class Seen:
+class SentCall:
     """A call that reached the server."""
 
     ident: bytes
@@ -173,7 +173,7 @@ class Seen:
     token: bytes
 
 
-def render(template: bytes, mine: Seen, other: Seen) -> bytes:
+def render(template: bytes, mine: SentCall, other: SentCall) -> bytes:
     values = {
         b"@ID@": mine.ident,
         b"@N@": b"%d" % mine.number,
@@ -204,16 +204,16 @@ class Script:
     """The programs of one example, dealt out as calls come; a call with `tame` in it is answered as it should be."""
 
     programs: list[Program] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SentCall] = field(default_factory=list)
 
     def begin(self, programs: list[Program]) -> None:
         self.programs = list(programs)
         self.seen = []
 
-    def next(self, ident: bytes, params: dict[str, Any]) -> tuple[Program | None, Seen, Seen]:
+    def next(self, ident: bytes, params: dict[str, Any]) -> tuple[Program | None, SentCall, SentCall]:
         arguments = params.get("arguments") or {}
         token = json.dumps(params.get("_meta", {}).get("progressToken", 0)).encode()
-        mine = Seen(ident, int(arguments.get("n", 0)), token)
+        mine = SentCall(ident, int(arguments.get("n", 0)), token)
         self.seen.append(mine)
         other = next((seen for seen in reversed(self.seen) if seen is not mine), mine)
         if "tame" in arguments:

@@ -136,17 +136,17 @@ class Cell:
         await eventually(lambda: len(self.world.audited(self._audited)) >= lines, seconds=5)
         return [json.loads(line.replace(self.name.encode(), b"SERVER")) for line in self.world.audited(self._audited)]
 
-    async def ask(self, method: str, params: dict[str, Any], at: str = "", given_up: Any = None) -> Answered:
+    async def ask(self, method: str, params: dict[str, Any], at: str = "", abandoned: Any = None) -> Answered:
         name = self.name + at
         before = len(self.world.seen(name, method))
-        self.last = await self.world.clients[name].ask(method, params, given_up)
+        self.last = await self.world.clients[name].ask(method, params, abandoned)
         self.requests = self.world.seen(name, method)[before:]
         return self.last
 
     async def call(
-        self, tool: str, arguments: dict[str, Any] | None = None, at: str = "", given_up: Any = None
+        self, tool: str, arguments: dict[str, Any] | None = None, at: str = "", abandoned: Any = None
     ) -> Answered:
-        return await self.ask(CALL, {"name": tool, "arguments": arguments or {}}, at, given_up)
+        return await self.ask(CALL, {"name": tool, "arguments": arguments or {}}, at, abandoned)
 
 
 Play = Callable[[Cell], Awaitable[Outcome]]

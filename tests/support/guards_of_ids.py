@@ -25,7 +25,7 @@ IDS = (
     ),
     Guard(
         "a call that was not approved, by the approval of another one under its id",
-        "fairlead_formats.providers.openai_responses.own_servers",
+        "fairlead_formats.providers.openai_responses.mcp_tools",
         (('f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"', 'f"{APPROVAL_ID}{call_id}"'),),
         f"{_PROVIDERS}::test_an_approval_of_one_answer_runs_no_call_of_another",
         "assert not [{",
@@ -49,8 +49,8 @@ IDS = (
         "fairlead_formats.providers.anthropic.blocks",
         (
             (
-                "return None if match is None or match[2] is None else CallKey(match[2], SIGNED_THOUGHT)",
-                "return None if match is None else CallKey(signature[match.end() :], SIGNED_THOUGHT)",
+                "return None if match is None or match[2] is None else CallKey(match[2], SIGNED_REASONING)",
+                "return None if match is None else CallKey(signature[match.end() :], SIGNED_REASONING)",
             ),
         ),
         f"{_PROVIDERS}::test_signatures_of_a_made_up_history_find_no_hidden_results",

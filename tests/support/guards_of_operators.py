@@ -7,7 +7,7 @@ from product_guard import Guard
 OPERATORS = (
     Guard(
         "a Lease that a tenant makes up, so that the operator of the cluster never leads",
-        "fairlead_operator.kube.followed",
+        "fairlead_operator.kube.watched_lease",
         (("while (now := boottime()) < until:", "while now := boottime():"),),
         "tests/component/operator/test_two_releases.py::test_a_lease_that_a_tenant_makes_up_keeps_nobody_from_leading_the_cluster",
         "AssertionError: leading: not within",

@@ -287,8 +287,8 @@ READERS = (
         "fairlead_tools.validation.constraint",
         (
             (
-                "self.checker.doubt(arguments) or self.spelling.wrong(arguments, text, alike)",
-                "self.checker.doubt(arguments)",
+                "self.checker.find_error_or_excess(arguments) or self.spelling.wrong(arguments, text, alike)",
+                "self.checker.find_error_or_excess(arguments)",
             ),
         ),
         f"{AT}/test_parser_differences.py::test_arguments_in_another_spelling_cannot_pass_a_policy",

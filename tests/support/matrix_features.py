@@ -144,7 +144,7 @@ async def _given_up(cell: Cell) -> Outcome:
         (request,) = [seen for seen in world.seen(cell.name, CALL) if seen.params["name"] == "waits"]
         return world.server.broken_off.is_set() or request.message["id"] in world.every.cancelled
 
-    await cell.call("waits", given_up=held)
+    await cell.call("waits", abandoned=held)
     await eventually(told)
     return {}
 

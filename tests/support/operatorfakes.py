@@ -29,12 +29,12 @@ from fairlead_mcp import capabilities
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
-from fairlead_operator.idleconnection import IdleConnection
+from fairlead_operator.idle_connection import IdleConnection
 from fairlead_operator.ports import (
     Announcement,
     ConditionVerdict,
     Environment,
-    Heard,
+    MethodObserver,
     PlatformTrouble,
     ResolvedCredential,
     UnreadableServer,
@@ -233,9 +233,11 @@ class ScriptedChannel:
 
     remarks: tuple[str, ...] = ()
 
-    def __init__(self, script: Script, capabilities: bytes | None = None, heard: Heard | None = None) -> None:
+    def __init__(
+        self, script: Script, capabilities: bytes | None = None, on_notification: MethodObserver | None = None
+    ) -> None:
         self._script = script
-        self._heard = heard
+        self._on_notification = on_notification
         self._capabilities = capabilities
         self.negotiated: Negotiated | None = None
 
@@ -286,9 +288,9 @@ class ScriptedChannel:
 
     async def listen(self, deadline: float) -> None:
         if self._script.listened is not None:
-            if self._heard is not None:
+            if self._on_notification is not None:
                 for method in self._script.says:
-                    self._heard(method)
+                    self._on_notification(method)
             await self._script.listened.wait()
             raise ConnectionLost("the stream ended", sent=True)
         raise RpcError(-32601, "Method not found")
@@ -309,11 +311,11 @@ class ScriptedConnector:
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        heard: Heard | None = None,
+        on_notification: MethodObserver | None = None,
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
-        async with McpSession(ScriptedChannel(self.scripts[key], capabilities, heard)) as session:
+        async with McpSession(ScriptedChannel(self.scripts[key], capabilities, on_notification)) as session:
             yield session
 
     async def line(

@@ -29,7 +29,7 @@ from fairlead_kube.resources import LEASES
 from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.enforcement.simulated import SimulatedNetwork
 from fairlead_operator.kube.documents import blob_from
-from fairlead_operator.kube.followed import ALL_NAMESPACES
+from fairlead_operator.kube.watched_lease import ALL_NAMESPACES
 from fairlead_operator.settings import Settings
 from shownconditions import cause
 from waiting import LONGEST

@@ -22,7 +22,7 @@ from controlplane import ControlPlane
 from document_pictures import Picture, complete, picture_of
 from fairlead_kube.resources import LEASES
 from fairlead_operator.app import Dependencies, build
-from fairlead_operator.kube.followed import ALL_NAMESPACES
+from fairlead_operator.kube.watched_lease import ALL_NAMESPACES
 from fairlead_operator.settings import Settings
 from operatorworld import GROUP, QUICK, Hosts, Json, World, configuration_of
 from rawserver import RawServer, Reply, Request, raw_server

@@ -16,7 +16,7 @@ import yaml
 
 from audit import Write
 from controlplane import REPOSITORY
-from fairlead_operator.kube.followed import ALL_NAMESPACES, ONE_NAMESPACE
+from fairlead_operator.kube.watched_lease import ALL_NAMESPACES, ONE_NAMESPACE
 from operatorworld import World
 
 MANIFEST = REPOSITORY / "operator" / "rbac.yaml"

@@ -193,7 +193,7 @@ def translate(
     else:
         spec = {"command": [command, *read.texts("args")]}
         credential = Credential(env=variables)
-    _add_own(spec, _own(content.get(OWN)))
+    _add_own(spec, _fairlead_fields(content.get(OWN)))
     noticed += [*add_tools(spec, content), *read.remarks]
     metadata = {
         "name": entry.resource or resource_name(entry.name),
@@ -265,7 +265,7 @@ def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:
             raise EntryProblem(f"{OWN}.{name}", "goes with url")
 
 
-def _own(fields: object) -> dict[str, Any]:
+def _fairlead_fields(fields: object) -> dict[str, Any]:
     if fields is None:
         return {}
     if not isinstance(fields, Mapping):

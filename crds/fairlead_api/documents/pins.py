@@ -87,7 +87,7 @@ def held_hash(held: tuple[Pinned, ...]) -> str:
     return sha256_of_set(f"{pinned.sort} {definition_hash(pinned.definition)} {pinned.name}" for pinned in held)
 
 
-def list_pinned(catalog: Catalog) -> tuple[Pinned, ...]:
+def pinnable_definitions(catalog: Catalog) -> tuple[Pinned, ...]:
     """All definitions of a catalog that can be pinned."""
     definitions_in_order = [Pinned(sort="tool", name=tool.name, definition=tool.definition) for tool in catalog.tools]
     for sort, definitions in _other_definitions(catalog):

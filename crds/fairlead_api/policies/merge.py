@@ -128,8 +128,8 @@ def merge_in_steps(
     allowed = denied = free = pinned = 0
     constrained = []
     floors = _Floors(ranks or {})
-    heard = applicable(policies, speaking)
-    for position, policy in heard.items():
+    applied = applicable(policies, speaking)
+    for position, policy in applied.items():
         reach = selected_by(index, policy)
         pinned |= index.match(policy.pinned) & reach
         allowing = []
@@ -152,7 +152,7 @@ def merge_in_steps(
     unselected = index.all & ~selected if allow_by_default else 0
     free = (free & ~closed) | unselected
     visible = (allowed & ~closed) | free
-    limits, limited_by = _limits(heard)
+    limits, limited_by = _limits(applied)
     yield
     bounded = [(bits & visible & ~free, ref) for bits, ref in constrained]
     return Merged(
@@ -162,12 +162,12 @@ def merge_in_steps(
         pinned & visible,
         limits,
         limited_by,
-        _tiers(index, heard, ranks or {}),
-        _explaining(index, heard),
-        _escaping(index, heard),
+        _tiers(index, applied, ranks or {}),
+        _explaining(index, applied),
+        _escaping(index, applied),
         floors.of(visible),
-        _manual(index, heard, visible),
-        _bare(index, heard),
+        _manual(index, applied, visible),
+        _bare(index, applied),
     )
 
 
@@ -190,8 +190,8 @@ def verdict(
     speakers = {
         position: policy for position, policy in applicable(policies, speaking).items() if position in selecting
     }
-    heard = tuple(position if position in speaking else ~position for position in speakers)
-    if not heard:
+    applied = tuple(position if position in speaking else ~position for position in speakers)
+    if not applied:
         return Verdict(False, "NotSpokenOf", policies=selecting)
     allowing: list[tuple[bool, RuleRef]] = []
     for position, policy in speakers.items():
@@ -204,7 +204,7 @@ def verdict(
                 allowing.append((rule.arguments is not None, RuleRef(position, number)))
     if allowing:
         return Verdict(True, "Rule", min(allowing)[1], selecting)
-    return Verdict(False, "NothingAllows", policies=heard)
+    return Verdict(False, "NothingAllows", policies=applied)
 
 
 def applicable(policies: Policies, speaking: Collection[int]) -> dict[int, Policy]:
@@ -281,11 +281,11 @@ class _Floors:
         return (-1, "") if tier is None else (self._ranks.get(tier, len(self._ranks)), tier)
 
 
-def _limits(heard: Policies) -> tuple[PolicyLimits, dict[str, int]]:
+def _limits(applied: Policies) -> tuple[PolicyLimits, dict[str, int]]:
     """The smallest value of each limit. Among equal values, the first policy's counts."""
     limiting: dict[str, int] = {}
     by: dict[str, int] = {}
-    for position, policy in heard.items():
+    for position, policy in applied.items():
         for member in PolicyLimits.__struct_fields__:
             value = getattr(policy.limits, member)
             if value is not None and value < limiting.get(member, value + 1):
@@ -293,13 +293,13 @@ def _limits(heard: Policies) -> tuple[PolicyLimits, dict[str, int]]:
     return PolicyLimits(**limiting), by
 
 
-def _tiers(index: ToolIndex, heard: Policies, ranks: Mapping[str, int]) -> dict[str, ServerTiers]:
+def _tiers(index: ToolIndex, applied: Policies, ranks: Mapping[str, int]) -> dict[str, ServerTiers]:
     """The fastest `default` and the fastest `max` of each server. A `max` that does not exist counts as the fastest
     tier, because it was meant as a bound; a `default` that does not exist is ignored.
     """
     tiers: dict[str, ServerTiers] = {}
     fastest = min(ranks, key=lambda name: ranks[name], default=None)
-    for position, policy in heard.items():
+    for position, policy in applied.items():
         if policy.default_tier is None and policy.max_tier is None:
             continue
         default = policy.default_tier if policy.default_tier in ranks else None
@@ -314,28 +314,28 @@ def _tiers(index: ToolIndex, heard: Policies, ranks: Mapping[str, int]) -> dict[
     return tiers
 
 
-def _explaining(index: ToolIndex, heard: Policies) -> frozenset[str]:
+def _explaining(index: ToolIndex, applied: Policies) -> frozenset[str]:
     """Servers whose applicable policies all explain denials: `Hide` in one of them wins."""
     explained: set[str] = set()
     hidden: set[str] = set()
-    for policy in heard.values():
+    for policy in applied.values():
         servers = index.servers if policy.every else policy.servers
         (explained if policy.denied == EXPLAIN else hidden).update(servers)
     return frozenset(explained - hidden)
 
 
-def _escaping(index: ToolIndex, heard: Policies) -> frozenset[str]:
+def _escaping(index: ToolIndex, applied: Policies) -> frozenset[str]:
     servers: set[str] = set()
-    for policy in heard.values():
+    for policy in applied.values():
         if policy.control_characters == ESCAPE:
             servers.update(index.servers if policy.every else policy.servers)
     return frozenset(servers)
 
 
-def _manual(index: ToolIndex, heard: Policies, visible: int) -> tuple[tuple[int, int], ...]:
+def _manual(index: ToolIndex, applied: Policies, visible: int) -> tuple[tuple[int, int], ...]:
     """Tools that some policy keeps the model endpoints from running by themselves, with that policy's position."""
     manual, taken = [], 0
-    strict = {position: policy for position, policy in heard.items() if policy.auto_run != ALL}
+    strict = {position: policy for position, policy in applied.items() if policy.auto_run != ALL}
     for position, policy in sorted(strict.items(), key=lambda each: each[1].auto_run == READ_ONLY):
         bits = selected_by(index, policy) & visible & ~taken
         if policy.auto_run == READ_ONLY:
@@ -346,11 +346,11 @@ def _manual(index: ToolIndex, heard: Policies, visible: int) -> tuple[tuple[int,
     return tuple(manual)
 
 
-def _bare(index: ToolIndex, heard: Policies) -> frozenset[str]:
+def _bare(index: ToolIndex, applied: Policies) -> frozenset[str]:
     """Servers with a rule that allows all tools, and without a rule that denies all."""
     allowed: set[str] = set()
     denied: set[str] = set()
-    for policy in heard.values():
+    for policy in applied.values():
         for rule in policy.rules:
             if rule.action != _NOTHING and "*" in rule.tools and not (rule.tags or rule.categories or rule.annotations):
                 servers = index.servers if policy.every else policy.servers

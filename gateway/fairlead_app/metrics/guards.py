@@ -12,7 +12,7 @@ from fairlead_app.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.core.ports import BREAKER_STATES
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.upstream.guard import Guard
-from fairlead_tools.validation.shelf import Checks
+from fairlead_tools.validation.schema_cache import Checks
 
 
 class GuardCollector(Collector):

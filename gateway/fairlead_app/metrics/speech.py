@@ -47,9 +47,9 @@ class SpeechCollector(Collector):
         for engine, number in [*metrics.fillers.items()]:
             fillers.add_metric([engine], number)
         text = "Audio transcribed by cascaded engines, in seconds, by engine"
-        heard = CounterMetricFamily("fairlead_speech_transcribed_seconds", text, labels=["provider"])
+        transcribed = CounterMetricFamily("fairlead_speech_transcribed_seconds", text, labels=["provider"])
         for name, seconds in [*metrics.transcribed_seconds.items()]:
-            heard.add_metric([name], seconds)
+            transcribed.add_metric([name], seconds)
         text = "Characters synthesized to speech by cascaded engines, by engine"
         spoken = CounterMetricFamily("fairlead_speech_synthesized_characters", text, labels=["provider"])
         for name, characters in [*metrics.synthesized_characters.items()]:
@@ -85,6 +85,6 @@ class SpeechCollector(Collector):
             fillers,
             audio,
             routed,
-            heard,
+            transcribed,
             spoken,
         )

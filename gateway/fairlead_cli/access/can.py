@@ -69,13 +69,13 @@ def can(
         fairlead can me call files__read --arguments '{"path": "/data/public/a"}'
     """
     from fairlead_cli.failure import USED_WRONGLY, Failure
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
     if call != "call":
         raise Failure(f"fairlead can AGENT call TOOL: {call!r} is not `call`", code=USED_WRONGLY)
     question = {"tool": tool} | ({} if agent == MYSELF else {"agent": agent}) | details.parameters()
-    plane = Plane.of(gateway.destination())
-    answer = plane.get("/v1/access", **question)
+    client = ManagementClient.of(gateway.destination())
+    answer = client.get("/v1/access", **question)
     if output is Output.json:
         print_json(answer)
     else:

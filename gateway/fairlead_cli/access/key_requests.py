@@ -9,7 +9,7 @@ from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, print_table, printable, remark
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 
 DAY_SECONDS: Final = 86_400
 
@@ -19,7 +19,7 @@ class GatewayKeys:
 
     def __init__(self, destination: Destination) -> None:
         self._url = destination.url
-        self._plane = Plane.of(destination)
+        self._client = ManagementClient.of(destination)
 
     def create(self, name: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None) -> None:
         """Create a key and show it. Raises Failure."""
@@ -34,14 +34,14 @@ class GatewayKeys:
             body["days"] = days
         if to is not None:
             to.check()
-        created = self._plane.post("/v1/keys", body)
+        created = self._client.post("/v1/keys", body)
         facts = created["facts"]
         show_key(created["key"], facts, f"{facts['id']} ({printable(name)})", to, output)
         remark("keys create", f"the gateway at {self._url} created the key; it expires at {facts['expires']}")
 
     def list(self, output: Output) -> None:
         """Print the keys. Raises Failure."""
-        keys = self._plane.get("/v1/keys")["keys"]
+        keys = self._client.get("/v1/keys")["keys"]
         if output is Output.json:
             print_json(keys)
             return
@@ -50,7 +50,7 @@ class GatewayKeys:
 
     def revoke(self, ident: str, output: Output) -> None:
         """Revoke a key, given by its id or as the whole key. Raises Failure."""
-        revoked = self._plane.delete(f"/v1/keys/{quote(key_id(ident), safe='')}")["id"]
+        revoked = self._client.delete(f"/v1/keys/{quote(key_id(ident), safe='')}")["id"]
         if output is Output.json:
             print_json({"revoked": revoked})
         else:

@@ -20,7 +20,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.hidden_tools import why_hidden
 from fairlead_cli.output import Output, printable
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.starting import Server, has_tool, lines_about, servers_of, wait_for
 from fairlead_cli.wording import after
 from fairlead_mcp.errors import RpcError
@@ -236,7 +236,7 @@ def _of_id(destination: Destination, tool: str) -> dict[str, Any] | None:
     if not tool.startswith("mcp."):
         return None
     try:
-        document = Plane.of(destination).get(f"/v1/tools/{quote(tool, safe='')}")
+        document = ManagementClient.of(destination).get(f"/v1/tools/{quote(tool, safe='')}")
         definition = document["definition"]
     except (Failure, KeyError, TypeError):
         return None

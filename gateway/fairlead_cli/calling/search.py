@@ -36,11 +36,11 @@ def search(
 
         fairlead search send a message --tag chat --limit 3
     """
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
-    plane = Plane.of(gateway.destination())
+    client = ManagementClient.of(gateway.destination())
     filters = {name: given for name, given in (("tags", tags), ("categories", categories)) if given}
-    answer = plane.get("/v1/search", query=" ".join(words), limit=str(limit), **plane.scope, **filters)
+    answer = client.get("/v1/search", query=" ".join(words), limit=str(limit), **client.scope, **filters)
     if output is Output.json:
         print_json(answer)
         return

@@ -12,7 +12,7 @@ from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
 from fairlead_cli.models.printed_tools import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.starting import LIST_SECONDS, has_tool, lines_about, servers_of, wait_for
 from fairlead_cli.wording import ready_to_paste, unknown_tool
 from fairlead_formats.names import did_you_mean
@@ -98,8 +98,8 @@ def unknown(name: str, definitions: list[dict[str, Any]]) -> Failure:
 def run_offer(destination: Destination, format_: str, output: Output, *, strict: bool, losses: bool) -> None:
     """Print the tools in a provider's format: only the array, or with `--json` the gateway's complete response."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
-    plane = Plane.of(destination)
-    offer = plane.get("/v1/tools", **plane.scope, format=format_, strict=str(strict).lower())
+    client = ManagementClient.of(destination)
+    offer = client.get("/v1/tools", **client.scope, format=format_, strict=str(strict).lower())
     print_offer("tools", offer, output, losses=losses)
 
 

@@ -75,7 +75,7 @@ class _Setup:
     """A client's file, and the requested entry of the gateway in it."""
 
     def __init__(self, client: KnownClient, wishes: SetupWishes) -> None:
-        self.file = place_of(client, wishes.scope.value)
+        self.file = configuration_file(client, wishes.scope.value)
         self.before = _text(self.file)
         self._client = client
         self._wishes = wishes
@@ -179,7 +179,7 @@ def print_clients(output: Output, name: str) -> None:
         for scope in ("user", "project"):
             if scope == "project" and client.project is None:
                 continue
-            file = place_of(client, scope)
+            file = configuration_file(client, scope)
             try:
                 entry = entry_of(_text(file), client.member, name, client.form)
                 state = "no file" if not file.exists() else "not set up" if entry is None else "set up"
@@ -193,7 +193,7 @@ def print_clients(output: Output, name: str) -> None:
         print(f"{row['client']:<14} {row['scope']:<8} {row['state']:<11} {row['file']}")
 
 
-def place_of(client: KnownClient, scope: Scope, platform: str = sys.platform) -> Path:
+def configuration_file(client: KnownClient, scope: Scope, platform: str = sys.platform) -> Path:
     """The client's file in a scope. Raises Failure if the client has none there."""
     if scope == "project":
         if not client.project:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.models.plan_options import PlanWish, TaskWish
+from fairlead_cli.models.plan_options import PlanOptions, TaskOptions
 from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     EndpointOptions,
@@ -40,8 +40,8 @@ def convert(
 
 @expand_groups
 def plan(
-    wish: PlanWish = PlanWish(),
-    task: TaskWish = TaskWish(),
+    plan_options: PlanOptions = PlanOptions(),
+    task: TaskOptions = TaskOptions(),
     gateway: EndpointOptions = EndpointOptions(),
     output: OutputOption = Output.table,
 ) -> None:
@@ -52,4 +52,4 @@ def plan(
     """
     from fairlead_cli.models.planning import run_plan
 
-    run_plan(gateway.destination(), wish, task, output)
+    run_plan(gateway.destination(), plan_options, task, output)

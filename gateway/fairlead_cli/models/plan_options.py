@@ -9,7 +9,7 @@ import typer
 
 
 @dataclass(frozen=True)
-class PlanWish:
+class PlanOptions:
     """The models to try, the conversation, and the limits on its tools."""
 
     models: Annotated[
@@ -28,7 +28,7 @@ class PlanWish:
 
 
 @dataclass(frozen=True)
-class TaskWish:
+class TaskOptions:
     """The task for which list, tiers and search are compared."""
 
     turns: Annotated[int | None, typer.Option(min=1, help="Requests of the task to the model. Default: calls + 1.")] = (

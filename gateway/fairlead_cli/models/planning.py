@@ -8,36 +8,36 @@ from typing import Any, Final
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.models.converting import read_json
-from fairlead_cli.models.plan_options import PlanWish, TaskWish
+from fairlead_cli.models.plan_options import PlanOptions, TaskOptions
 from fairlead_cli.output import Output, print_json, print_table, printable, some_names
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_formats.names import did_you_mean
 
 GUESSED: Final = "default"
 """`windowSource` of a context window that the gateway does not know."""
 
 
-def run_plan(destination: Destination, wish: PlanWish, task: TaskWish, output: Output) -> None:
+def run_plan(destination: Destination, plan_options: PlanOptions, task: TaskOptions, output: Output) -> None:
     """Print the gateway's plan, as a table or as the complete response."""
-    if bool(wish.models) == (wish.route is not None):
+    if bool(plan_options.models) == (plan_options.route is not None):
         raise Failure("give either --model, once or several times, or --route", code=USED_WRONGLY)
-    plane = Plane.of(destination)
-    answer = plane.post("/v1/plan", body(wish, task, plane.scope))
+    client = ManagementClient.of(destination)
+    answer = client.post("/v1/plan", body(plan_options, task, client.scope))
     if output is Output.json:
         print_json(answer)
         return
-    for line in window_lines(answer, _near_model(plane, answer)):
+    for line in window_lines(answer, _near_model(client, answer)):
         print(printable(line))
-    for line in tool_lines(answer, wish.pinned or []):
+    for line in tool_lines(answer, plan_options.pinned or []):
         print(printable(line))
     _print_exposure(answer["exposure"], answer["numbers"])
 
 
-def _near_model(plane: Plane, answer: dict[str, Any]) -> str | None:
+def _near_model(client: ManagementClient, answer: dict[str, Any]) -> str | None:
     """A known model with a name similar to the planned one, if the planned model is unknown."""
     if answer["numbers"].get("windowSource") != GUESSED:
         return None
-    known_models = plane.get("/v1/models", known="true")["data"]
+    known_models = client.get("/v1/models", known="true")["data"]
     return did_you_mean(str(answer["model"]), [str(each["id"]) for each in known_models])
 
 
@@ -104,18 +104,18 @@ def _print_exposure(exposure: dict[str, Any], numbers: dict[str, Any]) -> None:
     print(printable(exposure["advice"]))
 
 
-def body(wish: PlanWish, task: TaskWish, scope: dict[str, str]) -> dict[str, Any]:
+def body(plan_options: PlanOptions, task: TaskOptions, scope: dict[str, str]) -> dict[str, Any]:
     """The request; options that were not given are left out."""
     members: dict[str, Any] = {
-        "route": wish.route,
-        "models": [model(text) for text in wish.models or ()],
-        "messages": None if wish.messages is None else read_json(wish.messages),
-        "system": wish.system,
-        "pinned": wish.pinned or [],
-        "maxTools": wish.max_tools,
-        "toolTokens": wish.tool_tokens,
-        "reservedOutputTokens": wish.reserved,
-        "shortenDescriptions": wish.shorten,
+        "route": plan_options.route,
+        "models": [model(text) for text in plan_options.models or ()],
+        "messages": None if plan_options.messages is None else read_json(plan_options.messages),
+        "system": plan_options.system,
+        "pinned": plan_options.pinned or [],
+        "maxTools": plan_options.max_tools,
+        "toolTokens": plan_options.tool_tokens,
+        "reservedOutputTokens": plan_options.reserved,
+        "shortenDescriptions": plan_options.shorten,
         "task": task.body(),
         "tier": scope.get("tier"),
         "servers": [scope["servers"]] if "servers" in scope else [],

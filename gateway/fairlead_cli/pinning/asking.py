@@ -16,7 +16,7 @@ from fairlead_cli.pinning.showing import (
     confirm,
     print_nothing_held,
 )
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.waiting import attempts
 from fairlead_cli.wording import ready_to_paste
 
@@ -26,7 +26,7 @@ AT_ONCE: Final = 100
 
 def show_held(destination: Destination, server: str, output: Output) -> None:
     """Print the differences between the held-back definitions and those that are served. Raises Failure."""
-    document = _held_document(Plane.of(destination), server)
+    document = _held_document(ManagementClient.of(destination), server)
     if output is Output.json:
         print_json(document)
         return
@@ -42,8 +42,8 @@ def approve_held(
     """Approve the held-back definitions after a confirmation; with `exact_hash`, only those with that hash. Raises
     Failure.
     """
-    plane = Plane.of(destination)
-    document = _held_document(plane, server)
+    client = ManagementClient.of(destination)
+    document = _held_document(client, server)
     key, approval = document["server"], exact_hash or document["hash"]
     if approval is None:
         print_nothing_held(key, output)
@@ -52,21 +52,21 @@ def approve_held(
         check_answerable(output)
         _show(document)
         confirm(document["total"], approval)
-    plane.post(f"/v1/servers/{quote(key, safe='/')}/approve", {"hash": approval})
-    outcome = _outcome(plane, key, document["hash"], wait)
+    client.post(f"/v1/servers/{quote(key, safe='/')}/approve", {"hash": approval})
+    outcome = _outcome(client, key, document["hash"], wait)
     if output is Output.json:
         print_json({"server": key, "approved": approval, "outcome": outcome})
     else:
         print(f"{key}: approved {approval} (by the gateway at {destination.url})\n{outcome}")
 
 
-def _held_document(plane: Plane, server: str) -> dict[str, Any]:
+def _held_document(client: ManagementClient, server: str) -> dict[str, Any]:
     """The held-back definitions of a server, from all pages. Raises Failure."""
     path = _path(server)
-    document: dict[str, Any] = plane.get(path, limit=str(AT_ONCE))
+    document: dict[str, Any] = client.get(path, limit=str(AT_ONCE))
     definitions = document["definitions"]
     while len(definitions) < document["total"]:
-        page = plane.get(path, limit=str(AT_ONCE), offset=str(len(definitions)))
+        page = client.get(path, limit=str(AT_ONCE), offset=str(len(definitions)))
         if page["hash"] != document["hash"] or not page["definitions"]:
             raise Failure(f"the definitions of {document['server']} changed while they were read; try again")
         definitions += page["definitions"]
@@ -89,9 +89,9 @@ def _show(document: dict[str, Any]) -> None:
         definition.print(key)
 
 
-def _outcome(plane: Plane, server: str, before: str | None, seconds: float) -> str:
+def _outcome(client: ManagementClient, server: str, before: str | None, seconds: float) -> str:
     for _ in attempts(seconds):
-        if plane.get(_path(server), limit="1")["hash"] != before:
+        if client.get(_path(server), limit="1")["hash"] != before:
             return IN_FORCE
     return NOT_SEEN
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import NAMED, Output, printable, remark
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 
 QUIET_SECONDS: Final = 60.0
 """Silence after which a connection counts as dead; longer than a few heartbeats."""
@@ -22,12 +22,12 @@ LONGEST_PAUSE: Final = 15.0
 
 def run_events(destination: Destination, output: Output, tail: int) -> None:
     """Print the last `tail` events, then new events until interrupted. Raises Failure if the first connection fails."""
-    plane = Plane.of(destination)
+    client = ManagementClient.of(destination)
     last, failures = None, 0
     path = f"/v1/events?tail={tail}" if tail else "/v1/events"
     while True:
         try:
-            for event in _events(plane.lines(path, QUIET_SECONDS, last)):
+            for event in _events(client.lines(path, QUIET_SECONDS, last)):
                 if last is None and output is not Output.json:
                     remark("events", f"connected to {destination.url}; waiting for events, Ctrl-C ends the command")
                 last, failures = str(event.get("id")), 0

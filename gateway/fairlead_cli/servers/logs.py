@@ -12,7 +12,7 @@ from urllib.parse import quote
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable, remark
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.showing import sentence
 
 LOOK_SECONDS: Final = 0.5
@@ -23,13 +23,13 @@ def run_logs(
     destination: Destination, server: str, output: Output, *, tail: int | None, follow: bool, timestamps: bool
 ) -> None:
     """Print the stored lines, and with `follow` new lines until interrupted. Raises Failure."""
-    plane = Plane.of(destination)
+    client = ManagementClient.of(destination)
     path = f"/v1/logs/{quote(server, safe='/')}"
-    shown = plane.get(path, **({} if tail is None else {"tail": str(tail)}))
+    shown = client.get(path, **({} if tail is None else {"tail": str(tail)}))
     _show(shown["lines"], output, timestamps)
     if not follow:
         if not shown["lines"] and tail != 0:
-            why = sentence(plane.get(f"/v1/servers/{quote(server, safe='/')}"))
+            why = sentence(client.get(f"/v1/servers/{quote(server, safe='/')}"))
             text = f"{shown['server']} has no output: no process of the server was started here. {why}"
             remark("logs", text.rstrip())
         return
@@ -38,9 +38,9 @@ def run_logs(
     while True:
         time.sleep(min(LOOK_SECONDS * 2.0**failures, LONGEST_PAUSE))
         try:
-            shown = plane.get(path, after=str(after))
+            shown = client.get(path, after=str(after))
             if shown["next"] < after:  # the gateway restarted, and counts from 0 again
-                shown = plane.get(path)
+                shown = client.get(path)
         except Failure as error:
             if error.code == USED_WRONGLY:  # the server is no longer declared
                 raise

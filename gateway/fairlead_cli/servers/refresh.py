@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.waiting import attempts
 from fairlead_cli.wording import ready_to_paste
 
@@ -19,17 +19,17 @@ RECENT: Final = timedelta(minutes=1)
 
 def run_refresh(destination: Destination, server: str, wait: bool, output: Output) -> None:
     """Request a discovery, and with `wait` wait up to the destination's timeout for its result. Raises Failure."""
-    plane = Plane.of(destination)
+    client = ManagementClient.of(destination)
     path = f"/v1/servers/{quote(server, safe='/')}"
-    before = plane.get(path)
-    accepted = plane.post(f"{path}/refresh", {})
+    before = client.get(path)
+    accepted = client.post(f"{path}/refresh", {})
     if not wait:
         if output is Output.json:
             print_json(accepted)
         else:
             print(f"The discovery of {accepted['server']} is requested.")
         return
-    after = _wait_for_answer(plane, accepted, destination.timeout)
+    after = _wait_for_answer(client, accepted, destination.timeout)
     if output is Output.json:
         print_json(after)
     elif after["refreshed"]["failure"] is None:
@@ -47,12 +47,12 @@ def _comparison(before: dict[str, Any], after: dict[str, Any]) -> str:
     return "unchanged" if after["hash"] == before["hash"] else f"{before['tools']} before, with changes"
 
 
-def _wait_for_answer(plane: Plane, accepted: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _wait_for_answer(client: ManagementClient, accepted: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The server's state, once its last refresh differs from the previous one."""
     state = ""
     for _ in attempts(seconds):
         try:
-            shown: dict[str, Any] = plane.get(f"/v1/servers/{quote(accepted['server'], safe='/')}")
+            shown: dict[str, Any] = client.get(f"/v1/servers/{quote(accepted['server'], safe='/')}")
         except Failure as error:
             raise Failure(
                 f"{error}: the server was removed, as one with onDisconnect: Remove is when it is unreachable"

@@ -11,7 +11,7 @@ from fairlead_api.v1alpha1.condition_types import Reason
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import Output, print_json, print_table, printable
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.wording import ready_to_paste
 
 ASK = "Administrators of the gateway see the server's own message; on a cluster, kubectl describe mcps shows it."
@@ -25,12 +25,12 @@ AS_USUAL = frozenset({Cause.DEPLOYING, Cause.NOT_DISCOVERED})
 
 def run_servers(destination: Destination, server: str | None, output: Output) -> None:
     """Print all servers, or one. Raises Failure."""
-    plane = Plane.of(destination)
+    client = ManagementClient.of(destination)
     if server is not None:
-        answer = plane.get(f"/v1/servers/{quote(server, safe='/')}")
+        answer = client.get(f"/v1/servers/{quote(server, safe='/')}")
         documents, files = [answer], []
     else:
-        answer = plane.get("/v1/servers")
+        answer = client.get("/v1/servers")
         documents, files = answer["servers"], answer.get("fileProblems", [])
     if output is Output.json:
         print_json(answer)

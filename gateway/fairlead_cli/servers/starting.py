@@ -10,7 +10,7 @@ from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY, STOPPED,
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.showing import sentence
 from fairlead_cli.waiting import attempts
 
@@ -25,11 +25,11 @@ Server = dict[str, Any]
 def servers_of(destination: Destination) -> list[Server]:
     """Servers of the gateway; empty if the endpoint is not a gateway or does not list servers."""
     try:
-        plane = Plane.of(destination)
-        documents = plane.get("/v1/servers")["servers"]
+        client = ManagementClient.of(destination)
+        documents = client.get("/v1/servers")["servers"]
     except (Failure, KeyError, TypeError):
         return []
-    only = plane.scope.get("servers")
+    only = client.scope.get("servers")
     servers = documents if isinstance(documents, list) else []
     return [document for document in servers if isinstance(document, dict) and only in (None, document.get("server"))]
 

@@ -11,16 +11,16 @@ import msgspec
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode, merge
 from fairlead_rest.resources.scores import badge
 
 
 def ask(gateway: Destination) -> Aggregates:
     """Aggregates of a gateway. Raises Failure, also if the gateway does not collect them."""
-    plane = Plane.of(gateway)
+    client = ManagementClient.of(gateway)
     try:
-        return decode(json.dumps(plane.get("/v1/aggregates")).encode())
+        return decode(json.dumps(client.get("/v1/aggregates")).encode())
     except BadFile as error:
         raise Failure(f"{gateway.url} answered with {error}", code=FAILED) from error
 

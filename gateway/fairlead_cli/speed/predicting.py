@@ -16,7 +16,7 @@ from fairlead_cli.output import Output, duration, print_json, print_table, print
 from fairlead_cli.wording import look_at_tools, unknown_tool
 
 if TYPE_CHECKING:
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
 
 class Strategy(StrEnum):
@@ -43,7 +43,7 @@ def predict(
 
         fairlead predict demo__get_stock demo__get_stock --strategy sequential --tier fast
     """
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
     calls = [
         {"id": str(number), "type": "function", "function": {"name": tool, "arguments": "{}"}}
@@ -51,24 +51,24 @@ def predict(
     ]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     body: dict[str, Any] = {"format": "openai-chat", "message": message, "tools": [], "strategy": strategy.value}
-    plane = Plane.of(gateway.destination().in_tier(tier))
+    client = ManagementClient.of(gateway.destination().in_tier(tier))
     body |= {"limit": limit} if limit is not None else {}
-    body |= {"tier": plane.scope["tier"]} if "tier" in plane.scope else {}
-    prediction = plane.post("/v1/tool-calls/predict", body)
+    body |= {"tier": client.scope["tier"]} if "tier" in client.scope else {}
+    prediction = client.post("/v1/tool-calls/predict", body)
     if missing := [str(call["name"]) for call in prediction["calls"] if not call["tool"]]:
-        raise _unknown(plane, missing)
+        raise _unknown(client, missing)
     if output is Output.json:
         print_json(prediction)
     else:
         _print(prediction)
 
 
-def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
+def _unknown(client: ManagementClient, names: Sequence[str]) -> Failure:
     """The failure for names that are not tools, with a suggestion for a single name."""
     if len(names) > 1:
         return Failure(look_at_tools(f"Unknown tools: {some_names(map(printable, names))}"), code=USED_WRONGLY)
     try:
-        plane.get(f"/v1/tools/{quote(names[0], safe='')}")
+        client.get(f"/v1/tools/{quote(names[0], safe='')}")
     except Failure as failure:
         return failure
     return Failure(unknown_tool(printable(names[0]), None), code=USED_WRONGLY)

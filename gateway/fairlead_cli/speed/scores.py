@@ -29,9 +29,9 @@ def scores(
 
         fairlead scores --json
     """
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
-    answer = Plane.of(gateway.destination()).get("/v1/scores")
+    answer = ManagementClient.of(gateway.destination()).get("/v1/scores")
     if output is Output.json:
         print_json(answer)
     else:
@@ -54,10 +54,10 @@ def leaderboard(
 
         fairlead leaderboard --category images
     """
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
     query = {} if category is None else {"category": category}
-    answer = Plane.of(gateway.destination()).get("/v1/leaderboard", **query)
+    answer = ManagementClient.of(gateway.destination()).get("/v1/leaderboard", **query)
     if output is Output.json:
         print_json(answer)
         return

@@ -27,9 +27,9 @@ def tiers(
 
         fairlead tiers --json
     """
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
-    answer = Plane.of(gateway.destination()).get("/v1/tiers")
+    answer = ManagementClient.of(gateway.destination()).get("/v1/tiers")
     if output is Output.json:
         print_json(answer)
     else:
@@ -50,10 +50,10 @@ def explain(
 
         fairlead explain mcp.demo.forecast_demand --json
     """
-    from fairlead_cli.rest import Plane
+    from fairlead_cli.rest import ManagementClient
 
-    plane = Plane.of(gateway.destination())
-    answer = plane.get(f"/v1/tools/{quote(tool, safe='')}/explain")
+    client = ManagementClient.of(gateway.destination())
+    answer = client.get(f"/v1/tools/{quote(tool, safe='')}/explain")
     if output is Output.json:
         print_json(answer)
     else:

@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.top.columns import SERVER_COLUMNS, TOOL_COLUMNS, per_minute
 from fairlead_cli.top.details import server_details, tool_details
 from fairlead_cli.top.dialogs import HELP, TextDialog
@@ -76,9 +76,11 @@ class TopApp(App[None]):
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
     ]
 
-    def __init__(self, plane: Plane, url: str, key: SortKey, interval: float, first: GatewayReading) -> None:
+    def __init__(
+        self, client: ManagementClient, url: str, key: SortKey, interval: float, first: GatewayReading
+    ) -> None:
         super().__init__()
-        self._plane = plane
+        self._client = client
         self._url = url
         self._key = key
         self._reading = first
@@ -89,7 +91,7 @@ class TopApp(App[None]):
         self._rows = rows_of(first, self._rates.take(first))
         self._interval = interval
         self._feed = RepeatedRequest(
-            lambda: read(plane), interval, lambda outcome: self.post_message(ReadingArrived(outcome))
+            lambda: read(client), interval, lambda outcome: self.post_message(ReadingArrived(outcome))
         )
 
     def compose(self) -> ComposeResult:
@@ -164,7 +166,7 @@ class TopApp(App[None]):
         self.push_screen(dialog)
         path = f"/v1/tools/{quote(row.name, safe='')}/explain"
         request_once(
-            lambda: tool_details(row, self._plane.get(path)),
+            lambda: tool_details(row, self._client.get(path)),
             lambda outcome: self.post_message(DetailsArrived(dialog, outcome)),
         )
 

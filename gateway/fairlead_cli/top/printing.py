@@ -12,7 +12,7 @@ from typing import Any
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.output import Output, print_json, print_table, remark
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, short_name
 from fairlead_cli.top.reading import GatewayReading, read
 from fairlead_cli.top.rows import WatchedRows, WatchedServerRow, WatchedToolRow, rows_of
@@ -22,7 +22,7 @@ from fairlead_tools.call_rates import CallRates
 
 def run_once(destination: Destination, key: SortKey, output: Output) -> None:
     """Print one reading. Raises Failure."""
-    reading = read(Plane.of(destination))
+    reading = read(ManagementClient.of(destination))
     rows = rows_of(reading, {}).arrange(key)
     if output is Output.json:
         print_json(document(reading, rows))
@@ -42,8 +42,8 @@ def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
     """Print one reading per line until interrupted, and retry after errors. Raises Failure if the first reading
     fails.
     """
-    plane, rates = Plane.of(destination), CallRates()
-    reading: GatewayReading | None = read(plane)
+    client, rates = ManagementClient.of(destination), CallRates()
+    reading: GatewayReading | None = read(client)
     while True:
         if reading is not None:
             line = document(reading, rows_of(reading, rates.take(reading)).arrange(key))
@@ -51,7 +51,7 @@ def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
             sys.stdout.flush()
         time.sleep(interval)
         try:
-            reading = read(plane)
+            reading = read(client)
         except Failure as error:
             reading = None
             remark("top", f"{error} Trying again.")
@@ -63,8 +63,8 @@ def run_screen(destination: Destination, key: SortKey, interval: float) -> None:
         raise Failure("the screen needs a terminal: add --once or --json", code=USED_WRONGLY)
     with needs("up"):
         from fairlead_cli.top.application import TopApp
-    plane = Plane.of(destination)
-    app = TopApp(plane, destination.url, key, interval, read(plane))
+    client = ManagementClient.of(destination)
+    app = TopApp(client, destination.url, key, interval, read(client))
     app.run()
     if app.return_code:
         raise SystemExit(app.return_code)  # Textual has printed the error

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fairlead_cli.failure import Failure
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 
 Answer = TypeVar("Answer")
 
@@ -74,11 +74,11 @@ class GatewayReading:
     """Complete responses about servers, by `namespace/name`."""
 
 
-def read(plane: Plane, clock: Callable[[], float] = time.monotonic) -> GatewayReading:
+def read(client: ManagementClient, clock: Callable[[], float] = time.monotonic) -> GatewayReading:
     """Read from the gateway. Raises Failure."""
-    documents = plane.get("/v1/servers")
+    documents = client.get("/v1/servers")
     servers = _convert(documents, _Servers).servers
-    scores = _convert(plane.get("/v1/scores"), _Scores)
+    scores = _convert(client.get("/v1/scores"), _Scores)
     return GatewayReading(
         at=clock(),
         origin=scores.origin,

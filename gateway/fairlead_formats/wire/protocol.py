@@ -43,9 +43,9 @@ class BadStream(ValueError):
         self.error = error
 
 
-SIGNED_THOUGHT: Final = "thinking"
+SIGNED_REASONING: Final = "thinking"
 REASONING_ITEM: Final = "reasoning"
-MARKED_THOUGHTS: Final = (SIGNED_THOUGHT, REASONING_ITEM)
+REASONING_KEYS: Final = (SIGNED_REASONING, REASONING_ITEM)
 """Values of `CallKey.name` for a turn without calls, which is stored under a key taken from its reasoning."""
 
 

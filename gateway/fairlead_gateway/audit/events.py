@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
-from fairlead_gateway.audit.lines import CALL, MAX_NAME, place_of
+from fairlead_gateway.audit.lines import CALL, MAX_NAME, trace_of
 from fairlead_otel.events import LogEvent
 
 NAME: Final = "fairlead.audit"
@@ -20,7 +20,7 @@ SEQUENCE: Final = "fairlead.audit.sequence"
 
 def event_of(entry: AuditEntry, line: bytes, number: int) -> LogEvent:
     """Event for the entry whose formatted line is `line`; `number` counts entries of the process from 1."""
-    trace_place = place_of(entry)
+    trace_place = trace_of(entry)
     return LogEvent(
         f"{NAME}.{entry.event}",
         entry.at,

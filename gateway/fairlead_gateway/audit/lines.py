@@ -57,7 +57,7 @@ def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
     if entry.model is None and not entry.status and not entry.administers:
         members["argumentsBytes"] = entry.arguments_bytes
         members["resultBytes"] = entry.result_bytes
-    trace = place_of(entry)
+    trace = trace_of(entry)
     if trace is not None:
         members["traceId"] = trace.trace_id
     if entry.arguments is not None:
@@ -65,7 +65,7 @@ def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
     return encode_line(members)
 
 
-def place_of(entry: AuditEntry) -> TracePlace | None:
+def trace_of(entry: AuditEntry) -> TracePlace | None:
     """Span of the call, or else the client's span from the trace context of the request; None outside of a trace."""
     if entry.span is not None:
         return TracePlace(entry.span.trace_id, entry.span.span_id, sampled=True)

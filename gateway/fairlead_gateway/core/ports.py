@@ -83,10 +83,10 @@ class AdmissionGuard:
         raise NotImplementedError
 
     def leave(
-        self, ticket: Ticket, error: Exception | None, responses_seen: int, *, given_up: bool = False, tool: str = ""
+        self, ticket: Ticket, error: Exception | None, responses_seen: int, *, abandoned: bool = False, tool: str = ""
     ) -> None:
         """Report the end of a call. `responses_seen` is the value of the attribute when the call was admitted;
-        `given_up` says that the gateway abandoned it.
+        `abandoned` says that the gateway abandoned it.
         """
         raise NotImplementedError
 

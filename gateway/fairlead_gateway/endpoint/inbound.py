@@ -83,7 +83,7 @@ _NAME_BYTES: Final = 256
 _TOKEN: Final = progress_token.NAME
 _ANY_TOKEN: Final = b"0"
 """Replaces the progress token in cache keys, because each request has another token."""
-PARAMS: Final = members.Known(
+PARAMS: Final = members.ProtectedNames(
     {
         "_meta",
         "argument",
@@ -109,7 +109,7 @@ PARAMS: Final = members.Known(
 A misspelling of a member listed here is rejected: a server might accept it, and run something other than what the
 gateway's policies were applied to.
 """
-META: Final = members.Known(
+META: Final = members.ProtectedNames(
     {
         _TOKEN,
         eras.META_VERSION,

@@ -224,8 +224,8 @@ class NotificationStreams:
                 stream.resources.append(uri)
                 bindings.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
         for binding, uris in bindings.values():
-            tell = partial(stream.updated, view.offers.names(binding.server.key))
-            self._watches.hold((stream, binding.server.key), stream.agent, binding, uris, tell)
+            notify = partial(stream.updated, view.offers.names(binding.server.key))
+            self._watches.hold((stream, binding.server.key), stream.agent, binding, uris, notify)
             stream.watched.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:

@@ -74,7 +74,7 @@ class ServiceAccounts(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
     """Seconds for which the result of a review is cached."""
 
 
-class Vouchers(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class CredentialIssuers(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Content of the file: everything that issues credentials for clients."""
 
     issuers: tuple[Issuer, ...] = ()
@@ -83,22 +83,24 @@ class Vouchers(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     service_accounts: ServiceAccounts | None = None
 
 
-def load_vouchers(path: Path | None) -> Vouchers:
+def load_credential_issuers(path: Path | None) -> CredentialIssuers:
     """Read the YAML file; without a path there are no issuers. Raises BadSetting, whose message names the file."""
     if path is None:
-        return Vouchers()
+        return CredentialIssuers()
     try:
-        vouchers = msgspec.convert(read_yaml(path, "the issuers of FAIRLEAD_IDENTITY") or {}, Vouchers, dec_hook=_path)
+        credential_issuers = msgspec.convert(
+            read_yaml(path, "the issuers of FAIRLEAD_IDENTITY") or {}, CredentialIssuers, dec_hook=_path
+        )
     except msgspec.ValidationError as error:
         raise BadSetting(f"{path} must have the members issuers, scopes or serviceAccounts: {error}") from error
-    for issuer in vouchers.issuers:
+    for issuer in credential_issuers.issuers:
         _check(path, issuer)
-    if len({issuer.issuer for issuer in vouchers.issuers}) < len(vouchers.issuers):
+    if len({issuer.issuer for issuer in credential_issuers.issuers}) < len(credential_issuers.issuers):
         raise BadSetting(f"{path} names an issuer twice")
-    short = [issuer.name for issuer in vouchers.issuers if issuer.name]
+    short = [issuer.name for issuer in credential_issuers.issuers if issuer.name]
     if len(set(short)) < len(short):
         raise BadSetting(f"{path} gives two issuers the same name")
-    return vouchers
+    return credential_issuers
 
 
 def _check(path: Path, issuer: Issuer) -> None:

@@ -25,7 +25,7 @@ class Decision(msgspec.Struct, frozen=True):
 
     allowed: bool
     reason: str
-    told: bool = False
+    discloses_reason: bool = False
     """Whether the reason may be disclosed to the subject."""
     policy: str | None = None
     """`namespace/name` of the policy whose rule decided."""
@@ -47,7 +47,7 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
     return Decision(
         allowed=verdict.allowed,
         reason=policies.sentence(verdict),
-        told=rules.explains(server),
+        discloses_reason=rules.explains(server),
         policy=policies.name(by.policy) if by is not None else None,
         rule=by.rule if by is not None else None,
         rule_name=policies.rule(by).name if by is not None else None,

@@ -84,7 +84,7 @@ class ResourceIndex:
         self._servers = tuple(servers)
         self._alone = alone
         self._interfaces = {
-            server.key: Interfaces(server, denied_tools) for server in self._servers if server.interfaces
+            server.key: UserInterfaces(server, denied_tools) for server in self._servers if server.interfaces
         }
         self._resources = {
             uri: item for uri, item in items.resources.items() if not self._is_withheld(item[0].key, item[1].name)
@@ -123,7 +123,7 @@ class ResourceIndex:
             f"{server.key}\0{uri}"
             for server in self._servers
             if server.interfaces
-            for uri in Interfaces(server, denied_tools).withheld
+            for uri in UserInterfaces(server, denied_tools).withheld
         ]
 
     def prompt(self, name: str) -> Resolved | None:
@@ -306,7 +306,7 @@ def server_resources(server: Server, binding: ServerBinding | None) -> ResourceI
     return ResourceIndex(items, {}, servers=[server], alone=binding)
 
 
-class Interfaces:
+class UserInterfaces:
     """User interfaces of one server. An interface is readable if a policy allows any tool that references it."""
 
     __slots__ = ("_allowed", "_listed", "withheld")

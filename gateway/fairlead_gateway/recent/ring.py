@@ -32,7 +32,7 @@ ArgumentRenderer = Callable[[Raw], dict[str, Any]]
 """Renders raw arguments as members of a response."""
 
 
-class KeptCalls:
+class StoredCalls:
     """Stored calls at one moment, oldest first. `number` is the number of the newest call. Adding `epoch` to a time of
     the gateway's clock gives seconds since the epoch.
     """
@@ -61,25 +61,26 @@ class KeptCalls:
         for offset, packed in enumerate(reversed(self._packed)):
             yield self.number - offset, EndedCall(*packed)
 
-    def after(self, number: int) -> KeptCalls:
+    def after(self, number: int) -> StoredCalls:
         """The calls with a higher number."""
-        return KeptCalls(self._packed[max(0, number - self.first + 1) :], self.number, self.epoch)
+        return StoredCalls(self._packed[max(0, number - self.first + 1) :], self.number, self.epoch)
 
 
 class RecentCalls:
-    """Ring buffer of the last `most` calls. All methods have to be called in the gateway's event loop; `tell` may be
-    called in any thread.
+    """Ring buffer of the last `most` calls. All methods have to be called in the gateway's event loop;
+    `render_arguments` may be called in any thread.
     """
 
     def __init__(
         self,
         most: int,
         most_bytes: int,
-        tell: ArgumentRenderer | None = None,
+        render_arguments: ArgumentRenderer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create an empty ring. `most_bytes` is at least LEAST_BYTES; half of it is for plain calls. `tell` renders raw
-        arguments as in the audit log; if None, arguments are not stored. `clock` is the clock of calls, in seconds.
+        """Create an empty ring. `most_bytes` is at least LEAST_BYTES; half of it is for plain calls. `render_arguments`
+        renders raw arguments as in the audit log; if None, arguments are not stored. `clock` is the clock of calls, in
+        seconds.
         """
         self._most = min(most, most_bytes // 2 // PLAIN_BYTES)
         self._spare = most_bytes - self._most * PLAIN_BYTES
@@ -93,7 +94,7 @@ class RecentCalls:
         self._fresh: asyncio.Event | None = None
         self._identity = ANONYMOUS
         self._caller = NOBODY
-        self.tell = tell
+        self.render_arguments = render_arguments
         self.number = 0
         """Number of the newest call."""
         self.closed = False
@@ -144,13 +145,13 @@ class RecentCalls:
         """Arguments to store with a call: empty if too large, None if arguments are not stored. They are copied, as a
         part of a message would keep the whole message in memory.
         """
-        if raw is None or self.tell is None:
+        if raw is None or self.render_arguments is None:
             return None
         return bytes(raw) if len(raw) <= MAX_ARGUMENTS else b""
 
-    def snapshot(self) -> KeptCalls:
+    def snapshot(self) -> StoredCalls:
         """All stored calls."""
-        return KeptCalls([*self._ring], self.number, time.time() - self._clock())
+        return StoredCalls([*self._ring], self.number, time.time() - self._clock())
 
     def ident(self, number: int) -> str:
         """Id of a call."""

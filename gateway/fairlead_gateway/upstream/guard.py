@@ -159,20 +159,20 @@ class Guard(ports.AdmissionGuard):
         self._queue.remove(waiter)
 
     def leave(
-        self, ticket: Ticket, error: Exception | None, responses_seen: int, *, given_up: bool = False, tool: str = ""
+        self, ticket: Ticket, error: Exception | None, responses_seen: int, *, abandoned: bool = False, tool: str = ""
     ) -> None:
         """Record the end of a call, and admit waiting calls.
 
-        `responses_seen` is the value of `Guard.responses_seen` when the call was admitted. With `given_up` the end says
-        nothing about the server: the client disconnected, or its own timeout passed. `tool` is the name of the called
-        tool, which a Timeout is counted for.
+        `responses_seen` is the value of `Guard.responses_seen` when the call was admitted. With `abandoned` the end
+        says nothing about the server: the client disconnected, or its own timeout passed. `tool` is the name of the
+        called tool, which a Timeout is counted for.
         """
         self.busy -= 1
         if self._budget < RETRY_BUDGET:
             self._budget += RETRY_EARNED
         if isinstance(error, ConnectFailed | ConnectionLost) and counts_as_failure(error):
             self._on_unreachable(error.reason)
-        if given_up:
+        if abandoned:
             if ticket == TRIAL:
                 self.breaker.give_up()
         elif error is None or not self._bounds.breaks or not counts_as_failure(error):

@@ -115,7 +115,7 @@ class _Race:
         second, self._second = self._second, None
         if second is not None:
             second.cancel()
-            self._hedged.guard.leave(PLAIN, None, self._responses_seen, given_up=True)
+            self._hedged.guard.leave(PLAIN, None, self._responses_seen, abandoned=True)
 
 
 class _First(RelaySink):

@@ -19,7 +19,7 @@ from msgspec import Raw
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.providers.openai_responses.items import head_of, is_hidden, members_of, raws, waiting_calls
-from fairlead_formats.providers.openai_responses.own_servers import is_approval_request, output_item
+from fairlead_formats.providers.openai_responses.mcp_tools import is_approval_request, output_item
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
 from fairlead_formats.registry import OPENAI_RESPONSES, message_format

@@ -95,43 +95,45 @@ def check_queries(queries: Sequence[str], *filters: Collection[str]) -> tuple[st
     return stripped
 
 
-async def search_answer(services: ToolServices, catalog: SubjectCatalog, wish: SearchQuery) -> bytes:
+async def search_answer(services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery) -> bytes:
     """Run a search and encode the answer. Raises Problem."""
-    if wish.format is not None:
-        find_format(wish.format)
-    if wish.format is None and wish.model is not None:
+    if search_query.format is not None:
+        find_format(search_query.format)
+    if search_query.format is None and search_query.model is not None:
         raise Problem(INVALID_ARGUMENTS, "model requires format, for example `mcp`")
-    visible, hits, searched = await rank_tools(services, catalog, wish)
-    return await services.work.stepwise(lambda: _write_answer(services, visible, hits, searched, wish))
+    visible, hits, searched = await rank_tools(services, catalog, search_query)
+    return await services.work.stepwise(lambda: _write_answer(services, visible, hits, searched, search_query))
 
 
 async def rank_tools(
-    services: ToolServices, catalog: SubjectCatalog, wish: SearchQuery
+    services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery
 ) -> tuple[VisibleTools, RankedTools, int]:
     """Search visible tools. Returns all visible tools, the ranked tools, and the number of searched tools. Raises
     Problem.
     """
-    visible, chosen = await services.work.do(lambda: _select(services, catalog, wish))
+    visible, chosen = await services.work.do(lambda: _select(services, catalog, search_query))
     try:
         hits = NO_HITS
-        if wish.queries:
-            hits = await services.search.find(visible, wish.queries, wish.limit, chosen)
+        if search_query.queries:
+            hits = await services.search.find(visible, search_query.queries, search_query.limit, chosen)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     if chosen and not hits.tools:
-        first = sorted(chosen, key=lambda entry: entry.name)[: wish.limit]
-        hits = RankedTools([(entry, 0.0) for entry in first], FILTERS, NO_WORD_FITS if wish.queries else "")
+        first = sorted(chosen, key=lambda entry: entry.name)[: search_query.limit]
+        hits = RankedTools([(entry, 0.0) for entry in first], FILTERS, NO_WORD_FITS if search_query.queries else "")
     services.counts.count_search(catalog.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
     return visible, hits, len(visible.entries if chosen is None else chosen)
 
 
 def _select(
-    services: ToolServices, catalog: SubjectCatalog, wish: SearchQuery
+    services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
     """Visible tools, and those that match the filters; None: there are no filters."""
-    visible = services.catalogs.visible(catalog, wish.tier)
-    filtered = wish.tags or wish.servers or wish.categories
-    return visible, visible.select(wish.tags, wish.servers, wish.categories) if filtered else None
+    visible = services.catalogs.visible(catalog, search_query.tier)
+    filtered = search_query.tags or search_query.servers or search_query.categories
+    return visible, visible.select(
+        search_query.tags, search_query.servers, search_query.categories
+    ) if filtered else None
 
 
 async def _write_answer(
@@ -139,15 +141,15 @@ async def _write_answer(
     visible: VisibleTools,
     hits: RankedTools,
     searched: int,
-    wish: SearchQuery,
+    search_query: SearchQuery,
 ) -> bytes:
     """Encode the answer to a search as JSON. Must be awaited in `stepwise`. Raises Problem."""
     entries, cut = await limit_tools(
-        services, [entry for entry, _ in hits.tools], find_format(wish.format or registry.MCP), wish
+        services, [entry for entry, _ in hits.tools], find_format(search_query.format or registry.MCP), search_query
     )
-    if wish.format is not None:
+    if search_query.format is not None:
         offer = await convert_tools(
-            services.work, visible, entries, find_format(wish.format), Options(model=wish.model)
+            services.work, visible, entries, find_format(search_query.format), Options(model=search_query.model)
         )
         return encode(msgspec.structs.replace(offer, cut=cut))
     scores = {entry.name: score for entry, score in hits.tools}
@@ -156,23 +158,23 @@ async def _write_answer(
 
 
 async def limit_tools(
-    services: ToolServices, entries: list[VisibleTool], format_: Format, wish: SearchQuery
+    services: ToolServices, entries: list[VisibleTool], format_: Format, search_query: SearchQuery
 ) -> tuple[list[VisibleTool], tuple[Cut, ...]]:
     """Select the entries that fit the token limit, the best first. Returns them and the others. Without a model, the
     overhead of a request is not counted, as only the caller can know it. Must be awaited in `stepwise`. Raises Problem.
     """
-    if not entries or (wish.tool_tokens is None and wish.model is None):
+    if not entries or (search_query.tool_tokens is None and search_query.model is None):
         return entries, ()
-    if wish.model is not None:
+    if search_query.model is not None:
         plan = await fit_tools(
             services.work,
             entries,
-            single_model(services.models, format_, wish.model),
-            PlanLimits(tool_tokens=wish.tool_tokens, reserved_output=0),
+            single_model(services.models, format_, search_query.model),
+            PlanLimits(tool_tokens=search_query.tool_tokens, reserved_output=0),
         )
         names = frozenset(plan.tools)
         return [entry for entry in entries if entry.name in names], plan.cut
-    left, selected, cut = wish.tool_tokens or 0, [], []
+    left, selected, cut = search_query.tool_tokens or 0, [], []
     for entry, candidate in zip(entries, await candidates(services.work, entries), strict=True):
         if candidate.tokens <= left:
             left -= candidate.tokens

@@ -102,14 +102,16 @@ async def _search(services: ToolServices, catalog: SubjectCatalog, tier: str | N
         raise Problem(
             INVALID_ARGUMENTS, "query or queries is required: describe in a few words what the tool should do"
         )
-    wish = SearchQuery(check_queries(queries, *filters), search.limit, tier, *filters, None, None, search.token_budget)
-    _, hits, searched = await rank_tools(services, catalog, wish)
-    return await services.work.stepwise(lambda: _write_answer(services, hits, searched, wish))
+    search_query = SearchQuery(
+        check_queries(queries, *filters), search.limit, tier, *filters, None, None, search.token_budget
+    )
+    _, hits, searched = await rank_tools(services, catalog, search_query)
+    return await services.work.stepwise(lambda: _write_answer(services, hits, searched, search_query))
 
 
-async def _write_answer(services: ToolServices, hits: RankedTools, searched: int, wish: SearchQuery) -> bytes:
+async def _write_answer(services: ToolServices, hits: RankedTools, searched: int, search_query: SearchQuery) -> bytes:
     """Encode the answer of `search_tools` as JSON. Must be awaited in `stepwise`. Raises Problem."""
-    entries, cut = await limit_tools(services, [entry for entry, _ in hits.tools], find_format(MCP), wish)
+    entries, cut = await limit_tools(services, [entry for entry, _ in hits.tools], find_format(MCP), search_query)
     scores = {entry.name: round(score, 3) for entry, score in hits.tools}
     tools = [_tool(entry, scores[entry.name]) for entry in entries]
     answer: dict[str, object] = {"tools": tools, "searched": searched, "ranking": hits.ranking}

@@ -188,7 +188,7 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         raise unknown_tool(query.tool, did_you_mean(query.tool, view.routes))
     key, server_name, exposed = names
     decision = catalog.decision(key, server_name)
-    if not (decision.allowed or query.admin or decision.told):
+    if not (decision.allowed or query.admin or decision.discloses_reason):
         raise unknown_tool(query.tool, did_you_mean(query.tool, view.routes))
     server_view = catalog.of_server(key)
     route = server_view.everything.get(server_name) if server_view is not None else None

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.recent.ended_call import EndedCall
-from fairlead_gateway.recent.ring import KeptCalls, RecentCalls
+from fairlead_gateway.recent.ring import RecentCalls, StoredCalls
 from fairlead_offers.documents import encode
 from fairlead_offers.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
 from fairlead_offers.workers.heavy_work import with_pauses
@@ -128,7 +128,7 @@ def router(context: RestContext) -> APIRouter:
         call = stored.call(number) if number is not None and number >= stored.first else None
         if call is None or not reader.visible(call):
             raise Problem(NOT_FOUND, "this replica has no call with this id that you may see")
-        return await context.answer(lambda: reader.details(call, id, stored.epoch, recent.tell))
+        return await context.answer(lambda: reader.details(call, id, stored.epoch, recent.render_arguments))
 
     return routes
 
@@ -146,7 +146,12 @@ def _reader(context: RestContext, request: Request) -> CallReader:
 
 
 def _list(
-    recent: RecentCalls, reader: CallReader, call_filter: CallFilter, stored: KeptCalls, before: int | None, limit: int
+    recent: RecentCalls,
+    reader: CallReader,
+    call_filter: CallFilter,
+    stored: StoredCalls,
+    before: int | None,
+    limit: int,
 ) -> CallList:
     numbered = with_pauses(stored.newest_first(), STRIDE)
     visible = [(number, call) for number, call in numbered if reader.visible(call)]

@@ -13,7 +13,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import describe_route
 
-Known = Annotated[
+OnlyKnown = Annotated[
     bool,
     Query(
         alias="known",
@@ -74,13 +74,13 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
     @routes.get("/models", **describe_route("List models and their context windows", ModelList, examples.MODELS))
-    async def list_models(only_known: Known = True) -> Response:
+    async def list_models(only_known: OnlyKnown = True) -> Response:
         return await context.answer(lambda: list_known(context))
 
     @routes.get(
         "/models/{name:path}", **describe_route("Show one model, which may be unknown", ModelDocument, examples.MODEL)
     )
-    async def show_model(name: str, only_known: Known = True) -> Response:
+    async def show_model(name: str, only_known: OnlyKnown = True) -> Response:
         return await context.answer(lambda: document(context, name))
 
     return routes

@@ -52,7 +52,9 @@ def router(context: RestContext) -> APIRouter:
         ] = None,
     ) -> Response:
         filters = words(tags), words(servers), words(categories)
-        wish = SearchQuery(check_queries(query or (), *filters), limit, tier, *filters, format, model, tool_tokens)
-        return answer(await context.when_ready(request, lambda catalog: search_answer(services, catalog, wish)))
+        search_query = SearchQuery(
+            check_queries(query or (), *filters), limit, tier, *filters, format, model, tool_tokens
+        )
+        return answer(await context.when_ready(request, lambda catalog: search_answer(services, catalog, search_query)))
 
     return routes

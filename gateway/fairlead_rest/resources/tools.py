@@ -104,10 +104,10 @@ def router(context: RestContext) -> APIRouter:
         ] = None,
     ) -> Response:
         limits = PlanLimits(max_tools, tool_tokens, reserved_output=0)
-        wish = ToolsQuery(format, tier, model, limits, strict, gemini_field, words(tags), words(servers))
+        tools_query = ToolsQuery(format, tier, model, limits, strict, gemini_field, words(tags), words(servers))
         return answer(
             await context.when_ready(
-                request, lambda catalog: services.work.stepwise(lambda: list_encoded(services, catalog, wish))
+                request, lambda catalog: services.work.stepwise(lambda: list_encoded(services, catalog, tools_query))
             )
         )
 
@@ -153,26 +153,34 @@ def read_query(body: ToolsBody) -> ToolsQuery:
     )
 
 
-async def list_encoded(services: ToolServices, catalog: SubjectCatalog, wish: ToolsQuery) -> bytes:
+async def list_encoded(services: ToolServices, catalog: SubjectCatalog, tools_query: ToolsQuery) -> bytes:
     """Answer a query and encode the answer. Must be awaited in `stepwise`. Raises Problem."""
-    visible = services.catalogs.visible(catalog, wish.tier)
-    entries = visible.add_reader(visible.select(wish.tags, wish.servers))
-    hidden = visible.hidden(wish.tags, wish.servers)
-    budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
-    if wish.format is None:
+    visible = services.catalogs.visible(catalog, tools_query.tier)
+    entries = visible.add_reader(visible.select(tools_query.tags, tools_query.servers))
+    hidden = visible.hidden(tools_query.tags, tools_query.servers)
+    budgeted = (
+        tools_query.model is not None
+        or tools_query.limits.max_tools is not None
+        or tools_query.limits.tool_tokens is not None
+    )
+    if tools_query.format is None:
         if budgeted:
             raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens require format, for example `mcp`")
         return encode(ToolsAnswer([document(entry) for entry in with_pauses(entries)], hidden))
-    format_ = find_format(wish.format)
+    format_ = find_format(tools_query.format)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
-    options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
-    caller_tools = parse_caller_tools(wish.caller_tools, wish.caller_format, visible)
+    options = Options(strict=tools_query.strict, model=tools_query.model, gemini_field=tools_query.gemini_field)
+    caller_tools = parse_caller_tools(tools_query.caller_tools, tools_query.caller_format, visible)
     if not budgeted or not (entries or caller_tools.tools):
         offer = await convert_tools(services.work, visible, entries, format_, options, caller_tools=caller_tools)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
     plan = await fit_tools(
-        services.work, entries, single_model(services.models, format_, wish.model), wish.limits, caller_tools
+        services.work,
+        entries,
+        single_model(services.models, format_, tools_query.model),
+        tools_query.limits,
+        caller_tools,
     )
     names = frozenset(plan.tools)
     offer = await convert_tools(

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_mcp.members import Known
+from fairlead_mcp.members import ProtectedNames
 from fairlead_speech import messages
 from fairlead_speech.messages import BASE64, OF_CLIENT, OF_PROVIDER, PLAIN, SPACE, MessageReader, UnreadableMessage
 from fairlead_speech.session import MessageSink
@@ -49,8 +49,8 @@ _SNAKE_CASED: Final = (
     "systemInstruction",
     "turnComplete",
 )
-_SETUP_MEMBERS: Final = Known({"model", "sessionResumption", "session_resumption", "tools"})
-_TOOL_MEMBERS: Final = Known({"functionDeclarations", "function_declarations", "mcpServers", "mcp_servers"})
+_SETUP_MEMBERS: Final = ProtectedNames({"model", "sessionResumption", "session_resumption", "tools"})
+_TOOL_MEMBERS: Final = ProtectedNames({"functionDeclarations", "function_declarations", "mcpServers", "mcp_servers"})
 _KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
 _DATA: Final = (b"data", BASE64)
 TOOL_RESULT: Final = "fairleadToolResult"

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from fairlead_mcp.members import Known
+from fairlead_mcp.members import ProtectedNames
 from fairlead_speech import messages
 from fairlead_speech.messages import BASE64, OF_CLIENT, OF_PROVIDER, PLAIN, SPACE, MessageReader, UnreadableMessage
 
@@ -20,9 +20,9 @@ TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 ID_PREFIX: Final = "fairlead_"
 """Prefix of the ids of events and items that the gateway makes."""
 read: Final = messages.read
-_EVENT: Final = Known({"type", "event_id", "session", "response", "item"})
-_CONFIG: Final = Known({"type", "tools", "model", "conversation", "input"})
-_TOOL: Final = Known({"type", "name"})
+_EVENT: Final = ProtectedNames({"type", "event_id", "session", "response", "item"})
+_CONFIG: Final = ProtectedNames({"type", "tools", "model", "conversation", "input"})
+_TOOL: Final = ProtectedNames({"type", "name"})
 _NUMBER: Final = rb"\d{1,9}"
 
 

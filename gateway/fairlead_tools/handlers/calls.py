@@ -298,12 +298,12 @@ class HandlerCall:
     def _new_context(self, params: _Params) -> Context:
         sink, loop = self._sink, self._loop
 
-        def tell(method: str, params: dict[str, Any]) -> None:
+        def notify(method: str, params: dict[str, Any]) -> None:
             if method == PROGRESS:
                 params["progressToken"] = Raw(self._token)
             _call_in_loop(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(params))))
 
-        return Context(params.name, self._handlers.remaining(self._deadline), meta=params.meta or {}, tell=tell)
+        return Context(params.name, self._handlers.remaining(self._deadline), meta=params.meta or {}, notify=notify)
 
 
 class _Unfit(RpcError):

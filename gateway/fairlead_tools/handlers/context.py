@@ -28,7 +28,7 @@ class Context:
         timeout: float,
         *,
         meta: Mapping[str, Any] = MappingProxyType({}),
-        tell: Tell = _unheard,
+        notify: Tell = _unheard,
     ) -> None:
         self.tool = tool
         """Name of the tool, without a prefix."""
@@ -36,19 +36,19 @@ class Context:
         """Time limit of the call in seconds, from its start; after that the caller gets an error."""
         self.meta = meta
         """`_meta` of the request."""
-        self._send = tell
-        self._given_up = threading.Event()
+        self._send = notify
+        self._cancelled = threading.Event()
 
     @property
     def cancelled(self) -> bool:
         """Whether the call has ended without waiting for the result. An `async` handler is canceled then; a handler in
         a thread cannot be, so that a long one should check this property from time to time.
         """
-        return self._given_up.is_set()
+        return self._cancelled.is_set()
 
     def wait_cancelled(self, seconds: float) -> bool:
         """Block a handler's thread for `seconds`, or until the call is canceled: returns True then."""
-        return self._given_up.wait(seconds)
+        return self._cancelled.wait(seconds)
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send the caller a progress notification (MCP, "Progress"), if the request has a progress token.
@@ -63,9 +63,9 @@ class Context:
         self._notify("notifications/message", {"level": level, "logger": self.tool, "data": data})
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
-        if not self._given_up.is_set():
+        if not self._cancelled.is_set():
             self._send(method, params)
 
     def give_up(self) -> None:
         """Mark the call as canceled."""
-        self._given_up.set()
+        self._cancelled.set()

@@ -104,7 +104,7 @@ class Checker:
             return None
         return _explain(validator, decoded, explained)
 
-    def doubt(self, value: bytes | Raw) -> str | None:
+    def find_error_or_excess(self, value: bytes | Raw) -> str | None:
         """Like `wrong`, but a value that cannot be checked completely is an error too."""
         if len(value) > MAX_VALUE_BYTES:
             return "the arguments are too large to be checked"

@@ -48,7 +48,7 @@ class Allowance(msgspec.Struct, frozen=True):
             return self.fault
         if self.checker is None or self.spelling is None:
             return None
-        return self.checker.doubt(arguments) or self.spelling.wrong(arguments, text, alike)
+        return self.checker.find_error_or_excess(arguments) or self.spelling.wrong(arguments, text, alike)
 
 
 def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_mcp.jsonrpc import encode
-from fairlead_mcp.members import Known, fold
+from fairlead_mcp.members import ProtectedNames, fold
 from fairlead_mcp.schemas import HERE, References, Schema, all_schemas, parts
 
 MAX_STEPS: Final = 100_000
@@ -105,7 +105,7 @@ class _Location:
 
     def __init__(self, applied: list[Schema]) -> None:
         self._applied = applied
-        self.known_names = Known(name for schema in applied for name in _names(schema))
+        self.known_names = ProtectedNames(name for schema in applied for name in _names(schema))
         self._of_members: dict[str, list[Schema]] = {}
         self._rest = self._under(_OF_THE_REST)
         self.of_items = self._under(_OF_LISTS)

@@ -2,5 +2,5 @@
 
 `connector` opens sessions, `listing` reads the lists, `catalog_build` builds a catalog from them (pure). `discoverer`
 schedules discoveries and keeps the last result of each server; `listening` receives notifications about changed lists,
-`idleconnections` notices the loss of servers.
+`loss_detection` notices the loss of servers.
 """

@@ -22,8 +22,8 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.opening import NetworkAccess, network_session
 from fairlead_mcp.session import McpSession
-from fairlead_operator.idleconnection import IdleConnection
-from fairlead_operator.ports import Heard
+from fairlead_operator.idle_connection import IdleConnection
+from fairlead_operator.ports import MethodObserver
 
 LINE_SECONDS: Final = 1.5
 """Timeout for opening an idle connection: survives one lost packet, and lets a loss show within two seconds."""
@@ -47,7 +47,7 @@ class NetworkConnector:
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        heard: Heard | None = None,
+        on_notification: MethodObserver | None = None,
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
@@ -57,7 +57,7 @@ class NetworkConnector:
             str(key),
             endpoint,
             NetworkAccess(credential or Credential(), resolve, self._installation),
-            heard=heard,
+            on_method=on_notification,
             offering=None if capabilities is None else Offering(capabilities, decline),
         )
         try:

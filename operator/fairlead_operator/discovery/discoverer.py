@@ -21,9 +21,9 @@ from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.gated_tools import CapabilityComparisons
-from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
-from fairlead_operator.discovery.listening import Listeners, ListenTarget
+from fairlead_operator.discovery.list_change_streams import ListChangeStreams, ListenTarget
 from fairlead_operator.discovery.listing import KeptListing, RawListing, read_everything
+from fairlead_operator.discovery.loss_detection import ConnectionObserver, LossDetector
 from fairlead_operator.discovery.request_slots import Slot
 from fairlead_operator.discovery.state import DiscoveryFailure, DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.ports import Connector
@@ -62,8 +62,8 @@ class Discoverer:
         self._failed_refreshes: dict[ServerKey, Refreshed] = {}
         """Failed refresh of each server that has no `DiscoveryState`."""
         self._comparisons = CapabilityComparisons(connector, self._after_comparison, clocks.monotonic)
-        self._listeners = Listeners(connector, self.hint, retry=self._options.retry, rng=self._rng)
-        self._lines = IdleConnections(connector, ConnectionObserver(self.take_loss, self.take_recovery), rng=self._rng)
+        self._listeners = ListChangeStreams(connector, self.request_discovery, retry=self._options.retry, rng=self._rng)
+        self._lines = LossDetector(connector, ConnectionObserver(self.take_loss, self.take_recovery), rng=self._rng)
 
     def __repr__(self) -> str:
         running = sum(1 for state in self._states.values() if state.task is not None)
@@ -140,7 +140,7 @@ class Discoverer:
         self._drop_state(key)
         self._fail_refresh(key, why)
 
-    def hint(self, key: ServerKey, announced: str = "") -> None:
+    def request_discovery(self, key: ServerKey, announced: str = "") -> None:
         """Schedule a discovery, because the server's lists may have changed, at the rate that `DiscoveryOptions`
         allows.
 
@@ -172,9 +172,9 @@ class Discoverer:
         if state is None:
             return
         state.failures = 0
-        self.soon(key)
+        self.discover_promptly(key)
 
-    def soon(self, key: ServerKey) -> None:
+    def discover_promptly(self, key: ServerKey) -> None:
         """Discover the server `DiscoveryOptions.prompt` seconds after the last discovery began, or at once if that is
         past, because the last answer may be outdated.
         """

@@ -83,7 +83,7 @@ _read_skill = msgspec.json.Decoder(_Skill).decode
 _read_identity = msgspec.json.Decoder(_NamedDefinition).decode
 
 
-_MEMBERS: Final = members.Known(
+_MEMBERS: Final = members.ProtectedNames(
     {
         "_meta",
         "annotations",

@@ -1,4 +1,4 @@
-"""One task per server, which runs until its target changes: the common part of `idleconnections` and `listening`."""
+"""One task per server, which runs until its target changes. Part of `loss_detection` and `list_change_streams`."""
 
 from __future__ import annotations
 

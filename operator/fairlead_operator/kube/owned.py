@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedObject:
     """The relevant content of an object as last seen."""
 
     uid: str
@@ -95,9 +95,9 @@ def owner_of(item: Json) -> tuple[ServerKey, str] | None:
     return None
 
 
-def _observe(item: Json) -> Seen:
+def _observe(item: Json) -> ObservedObject:
     metadata, owner = item["metadata"], owner_of(item)
-    return Seen(
+    return ObservedObject(
         uid=metadata["uid"],
         owner=owner[0] if owner else None,
         owner_uid=owner[1] if owner else "",
@@ -125,7 +125,7 @@ class Owned:
         self._kube = kube
         self._enqueue = enqueue
         self._drift = drift or DriftRepairs()
-        self.stores: dict[Kind, ObjectStore[Seen]] = {
+        self.stores: dict[Kind, ObjectStore[ObservedObject]] = {
             kind: ObjectStore(_observe, partial(self._on_change, kind)) for kind in kinds
         }
         self._applied: dict[tuple[Kind, ServerKey], _Applied] = {}
@@ -133,7 +133,7 @@ class Owned:
     def __repr__(self) -> str:
         return f"<Owned {self.stores} applied={len(self._applied)}>"
 
-    def last_seen(self, kind: Kind, namespace: str, name: str) -> Seen | None:
+    def last_seen(self, kind: Kind, namespace: str, name: str) -> ObservedObject | None:
         """The object as last seen; None if it does not exist."""
         return self.stores[kind].get(ServerKey(namespace, name))
 
@@ -213,7 +213,9 @@ class Owned:
         if owner is None or owner[1] != owner_uid:
             raise ForeignObject(f"{kind.kind} {namespace}/{name} exists and does not belong to this McpServer")
 
-    def _on_change(self, kind: Kind, key: ServerKey, before: Seen | None, after: Seen | None) -> None:
+    def _on_change(
+        self, kind: Kind, key: ServerKey, before: ObservedObject | None, after: ObservedObject | None
+    ) -> None:
         reported = before is not None and after is not None and before.status_json != after.status_json
         target = WriteTarget(kind, key.namespace, key.name)
         if not reported and self._drift.held_back(target, partial(self._enqueue, key)):

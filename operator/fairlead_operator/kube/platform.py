@@ -27,7 +27,7 @@ from fairlead_operator.kube.credentials import CredentialStore, Resolver, creden
 from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
 from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.kube.events import Events
-from fairlead_operator.kube.lastwords import LastWords
+from fairlead_operator.kube.failure_logs import FailureLogs
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.ports import (
@@ -60,7 +60,7 @@ class KubePlatformParts:
     installation: ManifestContext
     pod_templates: PodTemplateChecker = RESTRICTED
     enforcement: Callable[[], ConditionVerdict | None] | None = None
-    last_words: LastWords | None = None
+    last_words: FailureLogs | None = None
     enqueue: Callable[[ServerKey], None] = lambda key: None
     drift: DriftRepairs = field(default_factory=DriftRepairs)
 

@@ -24,7 +24,7 @@ from fairlead_kube.resources import (
     SECRETS,
     Kind,
 )
-from fairlead_operator.kube.followed import ONE_NAMESPACE, lease_place
+from fairlead_operator.kube.watched_lease import ONE_NAMESPACE, lease_place
 
 logger = logging.getLogger(__name__)
 

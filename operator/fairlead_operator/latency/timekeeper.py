@@ -19,9 +19,9 @@ from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_api.reports import Attempt, Report, ToolAttempts
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.latency.figures import Figures
 from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Ledger, Move, ToolKey
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
+from fairlead_operator.latency.status_latencies import StatusLatencies
 from fairlead_operator.ports import PLATFORM_ERRORS, Documents
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Timekeeper:
         self._changes = 0
         self.resized = asyncio.Event()
         """Set when the number of tools in a tier may have changed."""
-        self.figures = Figures(figures_every)
+        self.figures = StatusLatencies(figures_every)
         self.ledger = Ledger((), environment)
 
     async def restore(self) -> None:

@@ -132,7 +132,7 @@ class LocalOperator:
         self._prefix_style = installation_options.options.prefix_style
         self.controller = compose(world, installation_options, telemetry=options.telemetry)
         self._stop_listening = children.listen(
-            ChildObserver(self.controller.queue.add, self.controller.reconciler.hint)
+            ChildObserver(self.controller.queue.add, self.controller.reconciler.request_discovery)
         )
 
     def __repr__(self) -> str:

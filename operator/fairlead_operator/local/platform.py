@@ -30,13 +30,13 @@ from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
 from fairlead_operator.discovery.connector import NetworkConnector
-from fairlead_operator.idleconnection import IdleConnection
+from fairlead_operator.idle_connection import IdleConnection
 from fairlead_operator.local.documents import DirectoryCredentialStore
 from fairlead_operator.local.installers import Launch, PackageVersion
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
 from fairlead_operator.local.packages import Failed, Installing, PackageStore
 from fairlead_operator.local.references import resolve, surroundings
-from fairlead_operator.ports import Announcement, ConditionVerdict, Heard, ResolvedCredential, Workload
+from fairlead_operator.ports import Announcement, ConditionVerdict, MethodObserver, ResolvedCredential, Workload
 
 _REMOTE: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server runs elsewhere, at its URL")
 _RUNNING: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server's process runs")
@@ -235,7 +235,7 @@ class LocalConnector:
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        heard: Heard | None = None,
+        on_notification: MethodObserver | None = None,
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
@@ -246,7 +246,9 @@ class LocalConnector:
         which ends with the session.
         """
         if not isinstance(endpoint, ChildEndpoint):
-            async with self._network.session(key, endpoint, credential, heard, capabilities=capabilities) as session:
+            async with self._network.session(
+                key, endpoint, credential, on_notification, capabilities=capabilities
+            ) as session:
                 yield session
             return
         spec = child_spec(endpoint, credential)

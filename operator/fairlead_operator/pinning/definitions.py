@@ -18,7 +18,7 @@ import msgspec
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import UnreadableDocument, decode, encode, pins_name
-from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, Pins, held_hash, list_pinned
+from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, Pins, held_hash, pinnable_definitions
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
@@ -109,7 +109,7 @@ class PinnedDefinitions:
         """
         key, listing = server.key, complete_from_catalog(listing, published)
         catalog, remarks = await _catalog(server, listing, reached)
-        now = list_pinned(catalog)
+        now = pinnable_definitions(catalog)
         suspicious, announcements = await self._scan(key, now)
         approved: ConditionVerdict | None = None
         if server.spec.pin:
@@ -160,7 +160,7 @@ class PinnedDefinitions:
         self, server: McpServer, now: tuple[Pinned, ...], published: Catalog | None
     ) -> tuple[PinDecision, tuple[Announcement, ...]]:
         pins = await self._current_pins(server)
-        before = now if published is None else list_pinned(published)
+        before = now if published is None else pinnable_definitions(published)
         approved = before if pins is None else pins.approved
         approvals = {
             server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip(): "",

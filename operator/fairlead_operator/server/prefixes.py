@@ -164,11 +164,11 @@ class Prefixes:
             return set()
         served = served or key in self._served or self._owner(claim.prefix) == key
         held = self.holder(claim.prefix) == key and served
-        given_up = self._is_released(key.namespace, claim.prefix)
+        is_released = self._is_released(key.namespace, claim.prefix)
         waiting = self._drop(key)
         self._served.discard(key)
         self._releases.pop(key, None)
-        if held and not given_up:
+        if held and not is_released:
             waiting |= self.reserve(claim.prefix, key)
         else:
             self._forget(claim.prefix, key)

@@ -30,7 +30,7 @@ from fairlead_api.documents.state import Quantiles, ServerState, State, ToolStat
 from fairlead_app.gateway import Gateway
 from fairlead_app.trust import Trust
 from fairlead_cli.connecting import Destination
-from fairlead_cli.rest import Plane
+from fairlead_cli.rest import ManagementClient
 from fairlead_cli.top.application import TopApp
 from fairlead_cli.top.dialogs import TextDialog
 from fairlead_cli.top.reading import read
@@ -94,7 +94,7 @@ async def call(gateway: Gateway, *names: str) -> None:
 async def screen(
     gateway: Gateway, size: tuple[int, int] = (120, 30), interval: float = 0.5
 ) -> AsyncIterator[tuple[TopApp, Pilot[None]]]:
-    plane = Plane.of(Destination.parse(url_of(gateway), [], None, 10))
+    plane = ManagementClient.of(Destination.parse(url_of(gateway), [], None, 10))
     first = await asyncio.to_thread(read, plane)
     app = TopApp(plane, url_of(gateway), SortKey.calls, interval, first)
     async with app.run_test(size=size) as pilot:

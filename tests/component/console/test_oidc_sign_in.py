@@ -216,13 +216,13 @@ async def test_several_tabs_sign_in_at_once_and_a_browser_keeps_few_ways(tmp_pat
         earlier = await browser.get(await browser.come_back(first))
         ways = [await browser.begin() for _ in range(12)]
         pending = [name for name in browser.cookies if "_oidc_" in name]
-        given_up = await browser.get(await browser.come_back(ways[0]))
+        cancelled_sign_in = await browser.get(await browser.come_back(ways[0]))
         last = await browser.get(await browser.come_back(ways[-1]))
 
     assert "url=/console/tools" in earlier.text
     assert "url=/console/tiers" in later.text
     assert len(pending) == 5
-    assert (given_up.status, last.status) == (400, 200)
+    assert (cancelled_sign_in.status, last.status) == (400, 200)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class _Place:
 
     name = "here"
 
-    async def run(self, tell: Callable[[KeyDocument], None]) -> None:
+    async def run(self, report: Callable[[KeyDocument], None]) -> None:
         await asyncio.Event().wait()
 
 

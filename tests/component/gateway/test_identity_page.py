@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from commands import program_in
-from fairlead_gateway.identity.configuration import load_vouchers
+from fairlead_gateway.identity.configuration import load_credential_issuers
 from gatewayworld import catalog, publish
 from issuers import issuing
 from page_reader import blocks
@@ -130,6 +130,6 @@ def test_the_file_about_service_accounts_is_read_as_it_stands_on_the_page(tmp_pa
     line = re.search(r"^    (serviceAccounts: .*)$", PAGE, re.M)
     assert line is not None
     (tmp_path / "identity.yaml").write_text(line.group(1))
-    accounts = load_vouchers(tmp_path / "identity.yaml").service_accounts
+    accounts = load_credential_issuers(tmp_path / "identity.yaml").service_accounts
     assert accounts is not None
     assert accounts.audiences == ("fairlead",)

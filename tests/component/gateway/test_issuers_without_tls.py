@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.identity.configuration import Issuer, load_vouchers
+from fairlead_gateway.identity.configuration import Issuer, load_credential_issuers
 from fairlead_gateway.identity.refusal import AWAY
 from fairlead_gateway.identity.tokens import Tokens
 from issuers import HERE, JWKS, issuing
@@ -19,7 +19,7 @@ from issuers import HERE, JWKS, issuing
 def loaded(folder: Path, **issuer: Any) -> Issuer:
     file = folder / "identity.yaml"
     file.write_text(json.dumps({"issuers": [issuer]}))
-    return load_vouchers(file).issuers[0]
+    return load_credential_issuers(file).issuers[0]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fairlead_formats.providers.openai_responses.own_servers import APPROVAL_ID
+from fairlead_formats.providers.openai_responses.mcp_tools import APPROVAL_ID
 from fairlead_formats.scripted_turns import ScriptedTurn
 from responsesworld import respond, responses_world
 

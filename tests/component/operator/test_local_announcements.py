@@ -34,7 +34,7 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
     discoverer = Discoverer(
         LocalConnector(host), lambda key: None, pace=DiscoveryOptions(floor=0.05), clocks=Clocks(rng=random.Random(1))
     )
-    stop = host.listen(ChildObserver(lambda key: None, discoverer.hint))
+    stop = host.listen(ChildObserver(lambda key: None, discoverer.request_discovery))
 
     def look() -> DiscoveryState:
         return discoverer.discover_if_due(KEY, subject, None, 600.0)

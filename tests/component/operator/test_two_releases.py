@@ -16,7 +16,7 @@ import pytest
 from controlplane import PlaneFactory
 from fairlead_kube.resources import LEASES
 from fairlead_operator.app import Operator
-from fairlead_operator.kube.followed import ALL_NAMESPACES, ONE_NAMESPACE
+from fairlead_operator.kube.watched_lease import ALL_NAMESPACES, ONE_NAMESPACE
 from fairlead_operator.probes import serve
 from operatorworld import QUICK, Json, World, running
 from toolservers import sdk_server

@@ -10,7 +10,7 @@ import pytest
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.console_client import console_client
 from fairlead_app.settings import Settings
-from fairlead_gateway.identity.configuration import Issuer, Vouchers
+from fairlead_gateway.identity.configuration import CredentialIssuers, Issuer
 from fairlead_gateway.identity.console_client import ConsoleClient
 
 CORP = Issuer(issuer="https://login.example.com", name="corp")
@@ -25,13 +25,13 @@ def settings(**more: Any) -> Settings:
     )
 
 
-def client_of(vouchers: Vouchers, **more: Any) -> ConsoleClient | None:
+def client_of(credential_issuers: CredentialIssuers, **more: Any) -> ConsoleClient | None:
     made = settings(**more)
-    return console_client(made.console, made.identity, vouchers)
+    return console_client(made.console, made.identity, credential_issuers)
 
 
 def test_an_issuer_and_the_public_url_make_the_console_a_client() -> None:
-    client = client_of(Vouchers(issuers=(CORP,), scopes=("mcp",)), console_scopes=("groups", "openid"))
+    client = client_of(CredentialIssuers(issuers=(CORP,), scopes=("mcp",)), console_scopes=("groups", "openid"))
     assert client is not None
     assert (client.base, client.resource) == ("https://tools.example.com", "https://tools.example.com")
     assert client.scopes == ("openid", "mcp", "groups")
@@ -39,19 +39,19 @@ def test_an_issuer_and_the_public_url_make_the_console_a_client() -> None:
 
 
 def test_of_several_issuers_one_is_named() -> None:
-    both = Vouchers(issuers=(CORP, PARTNER))
+    both = CredentialIssuers(issuers=(CORP, PARTNER))
     client = client_of(both, console_issuer="partner")
     assert client is not None
     assert (client.issuer, client.resource) == (PARTNER, ""), "the provider decides whom its tokens are for"
 
 
 def test_the_secret_is_in_no_text_of_the_client() -> None:
-    client = client_of(Vouchers(issuers=(CORP,)), console_client_secret="s3cret")
+    client = client_of(CredentialIssuers(issuers=(CORP,)), console_client_secret="s3cret")
     assert "s3cret" not in repr(client)
 
 
 def test_without_a_client_id_nobody_signs_in_so() -> None:
-    assert client_of(Vouchers(issuers=(CORP,)), console_client_id="") is None
+    assert client_of(CredentialIssuers(issuers=(CORP,)), console_client_id="") is None
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_settings_that_cannot_work_are_refused_at_the_start(
     more: dict[str, Any], issuers: tuple[Issuer, ...], message: str
 ) -> None:
     with pytest.raises(BadSetting, match=message):
-        client_of(Vouchers(issuers=issuers), **more)
+        client_of(CredentialIssuers(issuers=issuers), **more)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080"])
 def test_http_is_enough_for_a_console_on_this_machine(url: str) -> None:
-    client = client_of(Vouchers(issuers=(CORP,)), console_url=f"{url}/")
+    client = client_of(CredentialIssuers(issuers=(CORP,)), console_url=f"{url}/")
     assert client is not None
     assert client.base == url

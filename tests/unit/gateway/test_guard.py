@@ -231,7 +231,7 @@ def test_a_trial_that_was_given_up_leaves_the_next_one_to_try() -> None:
     world.fail(MAX_FAILURES)
     world.sleep(1.0)
     assert world.guard.enter(world.caller()) == TRIAL
-    world.guard.leave(TRIAL, None, 0, given_up=True)
+    world.guard.leave(TRIAL, None, 0, abandoned=True)
     assert world.guard.enter(world.caller()) == TRIAL
 
 
@@ -261,7 +261,7 @@ def test_a_caller_who_gives_up_tells_nothing_of_the_server() -> None:
     world = World()
     for _ in range(MAX_FAILURES * 2):
         assert world.guard.enter_now()
-        world.guard.leave(PLAIN, Timeout("late", sent=True), world.guard.responses_seen, given_up=True)
+        world.guard.leave(PLAIN, Timeout("late", sent=True), world.guard.responses_seen, abandoned=True)
     assert world.state() == CLOSED
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_tools.validation.checker import MAX_EXPLAINED, MAX_VALUE_BYTES, PATTERN_BYTES, TOO_DEEP
+from fairlead_tools.validation.schema_cache import Checks
 from fairlead_tools.validation.schema_compiler import (
     MAX_SCHEMA_BYTES,
     NOT_A_SCHEMA,
@@ -18,7 +19,6 @@ from fairlead_tools.validation.schema_compiler import (
     TOO_LARGE,
     compile_schema,
 )
-from fairlead_tools.validation.shelf import Checks
 
 STOCK = {
     "type": "object",
@@ -231,7 +231,7 @@ def test_a_value_that_is_nested_too_deeply_to_be_explained_does_not_fit(levels: 
     assert checker is not None
     value = json.dumps({"x": nested(levels, 1), "y": "" if all_errors else "y" * MAX_EXPLAINED}).encode()
     assert checker.wrong(value) == TOO_DEEP
-    assert checker.doubt(value) == TOO_DEEP
+    assert checker.find_error_or_excess(value) == TOO_DEEP
 
 
 def test_a_property_called_pattern_is_a_property() -> None:

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from fairlead_mcp.members import Ambiguous, Known, canonical_forms, fold, has_repeated_member
+from fairlead_mcp.members import Ambiguous, ProtectedNames, canonical_forms, fold, has_repeated_member
 
 # unicode.SimpleFold of Go joins these to ASCII letters, Java's equalsIgnoreCase the last two
 UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
@@ -17,7 +17,7 @@ UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
 @pytest.mark.parametrize(("character", "letter"), UNUSUAL.items())
 def test_letters_outside_of_ascii_pass_for_those_that_go_and_java_take_them_for(character: str, letter: str) -> None:
     assert fold(character) == fold(letter) == fold(letter.upper()) == letter
-    assert Known({f"a{letter}b"}).misread([f"a{character}b"], "x") is not None
+    assert ProtectedNames({f"a{letter}b"}).misread([f"a{character}b"], "x") is not None
 
 
 def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
@@ -30,14 +30,14 @@ def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
 
 @pytest.mark.parametrize("member", ["Name", "NAME", "name\0", "NAME\0x", "namE"])
 def test_members_that_may_be_taken_for_a_known_name_are_told_with_what_to_do(member: str) -> None:
-    message = Known({"name", "uri"}).misread(["uri", member], "params")
+    message = ProtectedNames({"name", "uri"}).misread(["uri", member], "params")
     assert message == (
         f'params has {json.dumps(member)}, which some parsers read as "name": write "name", or leave it out'
     )
 
 
 def test_misread_lets_known_names_and_unrelated_names_pass() -> None:
-    known_names = Known({"name", "Name", "_meta"})
+    known_names = ProtectedNames({"name", "Name", "_meta"})
     assert known_names.misread(["name", "Name", "_meta", "x-name", "names", "nam", ""], "params") is None
 
 

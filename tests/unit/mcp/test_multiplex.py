@@ -179,10 +179,10 @@ async def test_as_many_odd_answers_as_requests_wait_fail_them() -> None:
 
 async def test_a_late_answer_to_a_request_that_was_given_up_is_ignored() -> None:
     stream = Stream()
-    given_up = stream.ask()
+    abandoned = stream.ask()
     request = stream.ask()
     await settle()
-    given_up.cancel()
+    abandoned.cancel()
     await settle()
     assert stream.mux.feed(b'{"jsonrpc":"2.0","id":1,"result":{}}')
     assert not request.done()

@@ -68,7 +68,7 @@ async def test_announcements_lead_to_one_discovery_a_moment_after_the_last() -> 
     round_ = await bench.discover()
     bench.now = 0.0625
     for _ in range(5):
-        bench.discoverer.hint(KEY)
+        bench.discoverer.request_discovery(KEY)
     assert bench.discoverer.until_due(round_) == 0.1875
     bench.look()
     assert bench.script.connections == 1
@@ -84,13 +84,13 @@ async def test_a_server_that_announces_all_the_time_is_asked_once_per_floor() ->
     round_ = await bench.discover()
     waits = []
     for _ in range(12):
-        bench.discoverer.hint(KEY)
+        bench.discoverer.request_discovery(KEY)
         waits.append(bench.discoverer.until_due(round_))
         bench.now += waits[-1]
         await bench.discover()
     assert waits == [0.25] * 8 + [30.0] * 4, "eight at once, then the floor"
     bench.now += 10 * 30
-    bench.discoverer.hint(KEY)
+    bench.discoverer.request_discovery(KEY)
     assert bench.discoverer.until_due(round_) == 0, "a quiet time makes good"
     await bench.discoverer.aclose()
 
@@ -99,7 +99,7 @@ async def test_an_announcement_after_a_quiet_time_is_followed_at_once() -> None:
     bench = Bench(Script())
     round_ = await bench.discover()
     bench.now = 100
-    bench.discoverer.hint(KEY)
+    bench.discoverer.request_discovery(KEY)
     assert bench.discoverer.until_due(round_) == 0
     await bench.discoverer.aclose()
 
@@ -107,7 +107,7 @@ async def test_an_announcement_after_a_quiet_time_is_followed_at_once() -> None:
 async def test_an_announcement_during_a_discovery_makes_another_one_due() -> None:
     bench = Bench(Script())
     bench.look()
-    bench.discoverer.hint(KEY)
+    bench.discoverer.request_discovery(KEY)
     await until(lambda: bench.told)
     assert bench.discoverer.until_due(bench.look()) == 0.25
     await bench.discoverer.aclose()
@@ -229,7 +229,7 @@ async def test_a_server_that_is_left_alone_is_asked_on_request_and_not_on_doubt(
         await bench.discover()
     bench.now += 1
     bench.discoverer.take_loss(KEY, ConnectFailed("refused"))
-    bench.discoverer.soon(KEY)
+    bench.discoverer.discover_promptly(KEY)
     held = bench.discoverer.until_due(round_)
     bench.discoverer.refresh(KEY)
     assert bench.discoverer.until_due(round_) == 0 < held

@@ -7,8 +7,8 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from fairlead_console.context import ConsoleContext, NavigationEntry
-from fairlead_console.kept_scores import ScoreIndex
 from fairlead_console.paging import part_of
+from fairlead_console.score_cache import ScoreIndex
 from fairlead_console.visible_calls import VisibleCalls
 from fairlead_offers.plan.prediction import UNKNOWN
 from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboard, Score

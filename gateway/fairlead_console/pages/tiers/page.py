@@ -24,7 +24,7 @@ FEW, MOST = 8, 50
 """Limits for the rows of one list while it is collapsed and expanded."""
 DRAWN: Final = 200
 """Limit for the moves in the picture."""
-TOLD: Final = 25
+SHOWN_MOVES: Final = 25
 """Limit for the moves in the list."""
 
 
@@ -71,7 +71,7 @@ def router(console: ConsoleContext) -> APIRouter:
             most=MOST,
             all=tools,
             moves=moves,
-            told=TOLD,
+            shown_moves=SHOWN_MOVES,
             drawn=DRAWN,
             picture=picture,
         )

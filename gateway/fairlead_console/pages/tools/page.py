@@ -12,9 +12,9 @@ from fastapi import APIRouter, Request, Response
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.histogram import histogram
 from fairlead_console.pages.tools.facts import ToolFacts, pretty
+from fairlead_console.pages.tools.facts_reader import FactsReader
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
 from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, filter_tools
-from fairlead_console.pages.tools.patient_facts import PatientFacts
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, ViewCache
@@ -54,7 +54,7 @@ def router(console: ConsoleContext) -> APIRouter:
     routes = APIRouter()
     indexes = ViewCache(ConsoleToolList, MAX_KEPT)
     console.first_views.add(lambda seen: indexes.get(seen, None))
-    facts = PatientFacts(console.rest.services)
+    facts = FactsReader(console.rest.services)
 
     @routes.get(PATH)
     async def list_tools(request: Request) -> Response:

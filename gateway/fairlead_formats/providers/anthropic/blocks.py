@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.wire.protocol import SIGNED_THOUGHT, CallKey, InnerCall
+from fairlead_formats.wire.protocol import SIGNED_REASONING, CallKey, InnerCall
 
 TOOL_USE: Final = "tool_use"
 SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking": "data"}
@@ -134,7 +134,7 @@ def mark_signature(signature: str, number: int, mark: str) -> str:
 def thought_key(signature: str) -> CallKey | None:
     """Key of the turn that a marked signature belongs to; None for a signature without the gateway's mark."""
     match = _MARKED.match(signature)
-    return None if match is None or match[2] is None else CallKey(match[2], SIGNED_THOUGHT)
+    return None if match is None or match[2] is None else CallKey(match[2], SIGNED_REASONING)
 
 
 def as_message(role: str, blocks: Sequence[Block]) -> list[bytes]:

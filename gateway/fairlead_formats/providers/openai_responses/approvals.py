@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.items import head_of
-from fairlead_formats.providers.openai_responses.own_servers import (
+from fairlead_formats.providers.openai_responses.mcp_tools import (
     APPROVAL_ID,
     CALL_ID,
     is_approval_request,

@@ -52,16 +52,16 @@ class ResponsesApi:
 
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
         begun = {**self._response(turn, number, request, "in_progress"), "output": [], "usage": None}
-        told: list[tuple[str, dict[str, Any]]] = [
+        sent_events: list[tuple[str, dict[str, Any]]] = [
             ("response.created", {"response": begun}),
             ("response.in_progress", {"response": begun}),
         ]
         final = self._answer(turn, number, request)
         for index, item in enumerate(final["output"]):
-            told += [(kind, {"output_index": index, **members}) for kind, members in _item_events(item)]
+            sent_events += [(kind, {"output_index": index, **members}) for kind, members in _item_events(item)]
         if not (turn.cut or turn.breaks):
-            told.append((f"response.{final['status']}", {"response": final}))
-        for sequence, (kind, members) in enumerate(told):
+            sent_events.append((f"response.{final['status']}", {"response": final}))
+        for sequence, (kind, members) in enumerate(sent_events):
             yield json.dumps({"type": kind, "sequence_number": sequence, **members})
 
     def _response(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], status: str) -> dict[str, Any]:

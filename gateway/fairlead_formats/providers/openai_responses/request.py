@@ -27,7 +27,7 @@ from fairlead_formats.providers.openai_responses.items import (
     names_within,
     unmark_ids,
 )
-from fairlead_formats.providers.openai_responses.own_servers import LIST_ID, McpTool
+from fairlead_formats.providers.openai_responses.mcp_tools import LIST_ID, McpTool
 from fairlead_formats.providers.openai_responses.tool_choice import ChoiceOverRounds
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
@@ -99,7 +99,11 @@ class ResponsesRequest(FamilyRequest):
         """Options of the member `fairlead`, and of other members that concern the gateway's tools."""
         wishes = dict(self._options)
         if self._servers:
-            wishes = {"showCalls": Raw(b"true"), **wishes, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
+            wishes = {
+                "showCalls": Raw(b"true"),
+                **wishes,
+                "mcp": Raw(encode([tool.server_wish() for tool in self._servers])),
+            }
         if most_calls is not None:
             wishes = {"maxCalls": Raw(encode(max(most_calls, 0))), **wishes}
         return Raw(encode(wishes))

@@ -18,7 +18,7 @@ from fairlead_formats.providers.openai_responses.items import (
     new_id,
     new_mark,
 )
-from fairlead_formats.providers.openai_responses.own_servers import (
+from fairlead_formats.providers.openai_responses.mcp_tools import (
     approval_request,
     list_item,
     new_approval_id,

@@ -23,7 +23,7 @@ from fairlead_formats.providers.openai_responses.items import (
     waiting_calls,
     with_call_ids,
 )
-from fairlead_formats.providers.openai_responses.own_servers import (
+from fairlead_formats.providers.openai_responses.mcp_tools import (
     call_end_events,
     call_start_events,
     client_call_events,

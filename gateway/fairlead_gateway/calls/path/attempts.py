@@ -205,7 +205,7 @@ class Attempts(ResponseSink):
         if self.span is not None:
             self.span.end_attempt(type(error).__name__)
         self._leave_attempt(type(error).__name__)
-        self._leave(error, given_up=caller_timeout)
+        self._leave(error, abandoned=caller_timeout)
         if not self._retry_later(error):
             self._owner.give_up(error)
 
@@ -260,7 +260,7 @@ class Attempts(ResponseSink):
         if self._ticket == QUEUED:
             self.route.guard.withdraw(self)
         self.measure(NEUTRAL)
-        self._leave(None, given_up=True)
+        self._leave(None, abandoned=True)
         if pending is not None:
             pending.cancel()
 
@@ -368,12 +368,12 @@ class Attempts(ResponseSink):
         except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
             self.take_error(error)
 
-    def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
+    def _leave(self, error: Exception | None, *, abandoned: bool = False) -> None:
         """Return the attempt's ticket to the server's guard; no-op after the first time in an attempt."""
         ticket = self._ticket
         if ticket:
             self._ticket = QUEUED
-            self.route.guard.leave(ticket, error, self._responses_seen, given_up=given_up, tool=self.route.name)
+            self.route.guard.leave(ticket, error, self._responses_seen, abandoned=abandoned, tool=self.route.name)
 
     def _retry_later(self, error: Exception) -> bool:
         """Schedule a retry of the failed attempt; False where it is not retried."""

@@ -37,7 +37,7 @@ _FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], Resolved | No
     TargetKind.RESOURCE: ResourceIndex.resource,
     TargetKind.SKILL: ResourceIndex.skill,
 }
-_REF: Final = members.Known({"type", "name", "uri", "title"})
+_REF: Final = members.ProtectedNames({"type", "name", "uri", "title"})
 
 
 def name_in(request: McpRequest) -> str | None:

@@ -102,7 +102,7 @@ class TaskWait:
         asking = round_trips.InputRequired(questions=questions)
         return await round_trips.ask_client(self._relay, asking, self.seconds_left())
 
-    def tell(self, status: str) -> None:
+    def report_status(self, status: str) -> None:
         self._report(status)
 
     def seconds_left(self) -> float:

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.approvals import MOST_APPROVALS, Approvals
 from fairlead_formats.providers.openai_responses.items import ItemHead, head_of
-from fairlead_formats.providers.openai_responses.own_servers import APPROVAL_ID
+from fairlead_formats.providers.openai_responses.mcp_tools import APPROVAL_ID
 from fairlead_formats.wire.protocol import BadRequest
 
 

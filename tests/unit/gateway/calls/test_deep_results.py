@@ -47,7 +47,7 @@ from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.methods import TASKS
 from fairlead_mcp.uris import UriNames
-from fairlead_tools.validation.shelf import Checks
+from fairlead_tools.validation.schema_cache import Checks
 from gatewayworld import META, catalog, entry
 from selections import select
 

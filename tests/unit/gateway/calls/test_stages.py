@@ -32,7 +32,7 @@ from fairlead_mcp import eras
 from fairlead_tools.refusal import OVER_BUDGET, Refusal
 from fairlead_tools.refusals import missing_capability
 from fairlead_tools.validation.constraint import Constraint, allowance
-from fairlead_tools.validation.shelf import Checks
+from fairlead_tools.validation.schema_cache import Checks
 from gatewayworld import catalog, entry
 from selections import select
 

@@ -21,9 +21,9 @@ from fairlead_mcp.session import McpSession
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.calibration.prober import Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.idleconnection import IdleConnection
+from fairlead_operator.idle_connection import IdleConnection
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
-from fairlead_operator.ports import Heard
+from fairlead_operator.ports import MethodObserver
 from virtualtime import in_virtual_time
 
 pytestmark = in_virtual_time
@@ -108,7 +108,7 @@ class World:
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        heard: Heard | None = None,
+        on_notification: MethodObserver | None = None,
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:

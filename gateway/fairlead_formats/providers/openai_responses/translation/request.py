@@ -27,7 +27,7 @@ from fairlead_formats.providers.openai_chat.translation.members_of_both_apis imp
     write_output,
     write_tools,
 )
-from fairlead_formats.providers.openai_responses.own_servers import SCHEME
+from fairlead_formats.providers.openai_responses.mcp_tools import SCHEME
 from fairlead_formats.providers.openai_responses.translation.messages import read_messages, write_messages
 from fairlead_formats.wire.losses import TranslationLosses
 

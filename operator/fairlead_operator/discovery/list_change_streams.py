@@ -39,7 +39,7 @@ class ListenTarget:
     revision: str
 
 
-class Listeners:
+class ListChangeStreams:
     """Streams to all servers that declare `listChanged`.
 
     `changed(key, name)` is called for each notification, with the list ("tools", "prompts", "resources"), and with ""
@@ -94,11 +94,15 @@ class Listeners:
             self._changed(key, "")
 
     async def _listen_once(
-        self, key: ServerKey, target: ListenTarget, credential: Credential | None, heard: Callable[[str], None]
+        self,
+        key: ServerKey,
+        target: ListenTarget,
+        credential: Credential | None,
+        on_notification: Callable[[str], None],
     ) -> bool:
         """Open a stream and wait for its end; True if the server refuses it."""
         try:
-            async with self._connector.session(key, target.endpoint, credential, heard) as session:
+            async with self._connector.session(key, target.endpoint, credential, on_notification) as session:
                 await session.listen()
         except TransportError as error:
             logger.info("the notification stream of %s ended and will be reopened: %s", key, error)

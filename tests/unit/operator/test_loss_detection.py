@@ -14,9 +14,9 @@ from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
-from fairlead_operator.idleconnection import IdleConnection
-from fairlead_operator.ports import Heard
+from fairlead_operator.discovery.loss_detection import ConnectionObserver, LossDetector
+from fairlead_operator.idle_connection import IdleConnection
+from fairlead_operator.ports import MethodObserver
 from virtualtime import in_virtual_time
 from waiting import eventually
 
@@ -49,7 +49,7 @@ class Dialled:
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        heard: Heard | None = None,
+        on_notification: MethodObserver | None = None,
         *,
         capabilities: bytes | None = None,
     ) -> AbstractAsyncContextManager[McpSession]:
@@ -81,7 +81,7 @@ async def test_only_a_fault_of_the_server_is_a_lost_connection(failure: ConnectF
     second = IdleConnection()
     dialled = Dialled([first, failure, failure, second])
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
-    watch = IdleConnections(dialled, observer, rng=random.Random(1))
+    watch = LossDetector(dialled, observer, rng=random.Random(1))
     watch.hold(KEY, ENDPOINT)
     first.closed.set_result(None)
     await eventually(lambda: "back" in told)
@@ -93,7 +93,7 @@ async def test_a_single_refusal_before_the_next_connection_is_not_a_loss() -> No
     told: list[str] = []
     dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), IdleConnection()])
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
-    watch = IdleConnections(dialled, observer, rng=random.Random(1))
+    watch = LossDetector(dialled, observer, rng=random.Random(1))
     watch.hold(KEY, ENDPOINT)
     watch.hold(KEY, ENDPOINT)
     await eventually(lambda: told)

@@ -19,7 +19,7 @@ from fairlead_api.documents.catalog import Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery.servertasks import ServerTasks
-from fairlead_operator.idleconnection import IdleConnection
+from fairlead_operator.idle_connection import IdleConnection
 from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import ItemBackoff
 
@@ -49,7 +49,7 @@ class ConnectionObserver:
     """Receives a server that accepts connections again after refusing at least one."""
 
 
-class IdleConnections:
+class LossDetector:
     """Idle TCP connections to all HTTP servers, by which losses are noticed at once."""
 
     def __init__(self, connector: Connector, observer: ConnectionObserver, *, rng: random.Random) -> None:

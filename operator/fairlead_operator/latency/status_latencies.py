@@ -18,7 +18,7 @@ SETTLE_S: Final = 5.0
 """Seconds before a server's first figures are shown, because its tools are measured one after the other."""
 
 
-class Figures:
+class StatusLatencies:
     """Latency figures for statuses of servers. `now` parameters are seconds of any one clock."""
 
     def __init__(self, every: float) -> None:

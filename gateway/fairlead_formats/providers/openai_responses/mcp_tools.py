@@ -60,7 +60,7 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         scheme, mark, name = url.partition("://")
         return name.strip("/") if mark and scheme == SCHEME else None
 
-    def wish(self) -> dict[str, Any]:
+    def server_wish(self) -> dict[str, Any]:
         """The tool as `offers.ServerWish`."""
         allowed = self.allowed_tools
         names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names

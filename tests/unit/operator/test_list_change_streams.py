@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead_api.meta import ServerKey
-from fairlead_operator.discovery.listening import Listeners, ListenTarget
+from fairlead_operator.discovery.list_change_streams import ListChangeStreams, ListenTarget
 from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import ItemBackoff
 
@@ -43,7 +43,7 @@ async def test_a_list_is_announced_by_its_name_and_no_announcement_fills_the_log
     caplog.set_level(logging.INFO)
     changed: list[str] = []
     loud = _Loud(["notifications/tools/list_changed", "notifications/a\nb/list_changed", "notifications/message"] * 50)
-    listeners = Listeners(
+    listeners = ListChangeStreams(
         cast("Connector", loud), lambda key, name: changed.append(name), retry=ItemBackoff(), rng=random.Random(1)
     )
     listeners.hold(KEY, ListenTarget(cast("Any", None), "", ""), None)

@@ -13,7 +13,7 @@ PATIENCE_SECONDS: Final = 0.02
 """Limit for waiting for the tokens of a tool; a page without them refreshes itself."""
 
 
-class PatientFacts:
+class FactsReader:
     """Collects facts. One per gateway. Counting of tokens continues in the background for the next request."""
 
     def __init__(self, services: ToolServices) -> None:

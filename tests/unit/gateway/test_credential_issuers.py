@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.identity.configuration import load_vouchers
+from fairlead_gateway.identity.configuration import load_credential_issuers
 
 
 def test_an_empty_file_names_nobody(tmp_path: Path) -> None:
     file = tmp_path / "identity.yaml"
     file.write_text("")
-    assert load_vouchers(file).issuers == ()
+    assert load_credential_issuers(file).issuers == ()
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, t
     file = tmp_path / "identity.yaml"
     file.write_text(text)
     with pytest.raises(BadSetting, match=says) as caught:
-        load_vouchers(file)
+        load_credential_issuers(file)
     assert str(file) in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"the issuers of FAIRLEAD_IDENTITY in .* cannot be read"):
-        load_vouchers(tmp_path / "none.yaml")
+        load_credential_issuers(tmp_path / "none.yaml")

@@ -53,7 +53,7 @@ class ScoreIndex:
         return Counter(score.badge for score in self.tools)
 
 
-class KeptScores:
+class ScoreCache:
     """LRU cache with one index per set of principals."""
 
     def __init__(self, most: int = MAX_KEPT) -> None:

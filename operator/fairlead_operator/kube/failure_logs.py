@@ -27,7 +27,7 @@ RECENT_S: Final = 60
 """Age in seconds of the log lines that are read; older ones are from another process."""
 
 
-class LastWords:
+class FailureLogs:
     """Reads logs of stdio servers. `newest` returns the name of a server's newest pod, empty for none; `secrets` the
     values of the Secrets in its environment.
     """
