@@ -24,8 +24,8 @@ RESULTS = (
         "a turn of a model that was kept for another conversation, by a made-up history",
         "fairlead_formats.wire.call_ids",
         (
-            ("return made is not None and made[1] == _KEPT", "return True"),
-            ("if not self._made and not any(hint in data for hint in _HINTS):", "if True:"),
+            ("return generated is not None and generated[1] == _KEPT", "return True"),
+            ("if not self._generated_ids and not any(hint in data for hint in _HINTS):", "if True:"),
         ),
         "tests/component/llm/test_turns_of_conversations.py::test_a_history_that_somebody_made_up_finds_no_kept_turn",
         "Left contains one more item: 'tool'",

@@ -133,7 +133,7 @@ SHARES = (
         "a request to a model whose hundred thousand items hold everybody up",
         "fairlead_llm.llm_endpoint",
         (
-            ("refused = await services.tools.work.excess(body)", "refused = None"),
+            ("excess = await services.tools.work.excess(body)", "excess = None"),
             ("long=is_long(body))\n        response", "long=False)\n        response"),
         ),
         "tests/component/llm/test_many_items.py::"

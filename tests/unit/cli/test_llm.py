@@ -61,7 +61,7 @@ async def test_the_file_of_routes_comes_before_fairlead_up_llm(tmp_path: Path) -
     async with chosen_model("openai", {"OPENAI_API_KEY": "k"}) as chosen:
         _, targets = load_models(file, chosen.added).providers.targets("fairlead/default")
         file.write_text("providers: {openai: {baseUrl: 'http://mine/v1'}}")
-        with pytest.raises(BadSetting, match="openai is there already"):
+        with pytest.raises(BadSetting, match="openai is declared twice"):
             load_models(file, chosen.added)
     assert [(target.provider, target.model) for target in targets] == [("vllm", "ours"), ("openai", "another")]
 

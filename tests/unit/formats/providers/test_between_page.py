@@ -22,6 +22,7 @@ PAGE = Path("docs/connect/between-providers.md").read_text()
 CHAT, RESPONSES, MESSAGES, GEMINI = FAMILIES
 TITLES = {CHAT: "chat", RESPONSES: "Responses", MESSAGES: "Messages", GEMINI: "Gemini"}
 HI = {"role": "user", "content": "Hi"}
+ANSWER = {"role": "assistant", "content": "Hello"}
 TOOL = {"type": "object", "properties": {}}
 TOOLS: dict[str, Any] = {
     CHAT: [{"type": "function", "function": {"name": name, "parameters": TOOL}} for name in ("one", "two")],
@@ -75,6 +76,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("a file by its id", CHAT, _user(CHAT, {"type": "file", "file": {"file_id": "file-1"}})),
     ("`input_audio`", CHAT, _user(CHAT, {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}})),
     ("words of the system amid the conversation", CHAT, {"messages": [HI, {"role": "developer", "content": "x"}, HI]}),
+    ("a conversation that the assistant begins", CHAT, {"messages": [ANSWER, HI]}),
+    ("a last message of the assistant's", CHAT, {"messages": [HI, ANSWER]}),
     (
         "arguments of an earlier call that are not JSON",
         CHAT,
