@@ -92,8 +92,8 @@ def _describe(folder: Path, files: Iterable[Path]) -> None:
     status.mkdir(parents=True, exist_ok=True)
     # asked with and without `/usr`: packages made before the folders were joined are known by the short path
     places = {str(form) for path in files for form in (path, Path("/", *path.parts[2:]), Path("/usr", *path.parts[1:]))}
-    told = subprocess.run(["dpkg-query", "--search", *places], capture_output=True, text=True, check=False).stdout
-    for package in {line.rpartition(": ")[0] for line in told.splitlines() if not line.startswith("diversion ")}:
+    output = subprocess.run(["dpkg-query", "--search", *places], capture_output=True, text=True, check=False).stdout
+    for package in {line.rpartition(": ")[0] for line in output.splitlines() if not line.startswith("diversion ")}:
         entry = subprocess.run(["dpkg-query", "--status", package], capture_output=True, text=True, check=True).stdout
         (status / package.partition(":")[0]).write_text(entry)
 
@@ -116,8 +116,8 @@ def _leave_out(folder: Path, below: Path) -> None:
 
 def _libraries(programs: Iterable[Path]) -> Iterator[Path]:
     """Shared libraries that they load, each as it is named, and the file behind that name."""
-    told = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False).stdout
-    for name in set(_LIBRARY.findall(told)):
+    output = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False).stdout
+    for name in set(_LIBRARY.findall(output)):
         yield from _chain(Path(name))
 
 

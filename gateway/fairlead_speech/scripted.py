@@ -35,17 +35,17 @@ class SpokenReply(msgspec.Struct, frozen=True):
 class SpeechScript:
     """Replies of the model, and transcripts of the user's turns of speech, both in order."""
 
-    def __init__(self, *replies: SpokenReply, heard: tuple[str, ...] = ()) -> None:
+    def __init__(self, *replies: SpokenReply, transcripts: tuple[str, ...] = ()) -> None:
         self._replies = [*replies]
-        self._heard = [*heard]
+        self._transcripts = [*transcripts]
 
     def next_reply(self) -> SpokenReply:
         """Remove and return the next answer."""
         return self._replies.pop(0) if self._replies else SpokenReply(NOTHING_LEFT)
 
-    def next_heard(self) -> str:
+    def next_transcript(self) -> str:
         """Remove and return the transcript of the next turn of speech."""
-        return self._heard.pop(0) if self._heard else "(unclear)"
+        return self._transcripts.pop(0) if self._transcripts else "(unclear)"
 
 
 def audio_of(text: str) -> list[bytes]:

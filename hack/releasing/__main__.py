@@ -17,7 +17,7 @@ from releasing import chart
 from releasing.artefacts import Artefact, file_artefact, table
 from releasing.cluster import cluster
 from releasing.faults import Fault
-from releasing.images import image_sbom, images, sboms, told
+from releasing.images import image_sbom, images, sboms, summarize_sbom
 from releasing.packages import installation, wheels
 from releasing.registry import CHARTS, publish, registry
 from releasing.versions import UNRELEASED, Version, agreed, changelog_section
@@ -150,7 +150,7 @@ def verb(name: str, word: str | None, workplace: Workplace) -> str:
         return str(chart.package(workplace, address, version_of(None), into))
     if name == "sbom":
         into = workplace.folder("sbom") / "fairlead-image.cdx.json"
-        return told(image_sbom(workplace, Path(word or "").resolve(), into))
+        return summarize_sbom(image_sbom(workplace, Path(word or "").resolve(), into))
     version = version_of(word)
     return version.chart if name == "version" else notes(version, tagged=word is not None).rstrip()
 

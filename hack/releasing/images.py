@@ -86,7 +86,7 @@ def sboms(workplace: Workplace) -> list[str]:
     venv = workplace.artefact("venv/bin", "python")
     package = describe(workplace, venv, folder / "fairlead.cdx.json")
     image = image_sbom(workplace, workplace.artefact("images", "fairlead.tar"), folder / "fairlead-image.cdx.json")
-    return [f"{name}: {told(sbom)}" for name, sbom in (("package", package), ("image", image))]
+    return [f"{name}: {summarize_sbom(sbom)}" for name, sbom in (("package", package), ("image", image))]
 
 
 def image_sbom(workplace: Workplace, archive: Path, into: Path) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def debian(root: Path) -> list[dict[str, Any]]:
     return packages
 
 
-def told(sbom: dict[str, Any]) -> str:
+def summarize_sbom(sbom: dict[str, Any]) -> str:
     """How many components an SBOM lists, and of how many it knows the license. Raises Fault where it lists none."""
     components = sbom.get("components", [])
     if not components:

@@ -56,8 +56,8 @@ class Workplace:
         """Standard output of a command; both its outputs go to the log too. Raises Fault when it fails."""
         done = self.attempt(*words, cwd=cwd, **environment)
         if done.returncode:
-            told = (done.stderr or done.stdout).strip().splitlines()[-12:]
-            raise Fault(f"`{' '.join(map(str, words))}` exited with {done.returncode}:\n  " + "\n  ".join(told))
+            lines = (done.stderr or done.stdout).strip().splitlines()[-12:]
+            raise Fault(f"`{' '.join(map(str, words))}` exited with {done.returncode}:\n  " + "\n  ".join(lines))
         return done.stdout
 
     def attempt(self, *words: str | Path, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -98,7 +98,7 @@ async def routed_world(
     """`replies` are those of the engine's model, `spoken` and `heard` those of the speech model. `engine`: more members
     of the engine. `refuses`: members of `audio.input` that the speech model's provider refuses.
     """
-    realtime = ScriptedRealtime(SpeechScript(*spoken, heard=tuple(heard)), refuses=frozenset(refuses))
+    realtime = ScriptedRealtime(SpeechScript(*spoken, transcripts=tuple(heard)), refuses=frozenset(refuses))
     backends = ScriptedCascade(SpeechScript(*replies))
     async with realtime.serving(), backends.serving():
         slow = {"engine": "voice", **(slow_turns or {})}
@@ -138,7 +138,7 @@ async def cascade_world(
     """`engine`: more members of the engine, `backend` of its servers of speech. With a `key` these want it;
     `more` is of `spoken_gateway`.
     """
-    backends = ScriptedCascade(SpeechScript(*replies, heard=tuple(heard)), key, delay)
+    backends = ScriptedCascade(SpeechScript(*replies, transcripts=tuple(heard)), key, delay)
     async with backends.serving():
         base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
         speech = {**base, **(backend or {})}

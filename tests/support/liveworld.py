@@ -170,7 +170,7 @@ async def live_world(
     **more: Any,
 ) -> AsyncIterator[LiveWorld]:
     """With a `key` the provider wants it; `more` is of `spoken_gateway`."""
-    scripted = ScriptedLive(SpeechScript(*replies, heard=tuple(heard)), key, binary=binary)
+    scripted = ScriptedLive(SpeechScript(*replies, transcripts=tuple(heard)), key, binary=binary)
     async with scripted.serving():
         base = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{scripted.port}", **(provider or {})}
         async with spoken_gateway(folder, model, {"scripted": {"models": [model], **base}}, **more) as (gateway, seen):

@@ -39,7 +39,7 @@ class CascadedPlayTalk(RealtimePlayClient):
     def spoken_bytes(self) -> tuple[int, int]:
         """Bytes of speech alone, as an engine leaves silence between turns away."""
         word = base64.b64decode(LOUD).count(_LOUD_BYTE)
-        return self._words * word, sum(audio.count(_LOUD_BYTE) for audio, _ in self._servers.heard)
+        return self._words * word, sum(audio.count(_LOUD_BYTE) for audio, _ in self._servers.transcription_requests)
 
     def transcript(self) -> str:
         deltas = self._client.of_type("response.output_audio_transcript.delta")

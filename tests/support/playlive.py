@@ -35,7 +35,7 @@ class LivePlayTalk:
 
     @property
     def spoken_bytes(self) -> tuple[int, int]:
-        return self._sent, sum(map(len, self._provider.sessions[-1].heard))
+        return self._sent, sum(map(len, self._provider.sessions[-1].received_audio))
 
     @property
     def heard_bytes(self) -> int:

@@ -168,5 +168,5 @@ def script(steps: Sequence[Step], *, late: bool) -> SpeechScript:
     turns_of_steps = [turn for step in steps for turn in turns(step, late=late)]
     return SpeechScript(
         *(reply for turn in turns_of_steps for reply in turn.replies),
-        heard=tuple(turn.spoken for turn in turns_of_steps),
+        transcripts=tuple(turn.spoken for turn in turns_of_steps),
     )

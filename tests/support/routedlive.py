@@ -82,8 +82,8 @@ async def routed_live_world(
     hears, `transcripts`: what Gemini does. `engine`: more members of the engine. `delay`: seconds that each
     of its servers takes.
     """
-    live = ScriptedLive(SpeechScript(*spoken, heard=tuple(transcripts)))
-    backends = ScriptedCascade(SpeechScript(*replies, heard=tuple(heard)), delay=delay)
+    live = ScriptedLive(SpeechScript(*spoken, transcripts=tuple(transcripts)))
+    backends = ScriptedCascade(SpeechScript(*replies, transcripts=tuple(heard)), delay=delay)
     async with live.serving(), backends.serving():
         slow = {"engine": "voice", **(slow_turns or {})}
         gemini = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{live.port}", "models": [model], "slowTurns": slow}

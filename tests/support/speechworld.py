@@ -225,7 +225,7 @@ async def speech_world(
     **more: Any,
 ) -> AsyncIterator[SpeechWorld]:
     """With a `key` the provider wants it; `more` is of `spoken_gateway`."""
-    scripted = ScriptedRealtime(SpeechScript(*replies, heard=tuple(heard)), key)
+    scripted = ScriptedRealtime(SpeechScript(*replies, transcripts=tuple(heard)), key)
     async with scripted.serving():
         base = {"models": [MODEL], "baseUrl": f"http://127.0.0.1:{scripted.port}/v1", **(provider or {})}
         async with spoken_gateway(folder, MODEL, {"scripted": base}, **more) as (gateway, seen):

@@ -48,7 +48,7 @@ class ScriptedCascade:
         self.script = script
         self._key = key
         self.delay = delay
-        self.heard: list[tuple[bytes, Mapping[str, str]]] = []
+        self.transcription_requests: list[tuple[bytes, Mapping[str, str]]] = []
         """Audio of each transcription request, with the other fields of its form."""
         self.requests: list[dict[str, Any]] = []
         """Bodies of the requests to the model."""
@@ -82,7 +82,7 @@ class ScriptedCascade:
 
     async def until(self, path: str, count: int) -> None:
         """Wait until `count` requests to a path have arrived."""
-        seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.requests, TTS: self.spoken}
+        seen: Mapping[str, Sequence[object]] = {STT: self.transcription_requests, LLM: self.requests, TTS: self.spoken}
         async with self.changed:
             await self.changed.wait_for(lambda: len(seen[path]) >= count)
 
@@ -123,10 +123,10 @@ class ScriptedCascade:
             return _error(400, "file and model are required")
         if not content.startswith(b"RIFF") or content[8:16] != b"WAVEfmt ":
             return _error(400, "the file is not a WAV file")
-        fault = await self._take(STT, self.heard, (content[_WAV_HEAD:], fields))
+        fault = await self._take(STT, self.transcription_requests, (content[_WAV_HEAD:], fields))
         if fault is not None:
             return await _faulty(request, fault, b'{"text": "half')
-        return web.json_response({"text": self.script.next_heard()})
+        return web.json_response({"text": self.script.next_transcript()})
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read(), type=dict[str, Any])

@@ -104,7 +104,7 @@ class LiveScriptSession(ScriptedConnection):
         super().__init__(socket, request)
         self.server = server
         self.setup: dict[str, Any] = {}
-        self.heard: list[bytes] = []
+        self.received_audio: list[bytes] = []
         """Audio of the session, over all its connections."""
         self.contents: list[dict[str, Any]] = []
         """Contents of the conversation that the client sent, over all connections."""
@@ -157,7 +157,7 @@ class LiveScriptSession(ScriptedConnection):
             return
         handle = f"handle_{next(self.server.numbers)}" if resumable else ""
         if resumable:
-            self.server.handles[handle] = self, len(self.heard), len(self.contents)
+            self.server.handles[handle] = self, len(self.received_audio), len(self.contents)
         await self.send(sessionResumptionUpdate={"newHandle": handle, "resumable": resumable})
 
     async def run(self) -> None:
@@ -208,7 +208,7 @@ class LiveScriptSession(ScriptedConnection):
                 raise RefusedByScript("handle")
             if not resumed.closed:
                 raise RefusedByScript("handle-open")
-            self.heard = resumed.heard[:heard_count]
+            self.received_audio = resumed.received_audio[:heard_count]
             self.contents = resumed.contents[:content_count]
         await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
 
@@ -268,7 +268,7 @@ class LiveScriptSession(ScriptedConnection):
         data = live["audio"]["data"]
         audio = base64.b64decode(data, altchars=b"-_" if "-" in data or "_" in data else None)
         async with self.changed:
-            self.heard.append(audio)
+            self.received_audio.append(audio)
             self.changed.notify_all()
         speech = any(audio)
         if speech and not self._speaking:
@@ -289,7 +289,7 @@ class LiveScriptSession(ScriptedConnection):
     async def _speech_begins(self) -> None:
         self._speaking = True
         await self.interrupt(calls=True)
-        self._words = self.server.script.next_heard().split(" ") if "inputAudioTranscription" in self.setup else []
+        self._words = self.server.script.next_transcript().split(" ") if "inputAudioTranscription" in self.setup else []
 
     async def _speech_ends(self) -> None:
         self._speaking = False
@@ -297,8 +297,8 @@ class LiveScriptSession(ScriptedConnection):
         await self.begin()
 
     async def _hear_words(self, count: int) -> None:
-        heard, self._words = self._words[:count], self._words[count:]
-        for word in heard:
+        user_words, self._words = self._words[:count], self._words[count:]
+        for word in user_words:
             await self.send(serverContent={"inputTranscription": {"text": f"{word} "}})
 
     async def begin(self) -> None:

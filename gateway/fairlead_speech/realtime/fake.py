@@ -239,11 +239,11 @@ class RealtimeScriptSession(ScriptedConnection):
         await self.send("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
         await self.add({**item, "content": [{"type": "input_audio", "transcript": None}]})
         if self.config["audio"]["input"].get("transcription"):
-            kind, heard = "conversation.item.input_audio_transcription", self.script.next_heard()
+            kind, transcript = "conversation.item.input_audio_transcription", self.script.next_transcript()
             position = {"item_id": item["id"], "content_index": 0}
-            for word in heard.split(" "):
+            for word in transcript.split(" "):
                 await self.send(f"{kind}.delta", **position, delta=f"{word} ")
-            await self.send(f"{kind}.completed", **position, transcript=heard)
+            await self.send(f"{kind}.completed", **position, transcript=transcript)
 
     async def _create(self, item: dict[str, Any]) -> None:
         if item["type"] == "function_call_output":

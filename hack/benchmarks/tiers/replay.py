@@ -221,22 +221,22 @@ class Replay:
         """The gateway tells, the operator decides, the lists follow."""
         self._last_tick = now
         self._tick = now + self._channel.every
-        told = []
+        attempts = []
         while self._ended and self._ended[0][0] <= now:
             attempt = heappop(self._ended)[2]
             del self._running[attempt.number]
-            told.append(attempt)
-        told += [each for each in self._running.values() if (now - each.begun) * 1000 > LIMIT_MS]
-        self._judge(told, now)
+            attempts.append(attempt)
+        attempts += [each for each in self._running.values() if (now - each.begun) * 1000 > LIMIT_MS]
+        self._judge(attempts, now)
         if self._channel.urgent:
             for attempt in self._running.values():
                 known_at = attempt.begun + LIMIT_MS / 1000 + self._channel.notice
                 if attempt.ms > LIMIT_MS:
                     self._hurry(known_at if known_at > now else attempt.begun + attempt.ms / 1000)
 
-    def _judge(self, told: Iterable[_Attempt], now: float) -> None:
+    def _judge(self, attempts: Iterable[_Attempt], now: float) -> None:
         stirred = set(self._restless)
-        for attempt in sorted(told, key=lambda each: min(each.begun + each.ms / 1000, now)):
+        for attempt in sorted(attempts, key=lambda each: min(each.begun + each.ms / 1000, now)):
             stirred.add(attempt.tool)
             self._records[attempt.tool].observe(attempt.sample(now))
             if attempt.probe and attempt.ms <= (self._records[attempt.tool].hidden_limit_ms() or 0.0):

@@ -62,7 +62,7 @@ async def test_speech_is_heard_answered_and_spoken(tmp_path: Path) -> None:
         assert len(audio(client)) == 1920 * 8, "no sample is lost, none comes twice"
         (transcript,) = client.of_type("response.output_audio_transcript.done")
         assert transcript["transcript"] == reply.text
-        (pcm, fields), *_ = world.backends.heard
+        (pcm, fields), *_ = world.backends.transcription_requests
         assert b"\0\x10" * 4800 in pcm, "the speech as it came"
         assert fields == {"model": "whisper", "response_format": "json"}
         assert {each["voice"] for each in world.backends.spoken} == {"af_heart"}

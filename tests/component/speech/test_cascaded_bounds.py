@@ -54,7 +54,7 @@ async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path)
         await speak(client)
         await client.until("error", 2)
         assert len(client.of_type("input_audio_buffer.cleared")) == 2, "what nobody can hear is not kept"
-        assert len(world.backends.heard) == 1
+        assert len(world.backends.transcription_requests) == 1
 
 
 async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(

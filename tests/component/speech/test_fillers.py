@@ -95,7 +95,7 @@ async def test_phrases_take_turns_in_the_language_of_the_session_and_are_made_on
         assert transcripts(client) == ["Moment.", "Ja.", "Mal sehen.", "Ja.", "Moment.", "Ja."]
         made = [each["input"] for each in world.backends.spoken]
         assert made.count("Moment.") == made.count("Mal sehen.") == 1
-        assert world.backends.heard[0][1]["language"] == "de"
+        assert world.backends.transcription_requests[0][1]["language"] == "de"
 
 
 async def test_white_space_in_front_of_a_call_says_nothing(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def realtime(framework: str, port: int) -> list[Any]:
 
 @pytest.mark.parametrize("framework", PACKAGES)
 async def test_a_framework_sees_the_same_of_openai_realtime(tmp_path: Path, framework: str) -> None:
-    async with ScriptedRealtime(SpeechScript(*REPLIES, heard=HEARD)).serving() as provider:
+    async with ScriptedRealtime(SpeechScript(*REPLIES, transcripts=HEARD)).serving() as provider:
         direct = await realtime(framework, provider.port)
     async with speech_world(tmp_path, *REPLIES, heard=HEARD) as world:
         through = await realtime(framework, world.gateway.port)
@@ -60,7 +60,7 @@ async def test_a_framework_sees_the_same_of_gemini_live(tmp_path: Path, framewor
     async def talk(port: int) -> list[Any]:
         return await framework_talk(framework, "google", f"https://127.0.0.1:{port}", LAST, str(trusted))
 
-    provider = ScriptedLive(SpeechScript(*REPLIES, heard=HEARD))
+    provider = ScriptedLive(SpeechScript(*REPLIES, transcripts=HEARD))
     async with provider.serving(authority.server_context(tmp_path)):
         direct = await talk(provider.port)
     model = OLD if framework == "pipecat" else NEW

@@ -91,7 +91,7 @@ async def test_audio_passes_byte_for_byte_and_in_the_kind_of_its_message(tmp_pat
         await client.socket.send_bytes(message.encode())
         await client.speak()
         await client.turns(1)
-        assert [len(each) for each in world.session.heard] == [3, 3, 640, 640]
+        assert [len(each) for each in world.session.received_audio] == [3, 3, 640, 640]
         assert len(client.audio()) == 3 * 1920
         assert client.kinds == {aiohttp.WSMsgType.BINARY}
         audio = [message for message in client.frames if b"inlineData" in message]
@@ -241,7 +241,7 @@ async def test_turns_that_a_client_marks_itself_reach_the_provider(tmp_path: Pat
             await client.speak()
             await client.send(realtimeInput={"activityEnd": {}})
             await client.turns(1)
-            assert (client.transcript(), len(world.session.heard)) == ("Hello ", 2)
+            assert (client.transcript(), len(world.session.received_audio)) == ("Hello ", 2)
         async with world.client() as client:
             await client.send(realtimeInput={"activityStart": {}})
             code, reason = await client.end()

@@ -80,13 +80,13 @@ async def test_the_sdk_sees_the_same_messages_with_and_without_the_gateway(tmp_p
     async with live_world(tmp_path, *REPLIES, heard=HEARD, tls_cert=cert) as world:
         through = await conversation(world.gateway.port, authority)
         assert world.session.tool_names == ["other", "demo__add", "demo__fail"]
-        heard = world.session.heard
-    provider = ScriptedLive(SpeechScript(*REPLIES, heard=HEARD))
+        heard = world.session.received_audio
+    provider = ScriptedLive(SpeechScript(*REPLIES, transcripts=HEARD))
     async with provider.serving(authority.server_context(tmp_path)):
         direct = await conversation(provider.port, authority)
     assert len(direct) > 20
     assert through == direct
-    assert heard == provider.sessions[0].heard == [LOUD, QUIET]
+    assert heard == provider.sessions[0].received_audio == [LOUD, QUIET]
 
 
 async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path: Path) -> None:

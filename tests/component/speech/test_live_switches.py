@@ -52,7 +52,7 @@ async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
         await greeted(world, client)
         for chunk in frames[:30]:  # behind the handle, over the old connection
             await client.hear(chunk)
-        await eventually(lambda: len(world.session.heard) == 31)
+        await eventually(lambda: len(world.session.received_audio) == 31)
         world.provider.admits.clear()
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         await eventually(lambda: len(world.provider.sessions) == 2)
@@ -67,7 +67,7 @@ async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
         await client.turns(2)
         assert second.tool_names == ALL
         assert second.setup["sessionResumption"]["handle"] in world.provider.handles
-        assert b"".join(second.heard) == b"".join([LOUD, *frames]), "57,600 samples, in their order"
+        assert b"".join(second.received_audio) == b"".join([LOUD, *frames]), "57,600 samples, in their order"
         assert client.transcript() == "Hello there. Yes. "
         assert len(client.audio()) == 3 * 1920, "three words, each said once"
         assert len(client.of_type("setupComplete")) == 1
@@ -86,7 +86,7 @@ async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_ha
         async def stream() -> None:
             nonlocal sent
             while not over.is_set():
-                if sent < behind + 300 and (sent >= behind - 1 or sent - len(world.session.heard) < 20):
+                if sent < behind + 300 and (sent >= behind - 1 or sent - len(world.session.received_audio) < 20):
                     await client.hear(frames[sent])
                     sent += 1
                 await asyncio.sleep(0)
@@ -100,11 +100,11 @@ async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_ha
         over.set()
         await streaming
         first, second = world.provider.sessions
-        await eventually(lambda: second.heard[-1] == frames[sent - 1])
-        numbers = [int.from_bytes(chunk[-2:], "big") - 256 for chunk in second.heard]
+        await eventually(lambda: second.received_audio[-1] == frames[sent - 1])
+        numbers = [int.from_bytes(chunk[-2:], "big") - 256 for chunk in second.received_audio]
         assert numbers == sorted(set(numbers)), "none twice, in their order"
         assert [number for number in numbers if number >= behind] == [*range(behind, sent)], "none of these is lost"
-        assert first.heard
+        assert first.received_audio
 
 
 async def test_the_tools_of_a_tier_wait_for_the_end_of_a_turn(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(tm
         await client.ask("Hello again")
         await client.turns(2)
         await eventually(lambda: world.session.tool_names == ALL)
-        assert sum(map(len, world.session.heard)) == 4 * 64_000
+        assert sum(map(len, world.session.received_audio)) == 4 * 64_000
 
 
 async def test_a_connection_that_goes_away_is_replaced_unseen(tmp_path: Path) -> None:
@@ -214,12 +214,12 @@ async def test_a_connection_that_is_cut_between_two_turns_is_replaced(tmp_path: 
     async with live_world(tmp_path, HELLO, HELLO, model=NEW) as world, world.client() as client:
         await greeted(world, client)
         await client.hear(QUIET)
-        await eventually(lambda: world.session.heard == [QUIET])
+        await eventually(lambda: world.session.received_audio == [QUIET])
         world.session.cut()
         await eventually(lambda: len(world.provider.sessions) == 2)
         await client.ask("Are you still there?")
         await client.turns(2)
-        assert world.session.heard == [QUIET]
+        assert world.session.received_audio == [QUIET]
 
 
 async def test_a_connection_that_is_cut_in_an_answer_ends_the_session(tmp_path: Path) -> None:

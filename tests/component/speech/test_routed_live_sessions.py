@@ -62,8 +62,8 @@ async def test_turns_that_the_client_marks_are_the_turns(tmp_path: Path) -> None
             await mark(client, "activityEnd")
             await client.turns(number + 1)
         assert client.transcript() == "Hello. Long ago."
-        assert b"".join(world.session.heard) == VOICE + PAUSE + VOICE, "the turn that it answers alone"
-        assert [audio for audio, _ in world.backends.heard] == [VOICE + PAUSE + VOICE] * 2
+        assert b"".join(world.session.received_audio) == VOICE + PAUSE + VOICE, "the turn that it answers alone"
+        assert [audio for audio, _ in world.backends.transcription_requests] == [VOICE + PAUSE + VOICE] * 2
 
 
 async def test_a_turn_that_no_word_makes_slow_is_heard_by_the_model_while_it_is_spoken(tmp_path: Path) -> None:
@@ -74,12 +74,13 @@ async def test_a_turn_that_no_word_makes_slow_is_heard_by_the_model_while_it_is_
         world.client() as client,
     ):
         await client.hear(VOICE)
-        await eventually(lambda: b"".join(world.session.heard) == VOICE)
-        assert (client.content("turnComplete"), world.backends.heard) == ([], [])
+        await eventually(lambda: b"".join(world.session.received_audio) == VOICE)
+        assert (client.content("turnComplete"), world.backends.transcription_requests) == ([], [])
         await client.hear(PAUSE)
         await client.turns(1)
-        assert (client.transcript(), world.backends.heard) == ("Hello. ", []), "nobody else had to hear it"
-        assert b"".join(world.session.heard) == VOICE + ENDS
+        assert client.transcript() == "Hello. "
+        assert world.backends.transcription_requests == [], "nobody else had to hear it"
+        assert b"".join(world.session.received_audio) == VOICE + ENDS
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         await speak(client)
         await client.turns(2)
@@ -94,7 +95,7 @@ async def test_a_tier_that_the_client_names_needs_no_words(tmp_path: Path) -> No
     ):
         await speak(client)
         await client.turns(1)
-        assert (client.transcript(), world.backends.heard) == ("Hello. ", [])
+        assert (client.transcript(), world.backends.transcription_requests) == ("Hello. ", [])
 
 
 async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
@@ -113,7 +114,7 @@ async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
         await client.turns(1)
         assert client.transcript() == "Long ago."
         assert world.messages == [("user", words) for words in heard]
-        assert world.session.heard == []
+        assert world.session.received_audio == []
         await world.told(*(("user", words) for words in heard), ("model", "Long ago."))
         assert world.routed._turns._size == 0
 
@@ -132,7 +133,7 @@ async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(
         await eventually(lambda: len(world.routed._turns._waiting) == 1)
         hearing.go_on.set()
         await client.turns(1)
-        assert b"".join(world.session.heard) == VOICE + ENDS + BEGINS + VOICE + ENDS
+        assert b"".join(world.session.received_audio) == VOICE + ENDS + BEGINS + VOICE + ENDS
         marks = [name for each in world.session.of_type("realtimeInput") for name in each if name != "audio"]
         assert marks == ["activityStart", "activityEnd"]
 
@@ -156,7 +157,7 @@ async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(t
         await speak(client)
         await client.turns(3)
         assert client.transcript() == "Hello. Long ago.You are welcome. "
-        assert b"".join(world.session.heard) == VOICE + ENDS + BEGINS + VOICE + ENDS
+        assert b"".join(world.session.received_audio) == VOICE + ENDS + BEGINS + VOICE + ENDS
         assert client.of_type("goAway") == []
 
 
@@ -230,7 +231,7 @@ async def test_a_turn_without_an_end_is_over_where_no_more_is_kept(
         assert world.routed._turns.room == 0
         hearing.go_on.set()
         await client.turns(1)
-        assert [audio for audio, _ in world.backends.heard] == [VOICE * 3]
+        assert [audio for audio, _ in world.backends.transcription_requests] == [VOICE * 3]
         await client.send(fairleadSessionUpdate={"tier": "nonsense"})
         await client.until("fairleadError")
 

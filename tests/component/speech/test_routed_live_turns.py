@@ -44,7 +44,9 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
             await client.turns(number + 1)
         assert client.transcript() == "Good morning. The crown is lost.You are welcome. ", "each turn has one answer"
         assert len(client.audio()) == 1920 * 9, "no sample is lost, none comes twice"
-        assert b"".join(world.session.heard) == VOICE + ENDS + BEGINS + VOICE + ENDS, "the turns that it answers"
+        assert b"".join(world.session.received_audio) == VOICE + ENDS + BEGINS + VOICE + ENDS, (
+            "the turns that it answers"
+        )
         await world.told(("user", "tell me the legend"), ("model", "The crown is lost."))
         history = [("user", "good morning"), ("assistant", "Good morning."), ("user", "tell me the legend")]
         assert (world.messages[:3], world.messages[-1]) == (history, ("tool", "long ago"))
@@ -223,7 +225,7 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
         await client.turns(1)
         assert client.transcript().endswith("I do not know. ")
         assert client.content("inputTranscription") == [{"text": "the legend"}], "once"
-        assert b"".join(world.session.heard) == VOICE + ENDS, "all that was said"
+        assert b"".join(world.session.received_audio) == VOICE + ENDS, "all that was said"
         assert world.contents == []
         assert world.metrics.routed == {"error": 1}
 

@@ -21,10 +21,13 @@ FORM = b"".join(
 
 
 async def test_a_field_of_a_form_is_utf_8_whatever_codec_its_charset_names() -> None:
-    async with ScriptedCascade(SpeechScript(heard=("hello",))).serving() as server, aiohttp.ClientSession() as client:
+    async with (
+        ScriptedCascade(SpeechScript(transcripts=("hello",))).serving() as server,
+        aiohttp.ClientSession() as client,
+    ):
         url = f"http://127.0.0.1:{server.port}{STT}"
         async with client.post(url, data=FORM, headers={"Content-Type": "multipart/form-data; boundary=b"}) as answer:
             assert (answer.status, await answer.read()) == (200, b'{"text": "hello"}')
         async with client.post(url, data={"model": "whisper-1"}) as answer:
             assert (answer.status, b"file and model are required" in await answer.read()) == (400, True)
-    assert server.heard == [(b"audio", {"model": r"whisper-\x31"})]
+    assert server.transcription_requests == [(b"audio", {"model": r"whisper-\x31"})]
