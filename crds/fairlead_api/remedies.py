@@ -34,8 +34,8 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.SECRET_NOT_LABELLED: "If the Secret is meant for this server, add the label to the Secret's manifest.",
         Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has its output.",
         Cause.COMMAND_NOT_FOUND: "Install the program, or correct spec.command.",
-        Cause.START_TIMEOUT: "See all that it printed with fairlead logs SERVER; run its command in a terminal, to see "
-        "what it waits for.",
+        Cause.START_TIMEOUT: "Read the output of the process with fairlead logs SERVER; run the command in a terminal, "
+        "to see what the server waits for.",
         Cause.CRASH_LOOPING: _LOG,
         Cause.BACKING_OFF: _LOG,
         Cause.PROCESS_EXITED: _LOG,

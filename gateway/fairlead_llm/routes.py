@@ -239,7 +239,7 @@ class ServedApi:
 
 def _share_error(reached: ShareTaken) -> LlmError:
     if reached.bound == "agent":
-        message = f"you have {reached.most} model requests in progress, which is the limit per agent; retry later"
+        message = f"you have {reached.most} model requests in progress, which is the limit for one agent; retry later"
         return LlmError(429, message, RATE_LIMITED, headers=_RETRY)
     message = f"the gateway has {reached.most} model requests in progress, which is its limit; retry later"
     return LlmError(503, message, OVERLOADED, headers=_RETRY)

@@ -82,7 +82,7 @@ def has_repeated_member(document: bytes | Raw) -> bool:
 def canonical_forms(document: bytes | Raw) -> tuple[str, str]:
     """Return the document in its shortest form, and the case-folded form of that.
 
-    Raises Ambiguous if a member occurs twice or in two spellings, and otherwise one of jsonrpc.UNREADABLE.
+    Raises Ambiguous if an object has a member twice or in two spellings, and otherwise one of jsonrpc.UNREADABLE.
     """
     written = _encode(_decode(document))
     if _has_repeated_member(document, written):

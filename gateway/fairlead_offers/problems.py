@@ -64,7 +64,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     NOT_HELD: (409, "The definition is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
-    FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),
+    FORBIDDEN_HOST: (421, "The host is not allowed"),
     FORBIDDEN_ORIGIN: (403, "The origin is not allowed"),
     OVER_BUDGET: (422, "The budget is exceeded"),
     RATE_LIMITED: (429, "Too many requests"),

@@ -149,7 +149,7 @@ class RestContext:
         return keys is not None and keys.may(identity, subjects_of(identity))
 
     async def read(self, request: Request) -> bytes:
-        """Read the body of a request. Raises Problem, also if the body repeats a member in an object."""
+        """Read the body of a request. Raises Problem, also if an object of the body has a member twice."""
         body = b"".join(await self.pieces(request))
         if await self.services.work.repeats(body):
             raise Problem(INVALID_ARGUMENTS, TWICE)

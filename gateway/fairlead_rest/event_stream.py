@@ -94,7 +94,7 @@ def check_room(readers: Shares, scope: Scope, counts: ShareCounts) -> None:
     reached = readers.bound(agent_in(scope))
     if reached is not None:
         counts.count("event_streams", reached.bound)
-        agent_limit = "of your streams are open, which is the limit of one agent"
+        agent_limit = "of your streams are open, which is the limit for one agent"
         gateway_limit = "streams are open, which is the limit of this gateway"
         text = agent_limit if reached.bound == "agent" else gateway_limit
         raise Problem(RATE_LIMITED, f"{reached.most} {text}", retry_after_ms=5000)

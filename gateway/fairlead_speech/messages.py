@@ -119,7 +119,7 @@ class MessageReader:
             raise TooLargeMessage(f"a message may not have {dear}")
         message = read(payload)
         if members.has_repeated_member(payload):
-            raise UnreadableMessage("a message may not repeat a member in one object")
+            raise UnreadableMessage("an object has a member twice")
         if (fault := self._fault(message)) is not None:
             raise UnreadableMessage(fault)
         return message

@@ -37,9 +37,9 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
 
 
 def invalid_arguments(wrong: str) -> Refusal:
-    """Make the refusal of arguments that do not fit the input schema; `wrong` has one error per line."""
+    """Make the refusal of arguments that do not match the inputSchema; `wrong` has one error per line."""
     listed = "".join(f"\n- {line}" for line in wrong.split("\n"))
-    return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
+    return Refusal(INVALID_ARGUMENTS, f"The arguments do not match the tool's inputSchema:{listed}")
 
 
 def missing_capability(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refusal:

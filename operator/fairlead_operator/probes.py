@@ -32,7 +32,7 @@ def routes(operator: Operator, host: str) -> web.Application:
         hosts = ", ".join(request.headers.getall("Host", ())).encode("utf-8", "surrogateescape")
         origin = request.headers.get("Origin")
         if request.path not in PROBES and not allow.host(hosts or None):
-            return web.Response(status=421, text="the Host header is not an address of this port\n")
+            return web.Response(status=421, text="Host is not allowed; use the IP address of this port\n")
         if not allow.origin(None if origin is None else origin.encode("utf-8", "surrogateescape")):
             return web.Response(status=403, text="Origin is not allowed\n")
         return await handler(request)

@@ -171,7 +171,7 @@ class Telemetry:
             self._moves.labels(tier, "up").inc()
 
     def count_probe(self, outcome: AttemptOutcome | None) -> None:
-        """Count a probe; None: it says nothing about its tool."""
+        """Count a probe. `outcome` is None for a probe that did not measure its tool."""
         self._probes.labels(NO_FIGURE if outcome is None else outcome.value).inc()
 
     def take_report(self, report: Report) -> None:

@@ -69,13 +69,13 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         ),
         (
             ["tls.clientCASecret=ca"],
-            "tls.secret is empty: clients can show a certificate only where the gateway has one",
+            "tls.secret is empty: client certificates need TLS; set tls.secret",
         ),
-        (["identity.serviceAccountAudiences={a}", "watchNamespace=team"], "use API keys or issuers there"),
-        (["identity.scopes={mcp}"], "those of tokens of identity.issuers, and there is none"),
+        (["identity.serviceAccountAudiences={a}", "watchNamespace=team"], "use API keys or issuers instead"),
+        (["identity.scopes={mcp}"], "identity.issuers is empty: only tokens of issuers have scopes"),
         (
             ["identity.issuers[0].issuer=https://login.example.com"],
-            "set gateway.settings.publicUrl to how clients reach",
+            "set gateway.settings.publicUrl to the URL that clients use",
         ),
         (
             [
@@ -84,7 +84,7 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
                 "identity.issuers[1].issuer=https://b.example.com",
                 "gateway.settings.adminGroups={admins}",
             ],
-            "may say that somebody is in admins: write ISSUER#admins",
+            "has the group admins without an issuer, and there are several identity.issuers: write ISSUER#admins",
         ),
         (["identity.issuers[0].issuer=http://login.example.com"], "login.example.com must be an https URL"),
         (["redis.url=redis://a", "redis.existingSecret=b"], "both set: the address comes from one of them"),
@@ -107,7 +107,7 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
                 "identity.issuers[0].issuer=https://a.example.com",
                 "identity.issuers[0].audiences={tools}",
             ],
-            "set consoleUrl or publicUrl beside it to where browsers reach the console",
+            "also set consoleUrl or publicUrl to the URL at which browsers reach the console",
         ),
         (["networkPolicy.enabled=false", "networkPolicy.egress.enabled=true"], "nothing would be bound"),
         (["gateway.settings.redisDown=closed"], "is closed and there is no Redis"),

@@ -247,7 +247,7 @@ feature(
 feature(
     "arguments that do not fit the schema are refused",
     refused(
-        "INVALID_ARGUMENTS", "The arguments do not fit the tool's input schema:\n- n: expected integer, got a string"
+        "INVALID_ARGUMENTS", "The arguments do not match the tool's inputSchema:\n- n: expected integer, got a string"
     ),
     calls("strict", {"n": "one"}),
 )

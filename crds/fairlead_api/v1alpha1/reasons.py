@@ -107,7 +107,9 @@ _RESOLVED_REFS: Final = {
         "If it is meant for this server: kubectl label secret SECRET -n NAMESPACE fairlead.dev/credential=true",
     ),
     Cause.SECRET_KEY_MISSING: CauseExplanation(
-        "False", "The Secret has no such key, or its value is empty.", "Add the key, or name another in secretRef.key."
+        "False",
+        "The Secret does not have the key, or the key has an empty value.",
+        "Add the key, or name another in secretRef.key.",
     ),
     Cause.SECRET_VALUE_INVALID: CauseExplanation(
         "False",
@@ -122,15 +124,16 @@ _RESOLVED_REFS: Final = {
     ),
     Cause.HOST_NOT_ALLOWED: CauseExplanation(
         "False",
-        "The Secret's annotation fairlead.dev/hosts does not name this server's host, port and scheme, so nothing is "
-        "sent to it. An entry without a scheme stands for https.",
+        "The Secret's annotation fairlead.dev/hosts does not name this server's host, port and scheme, so the "
+        "credential is not sent. An entry without a scheme means https.",
         "If the credential is meant for this host, add the entry that the message names to the annotation; prefer "
         "https.",
     ),
     Cause.SECRETS_NOT_READABLE: CauseExplanation(
         "False",
-        "The operator may read Secrets in some namespaces only, and that of the server is not one of them.",
-        "Have the namespace added to rbac.secretNamespaces of the chart, or declare the server in one that is there.",
+        "The operator may read Secrets in some namespaces only, and not in the namespace of the server.",
+        "Have the namespace added to rbac.secretNamespaces of the chart, or declare the server in a namespace of "
+        "that list.",
     ),
     Cause.REFS_UNREADABLE: CauseExplanation(
         "Unknown",
@@ -182,7 +185,8 @@ _PROGRAMMED: Final = {
     ),
     Cause.NODES_EXCLUDED: CauseExplanation(
         "False",
-        "No node can run the pod: none fits its nodeSelector, affinity or tolerations, or all that fit are cordoned.",
+        "No node can run the pod: no node fits the pod's nodeSelector, affinity or tolerations, or all such nodes "
+        "are cordoned.",
         "Correct nodeSelector, affinity or tolerations in spec.podTemplate.spec, or the labels and taints of the "
         "nodes.",
     ),
@@ -194,8 +198,8 @@ _PROGRAMMED: Final = {
     ),
     Cause.CRASH_LOOPING: CauseExplanation(
         "False",
-        "The server exits soon after each start; the message quotes its last output, if there is any.",
-        f"Read its whole log: {pod_logs()}",
+        "The server exits soon after each start; the message quotes the last output, if there is any.",
+        f"Read the whole log: {pod_logs()}",
     ),
     Cause.RUN_AS_ROOT_REFUSED: CauseExplanation(
         "False",
@@ -233,13 +237,13 @@ _PROGRAMMED_OR_VERIFIED: Final = {
     Cause.START_FAILED: CauseExplanation(
         "False",
         "The process could not be started, or exited at once.",
-        f"See all that it printed: {pod_logs()}",
+        f"Read the output of the process: {pod_logs()}",
     ),
     Cause.START_TIMEOUT: CauseExplanation(
         "False",
         "The process was started, or is being downloaded, and did not respond in time.",
-        "Run the command by hand, to see whether it waits for input, or serves HTTP instead of stdio. See all that it "
-        f"printed: {pod_logs()}",
+        "Run the command by hand, to see whether it waits for input, or serves HTTP instead of stdio. Read the "
+        f"output of the process: {pod_logs()}",
     ),
     Cause.COMMAND_NOT_FOUND: CauseExplanation(
         "False",
@@ -247,13 +251,16 @@ _PROGRAMMED_OR_VERIFIED: Final = {
         "Correct spec.image.command, or use an image that has the program.",
     ),
     Cause.BACKING_OFF: CauseExplanation(
-        "False", "The process exited several times; its next start waits.", f"See all that it printed: {pod_logs()}"
+        "False",
+        "The process exited several times; the next start is delayed.",
+        f"Read the output of the process: {pod_logs()}",
     ),
     Cause.SILENT: CauseExplanation(
         "Unknown",
         "The server was started, or was sent tools/list, about 10 s ago and has not responded.",
-        "Wait, if a first start still downloads the server. Else run its command by hand: it may wait for input, or "
-        "serve HTTP instead of stdio. If the server has a url, check that this is its MCP endpoint.",
+        "Wait, if a first start still downloads the server. Else run the command of the server by hand: it may wait "
+        "for input, or serve HTTP instead of stdio. If the server has a url, check that it is the URL of an MCP "
+        "endpoint.",
     ),
 }
 
@@ -305,7 +312,7 @@ _DEFINITIONS_CLEAN: Final = {
     ),
     Cause.SPEAKS_TO_THE_MODEL: CauseExplanation(
         "False",
-        "Texts of the server contain instructions for a model that its user is not meant to read, such as tags of a "
+        "Texts of the server contain instructions for a model that the user is not meant to read, such as tags of a "
         "prompt or orders to ignore instructions. The texts are served unchanged.",
         "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
         "the server.",
@@ -326,7 +333,7 @@ _NETWORK_POLICY_ENFORCED: Final = {
         "allows it. Any pod of the cluster can connect to the server's pods, or spec.network.egress has no effect; the "
         "message says which.",
         "Install a network plugin that enforces NetworkPolicies, such as Calico or Cilium. Until then, only let people "
-        "run pods in the cluster who may call its servers.",
+        "run pods in the cluster who may call all of the MCP servers there.",
     ),
     Cause.NETWORK_POLICY_NOT_PROBED: CauseExplanation(
         "Unknown",

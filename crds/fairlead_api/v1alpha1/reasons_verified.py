@@ -10,10 +10,10 @@ from typing import Final
 from fairlead_api.v1alpha1.causes import Cause, CauseExplanation
 
 VERIFIED: Final = {
-    Cause.VERIFIED: CauseExplanation("True", "The server answered tools/list; its answer is the catalog."),
+    Cause.VERIFIED: CauseExplanation("True", "The server answered tools/list; the catalog has the listed definitions."),
     Cause.VERIFIED_IN_PART: CauseExplanation(
         "True",
-        "The server answered, and several things are wrong with its lists; the correct definitions are offered.",
+        "The server answered, and its lists have several faults; the correct definitions are offered.",
         "Update the server; the page of reasons has advice on each problem.",
     ),
     Cause.DUPLICATE_NAMES: CauseExplanation(
@@ -67,7 +67,7 @@ VERIFIED: Final = {
     Cause.MENDED_ANSWERS: CauseExplanation(
         "True",
         "Responses of the server deviate from MCP in a way that could be corrected; the message names each deviation.",
-        "Nothing, if all its tools are there; else update the server, or correct what the message names.",
+        "Nothing, if all tools of the server are listed; else update the server, or correct what the message names.",
     ),
     Cause.PENDING: CauseExplanation(
         "Unknown", "Discovery has not started: it waits for other conditions.", "Look at the other conditions."
@@ -205,7 +205,7 @@ VERIFIED: Final = {
     Cause.FORBIDDEN: CauseExplanation(
         "False",
         "The server accepts the credential but denies access (HTTP 403).",
-        "Give the credential the rights it needs; or set spec.remote.hostHeader or spec.image.hostHeader, if the "
+        "Give the credential the required rights; or set spec.remote.hostHeader or spec.image.hostHeader, if the "
         "server rejects the Host or Origin.",
     ),
     Cause.NOT_FOUND: CauseExplanation(

@@ -109,7 +109,7 @@ class GatewayCollector(Collector):
             changes.add_metric([tier], count)
         yield changes
         yield from _pages(metrics.console)
-        text = "Resources refused at the limit of one agent (agent) or of all (gateway), or evicted (gave_way), by kind"
+        text = "Resources refused at the limit for one agent (agent) or all (gateway), or evicted (gave_way), by kind"
         shares = CounterMetricFamily("fairlead_shares_reached", text, labels=["kind", "outcome"])
         for (kind, outcome), count in list(metrics.shares.outcomes.items()):
             shares.add_metric([kind, outcome], count)

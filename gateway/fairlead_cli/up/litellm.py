@@ -78,7 +78,7 @@ class WithServer:
         key = self._server.key
         first = scan.contents.servers.get(key)
         if first is not None:
-            message = f"the proxy is left out, because {first.origin} declares a server with its name, {key.name}"
+            message = f"the proxy is left out, because {first.origin} declares a server with the name {key.name}"
             problem = ManifestProblem(self._server.origin, 0, "", message)
             return replace(scan, problems=(*scan.problems, problem))
         servers = {**scan.contents.servers, key: self._server}

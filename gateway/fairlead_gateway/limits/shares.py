@@ -28,7 +28,7 @@ class ShareTaken(Exception):
 
     def __init__(self, bound: Bound, most: int) -> None:
         whose = "one agent" if bound == "agent" else "all agents together"
-        super().__init__(f"{most} are in use already, which is the limit of {whose}")
+        super().__init__(f"{most} are in use already, which is the limit for {whose}")
         self.bound: Final[Bound] = bound
         self.most: Final = most
         """The limit that was reached."""

@@ -284,7 +284,7 @@ class Guard(ports.AdmissionGuard):
         if wait:
             text = f"{self.name} takes {60 * self.rate.calls:g} calls a minute"
             if self.rate.blocked:
-                text = "limits that replicas share cannot be looked up now"
+                text = "the limits that replicas share in Redis cannot be read now"
             raise AdmissionRefused(text, code=RATE_LIMITED, retry_after=wait)
 
     def _enqueue(self, waiter: Waiter, now: float) -> None:

@@ -25,7 +25,7 @@ from fairlead_formats.translate import translate_message, translate_results
 from fairlead_mcp import members
 from fairlead_offers.job import ConvertedBody, Job
 
-TWICE: Final = "the body repeats a member in an object, of which parsers read different ones: send each member once"
+TWICE: Final = "an object has a member twice, of which parsers read different values: send each member once"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -110,7 +110,7 @@ class Measured(msgspec.Struct, frozen=True):
     rest: Raw = UNCHANGED
     """Request without `messages` and `system`. UNCHANGED if it has neither, as an optional Raw cannot be decoded."""
     repeats: bool = False
-    """Whether the request repeats a member in an object."""
+    """Whether an object of the request has a member twice."""
 
 
 def decode_definition(definition: bytes, name: str) -> JsonObject:
@@ -199,7 +199,7 @@ def measure(body: bytes) -> Measured:
 
 
 def repeats(body: bytes) -> bool:
-    """Whether a body repeats a member in an object. False for an unreadable body, which the decoder reports."""
+    """Whether an object of a body has a member twice. False for an unreadable body, which the decoder reports."""
     try:
         return members.has_repeated_member(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

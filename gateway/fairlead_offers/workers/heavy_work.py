@@ -246,7 +246,7 @@ class HeavyWork:
         return await self.worker.do(lambda: measure(b"".join(body)))
 
     async def repeats(self, body: bytes) -> bool:
-        """Whether a body repeats a member in an object. Raises Problem."""
+        """Whether an object of a body has a member twice. Raises Problem."""
         if len(body) <= SMALL:
             return repeats(body)
         if self.counting is not None:

@@ -54,7 +54,7 @@ class KeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for a key."""
 
     name: str
-    """Name for lists, which should tell where the key is used."""
+    """Name that lists show; choose one that says where the key is used."""
     days: int = DEFAULT_DAYS
     """Lifetime in days."""
 

@@ -32,7 +32,7 @@ def router(context: RestContext) -> APIRouter:
         request: Request,
         query: Annotated[
             list[str] | None,
-            Query(description="Description of the task; repeated for several steps. Optional with filters."),
+            Query(description="Description of the task; one for each step of the task. Optional with filters."),
         ] = None,
         limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of tools.")] = DEFAULT_LIMIT,
         tier: Annotated[str | None, Query(description="Latency tier; default: the default tier.")] = None,
@@ -45,7 +45,8 @@ def router(context: RestContext) -> APIRouter:
         ] = None,
         format: Annotated[str | None, Query(description="Format of a provider; default: MCP definitions.")] = None,  # noqa: A002 - its word in the URL
         model: Annotated[
-            str | None, Query(description="Model that gets the tools, which decides about context window and rules.")
+            str | None,
+            Query(description="Model that receives the tools; sets context window and definition rules."),
         ] = None,
         tool_tokens: Annotated[
             int | None, Query(alias="toolTokens", ge=1, description="Maximum tokens of all definitions.")

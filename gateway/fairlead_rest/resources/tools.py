@@ -88,7 +88,8 @@ def router(context: RestContext) -> APIRouter:
             str | None, Query(description="Latency tier; default: the default tier, or all tools if there is none.")
         ] = None,
         model: Annotated[
-            str | None, Query(description="Model that gets the tools, which decides about context window and rules.")
+            str | None,
+            Query(description="Model that receives the tools; sets context window and definition rules."),
         ] = None,
         max_tools: Annotated[int | None, Query(alias="maxTools", ge=1)] = None,
         tool_tokens: Annotated[

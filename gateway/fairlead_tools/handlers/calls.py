@@ -307,7 +307,7 @@ class HandlerCall:
 
 
 class _Unfit(RpcError):
-    """Error for arguments that do not fit the handler; its text is the message alone."""
+    """Error for arguments that do not match the handler's parameters; its text is the message alone."""
 
     def __init__(self, message: str) -> None:
         super().__init__(jsonrpc.INVALID_PARAMS, message)

@@ -8,7 +8,7 @@ class BadTool(ValueError):
 
 
 class UnfitArguments(ValueError):
-    """The arguments do not fit the handler. The message is for the model and quotes no values."""
+    """The arguments do not match the handler's parameters. The message is for the model and quotes no values."""
 
 
 class Unusable(TypeError):

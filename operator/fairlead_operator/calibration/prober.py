@@ -125,7 +125,7 @@ class Prober:
     """Runs the probes of all servers, one task per server.
 
     `finished(key)` is called when the server's condition Calibrated may have changed, `on_outcome` with the outcome of
-    each probe (None: it says nothing about the tool).
+    each probe (None if the probe did not measure its tool).
     """
 
     def __init__(

@@ -208,7 +208,7 @@ def _misread(raw: Raw) -> str:
         repeated = members.has_repeated_member(raw)
     except jsonrpc.UNREADABLE:  # a number too large for Python does not matter: compare the re-encoded members
         repeated = msgspec.json.format(jsonrpc.encode(decoded), indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
-    return "a member comes twice" if repeated else _MEMBERS.misread(decoded, "it") or ""
+    return "an object has a member twice" if repeated else _MEMBERS.misread(decoded, "the definition") or ""
 
 
 def _name_fault(name: str, limit: int) -> str:

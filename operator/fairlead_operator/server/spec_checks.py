@@ -75,7 +75,7 @@ def pod_template_not_allowed(
     template = server.spec.unrestricted_pod_template
     if template is None or environment != "cluster" or not templates.restricts(server.metadata.namespace):
         return None
-    message = f"{NOT_ALLOWED}; pods that ran before are left running"
+    message = f"{NOT_ALLOWED}; pods that already run keep running"
     return ConditionVerdict(False, Cause.POD_TEMPLATE_NOT_ALLOWED, message)
 
 

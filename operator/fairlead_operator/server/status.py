@@ -34,7 +34,7 @@ MAX_EXTENSIONS: Final = 32
 MAX_EXTENSION: Final = 128
 """Maximum characters of the identifier of an extension."""
 
-NOT_REACHED: Final = ConditionVerdict(None, Cause.PENDING, "an earlier step is not done")
+NOT_REACHED: Final = ConditionVerdict(None, Cause.PENDING, "an earlier step of the reconcile has not succeeded")
 NOT_CALIBRATED: Final = ConditionVerdict(None, Cause.NOT_CALIBRATED, "the server's tools have not been measured")
 
 

@@ -27,7 +27,7 @@ async def test_arguments_that_do_not_fit_come_back_with_what_to_mend_and_go_nowh
         answer = await ask(gateway, calling("demo__get", {"item": 3}, era=client))
         assert (answer.status, answer.refusal) == (200, "INVALID_ARGUMENTS")
         result = answer.message["result"]
-        text = "The arguments do not fit the tool's input schema:\n- item: expected string, got a number"
+        text = "The arguments do not match the tool's inputSchema:\n- item: expected string, got a number"
         assert result["content"] == [{"type": "text", "text": text}]
         assert result["_meta"]["fairlead.dev/error"] == {"code": "INVALID_ARGUMENTS", "message": text}
         assert ("resultType" in result) is (client == MODERN)

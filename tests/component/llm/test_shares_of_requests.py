@@ -55,7 +55,7 @@ async def test_model_requests_of_one_agent_take_its_share_alone(
         model_asked.cancel()
         refused = await one_more
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        message = f"you have {share} model requests in progress, which is the limit per agent; retry later"
+        message = f"you have {share} model requests in progress, which is the limit for one agent; retry later"
         assert refused.message["error"]["message"] == message
         models = await get(world.gateway, "/v1/models", authorization="Bearer mallory")
         assert models.status == 429, "no path is left out"

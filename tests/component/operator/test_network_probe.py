@@ -100,7 +100,7 @@ async def test_servers_in_pods_show_the_answer_which_a_restart_keeps_for_a_day(w
             await world.until("not enforced", lambda: world.is_("pods", kind, "False", "NetworkPolicyNotEnforced"))
             shown = world.condition("pods", kind)
             assert shown["reason"] == "NotEnforced"
-            assert shown["message"].endswith("who may call its servers.")
+            assert shown["message"].endswith("who may call all of the MCP servers there.")
             await world.until("looked at", lambda: world.condition("elsewhere", "Accepted"))
             assert world.condition("elsewhere", kind) == {}
             value = operator.telemetry.registry.get_sample_value

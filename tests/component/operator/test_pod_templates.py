@@ -49,7 +49,7 @@ async def test_pods_from_before_templates_were_restricted_are_left_running_and_n
         before = await world.until("a Deployment", lambda: deployment(world, "demo"))
     async with running(world):
         await world.until("refused", lambda: world.is_("demo", "Ready", "False", REASON))
-        assert "pods that ran before are left running" in world.condition("demo", "Ready")["message"]
+        assert "pods that already run keep running" in world.condition("demo", "Ready")["message"]
         world.patch_server("demo", {"spec": {"image": {"name": "registry.example/other:1"}}})
         await world.until("refused again", lambda: world.is_("demo", "Ready", "False", REASON))
         after = deployment(world, "demo")

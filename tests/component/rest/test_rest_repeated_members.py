@@ -55,7 +55,7 @@ async def test_a_body_with_a_member_twice_is_a_problem_on_every_route(tmp_path: 
                 for twice in ways(text):
                     answer = await post(gateway, path, (space + twice).encode())
                     assert problem(answer) == (400, "INVALID_ARGUMENTS"), twice
-                    assert "repeats a member" in answer.message["detail"], twice
+                    assert "an object has a member twice" in answer.message["detail"], twice
                 assert len(server.seen) == called
 
 

@@ -72,17 +72,17 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "a name twice": (
         b'{"name":"good2","name":"bad","inputSchema":{"type":"object"}}',
         "InvalidDefinitions",
-        "a member comes twice",
+        "an object has a member twice",
     ),
     "a name twice beside a number that is too large to be read": (
         b'{"name":"x","name":"bad","inputSchema":{"type":"object","x":1' + b"0" * 6000 + b"}}",
         "InvalidDefinitions",
-        "a member comes twice",
+        "an object has a member twice",
     ),
     "an argument twice": (
         b'{"name":"bad","inputSchema":{"type":"object","properties":{"a":{},"\\u0061":{}}}}',
         "InvalidDefinitions",
-        "a member comes twice",
+        "an object has a member twice",
     ),
     "no object": (b"7", "InvalidDefinitions", "tool 'no. 2'"),
     "bytes that are not UTF-8": (
