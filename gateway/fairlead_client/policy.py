@@ -135,8 +135,8 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
 
 
 def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
-    """Error for a gateway's refusal, if the server is a gateway: a result with a code. None for all other results. Such
-    a code is also accepted from other servers.
+    """Error for a result that refuses a call with a code in `_meta`, as gateways do; a server that is not a gateway may
+    do so too. None for all other results.
     """
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, Mapping) and result.get("isError") is True else None

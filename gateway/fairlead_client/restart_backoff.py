@@ -27,8 +27,8 @@ class RestartDelayed(ConnectFailed):
 
 class RestartBackoff:
     """Counts consecutive failures of one process, and computes growing delays between its starts. A process that lives
-    for `Backoff.stable` seconds resets the count. The first process that ends after a successful start is restarted at
-    once.
+    for `Backoff.stable` seconds resets the count. A process that ends after a successful start is
+    restarted at once if the count is 0.
     """
 
     def __init__(self, clock: Callable[[], float], random: Callable[[], float]) -> None:

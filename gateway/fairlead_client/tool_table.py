@@ -15,11 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 class ToolTable:
-    """Immutable table of tools. `offline` are tools of servers that cannot be reached; they can be found, but are not
-    listed.
+    """Immutable table of tools. `unreachable_tools` are those of servers that cannot be reached: `find`
+    returns them, and `tools` does not list them.
     """
 
-    def __init__(self, local: Iterable[Tool], online: Iterable[Tool], offline: Iterable[Tool] = ()) -> None:
+    def __init__(self, local: Iterable[Tool], online: Iterable[Tool], unreachable_tools: Iterable[Tool] = ()) -> None:
         shown: dict[str, Tool] = {tool.name: tool for tool in local}
         for tool in online:
             first = shown.setdefault(tool.name, tool)
@@ -35,10 +35,10 @@ class ToolTable:
         """Sorted by name, so that the order does not depend on which server answered first."""
         self.names = Names(self.by_name)
         """Mapping between the registry's names and names that every provider accepts."""
-        hidden = {tool.name: tool for tool in offline if tool.name not in shown}
-        self._by_id = _unique((tool.id, tool) for tool in (*self.tools, *hidden.values()))
+        unreachable = {tool.name: tool for tool in unreachable_tools if tool.name not in shown}
+        self._by_id = _unique((tool.id, tool) for tool in (*self.tools, *unreachable.values()))
         self._by_own_name = _unique((tool.own_name, tool) for tool in self.tools if not tool.local)
-        self._hidden = hidden
+        self._unreachable = unreachable
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -52,7 +52,7 @@ class ToolTable:
             or self._by_id.get(name)
             or self.by_name.get(self.names.original(name) or "")
             or self._by_own_name.get(name)
-            or self._hidden.get(name)
+            or self._unreachable.get(name)
         )
 
     def nearest(self, name: str) -> str | None:

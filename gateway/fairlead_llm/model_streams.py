@@ -35,8 +35,8 @@ class ModelStreams:
         self._breakers = breakers
 
     async def stream(self, model_name: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The streamed answer to a request, as server-sent events. `model_name` names a model, or a route, whose next
-        model is called if one does not begin to answer. Raises LlmError.
+        """The streamed answer to a request, as server-sent events. `model_name` names a model or a route; the
+        models of a route are tried in order until one begins to answer. Raises LlmError.
         """
         providers = self._providers()
         try:

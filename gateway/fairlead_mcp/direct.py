@@ -89,7 +89,9 @@ class DirectLauncher:
             genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
             if not genuine:
                 logger.info(
-                    "%s is not the original %s: it stays running as the parent of its servers", path, wrapped.kind
+                    "%s is a wrapper or a changed version of %s: it keeps running as the parent of each server that it starts",
+                    path,
+                    wrapped.kind,
                 )
             self._genuine[key] = genuine
         return self._genuine[key] and await self._script_runs(wrapped)

@@ -1,4 +1,5 @@
-"""`fairlead keys`: creates, lists and revokes API keys in a file, in a Secret or at a gateway. Options and help."""
+"""`fairlead keys`: creates, lists and revokes API keys in a file, in a Secret or at a gateway. This module has the
+options and the help; `key_changes` and `key_requests` do the work and are imported late."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def read_routes(document: object) -> dict[str, ModelRoute]:
         raise InvalidRoute(f"routes: {error}") from error
     for name, route in routes.items():
         if not route.models:
-            raise InvalidRoute(f"routes: {name} names no model")
+            raise InvalidRoute(f"routes: {name} lists no model; name at least one")
         for choice in route.models:
             format_for(choice)
     return routes

@@ -1,4 +1,4 @@
-"""Stores tool results in an SQLite file, so that they survive a restart and may exceed memory without a Redis.
+"""Stores tool results in an SQLite file, so that they survive a restart and may be larger than memory; no Redis is needed.
 
 One thread owns the database and also deletes expired results. Keys are digests of principals and session ids, never the
 plain values. Writes are not synchronized to the disk: after a power loss the file may be unreadable, and a new one is
@@ -289,7 +289,7 @@ class DiskStore(ContextStore):
 
 
 def _drop(database: sqlite3.Connection, account: str, session: str | None = None) -> None:
-    """Delete the results of a session, or of all sessions of an account."""
+    """Delete the results of a session, or of all sessions of an account, which is the digest of a principal."""
     where, keys = ("", (account,)) if session is None else (" AND session = ?", (account, session))
     for table in ("entries", "sessions"):
-        database.execute(f"DELETE FROM {table} WHERE account = ?{where}", keys)  # constants
+        database.execute(f"DELETE FROM {table} WHERE account = ?{where}", keys)  # the table names are constants

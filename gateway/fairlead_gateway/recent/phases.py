@@ -1,7 +1,7 @@
 """Phases of a call, which split its duration.
 
-Pure module. A plain call has three phases: checks, one attempt, and translation of the response. Two times describe
-them. Other calls record their further phases in a `CallTrail`, which is created when it is first needed.
+Pure module. A plain call has three phases: checks, one attempt, and translation of the response. For
+these, two timestamps are enough: when the attempt was sent and when it was answered. Other calls record their further phases in a `CallTrail`, which is created when it is first needed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def timeline(
     trail: Sequence[CallPhase], sent: float, answered: float, began: float, ended: float
 ) -> Iterator[CallPhase]:
     """All phases of a call without gaps, in seconds since its start. `sent` and `answered` are the times of the last
-    attempt if it is not in the trail: `sent` is NEVER without one, `answered` is NEVER if it was aborted.
+    attempt if it is not in the trail: `sent` is NEVER if there was no attempt, `answered` if it was aborted.
     """
     phases, seconds = [*trail], ended - began
     if sent >= 0:

@@ -1,6 +1,7 @@
 """Upstreams over a stream of JSON-RPC messages, on stdio, TCP or HTTP+SSE.
 
-The `StreamClient` below replaces ids and progress tokens once more.
+The gateway has put its own ids and progress tokens into each request. The `StreamClient` of the connection replaces
+them again, because several upstreams share its stream.
 """
 
 from __future__ import annotations

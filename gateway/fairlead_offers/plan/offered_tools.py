@@ -91,8 +91,8 @@ async def fit_tools(
     limits: PlanLimits,
     caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> Plan:
-    """Plan the entries that fit a model and limits together with the caller's tools, without a conversation. Must be
-    awaited in `stepwise`. Raises Problem.
+    """Choose the entries that fit the model and the limits. The caller's tools count, a conversation does not. Await it
+    only within `stepwise`, which runs it in pieces. Raises Problem.
     """
     counted = await candidates(work, entries, caller_tools=caller_tools)
     return require_plan(plan([model], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))

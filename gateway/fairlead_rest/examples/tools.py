@@ -1,4 +1,4 @@
-"""Examples of lists of tools, and of a problem."""
+"""Example responses for the OpenAPI document: lists of tools, and a problem (RFC 9457)."""
 
 from __future__ import annotations
 

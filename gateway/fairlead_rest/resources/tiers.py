@@ -117,7 +117,9 @@ def choose(context: RestContext, catalog: SubjectCatalog, tier_request: TierRequ
     try:
         state = choosers.sealer.open(tier_request.state)
     except ForgedState as error:
-        raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty state") from error
+        raise Problem(
+            INVALID_ARGUMENTS, f"the field state is invalid: {error}; send the request again with an empty state"
+        ) from error
     choice, new_state = chooser.choose(tier_request, state, choosers.clock())
     choice = limit_tier(choice, catalog)
     view = catalog.view(choice.tier)

@@ -31,14 +31,17 @@ class ImageSettings(ServerSettings):
 
     endpoint: Annotated[
         str | None,
-        Field(description="Base URL of an OpenAI-compatible API, such as https://api.example.com/v1."),
+        Field(
+            description="Base URL of an OpenAI-compatible API, such as https://api.example.com/v1. Absent: the server draws."
+        ),
     ] = None
     key: Annotated[str | None, Field(description="API key; pass it in the environment.")] = None
     model: Annotated[str | None, Field(description="Model of the endpoint.")] = None
     size: Annotated[
         str,
         Field(
-            description="Width and height in pixels, each 64 to 2048 if drawn here.", pattern=r"^[0-9]{2,4}x[0-9]{2,4}$"
+            description="Width and height in pixels; without an endpoint, each from 64 to 2048.",
+            pattern=r"^[0-9]{2,4}x[0-9]{2,4}$",
         ),
     ] = "1024x1024"
     timeout_s: Annotated[float, Field(description="Timeout of one picture in seconds.", gt=0, le=600)] = 120.0

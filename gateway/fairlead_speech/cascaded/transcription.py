@@ -46,6 +46,7 @@ class _WaitingTurn(msgspec.Struct):
     audio: bytes
     language: str
     visible: bool
+    """Whether the client receives the transcript."""
 
 
 class TurnTranscription:

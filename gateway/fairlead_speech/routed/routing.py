@@ -231,8 +231,8 @@ class RoutedSession:
         if not name or not self._config.routes:
             return
         log.warning(
-            "The provider answers all turns of this session, as it refused audio.input.%s, which routing to the "
-            "cascaded engine needs: %.200s",
+            "Routing to the cascaded engine is off for this session, and the provider answers all turns: the provider "
+            "refused audio.input.%s, which routing needs: %.200s",
             name,
             text(error, "message"),
         )

@@ -86,7 +86,7 @@ class _Generator:
         if not isinstance(schema, Mapping):
             return _TEXTS[0]
         if levels <= 0:
-            raise Unsatisfied(f"its required members are nested more than {MAX_DEPTH} deep")
+            raise Unsatisfied(f"the required members are nested more than {MAX_DEPTH} deep")
         resolved = self._resolve(schema, levels)
         named_values = list(_named_values(resolved))
         if self._choice < len(named_values):
@@ -111,11 +111,11 @@ class _Generator:
                 resolved = _merge(self._target_of(reference), resolved)
             for part in parts if isinstance(parts, list) else ():
                 resolved = _merge(resolved, part) if isinstance(part, Mapping) else resolved
-        raise Unsatisfied("its references are circular")
+        raise Unsatisfied("the references of the schema are circular")
 
     def _target_of(self, reference: str) -> Schema:
         if not reference.startswith("#"):
-            raise Unsatisfied(f"its reference {reference[:100]} leads out of the schema")
+            raise Unsatisfied(f"the reference {reference[:100]} leads out of the schema")
         target: Any = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
@@ -124,7 +124,7 @@ class _Generator:
             elif isinstance(target, Mapping) and name in target:
                 target = target[name]
             else:
-                raise Unsatisfied(f"its reference {reference[:100]} has no target")
+                raise Unsatisfied(f"the reference {reference[:100]} has no target")
         return target if isinstance(target, Mapping) else {}
 
     def _by_type(self, schema: Schema, levels: int) -> Any:
@@ -150,7 +150,7 @@ class _Generator:
                 return self._items(schema, levels)
             case "null":
                 return None
-        raise Unsatisfied(f"it has the unknown type {str(kind)[:100]!r}")
+        raise Unsatisfied(f"the schema has the unknown type {str(kind)[:100]!r}")
 
     def _members(self, schema: Schema, levels: int) -> dict[str, Any]:
         properties, required = schema.get("properties"), schema.get("required")
@@ -165,7 +165,7 @@ class _Generator:
         least = schema.get("minItems", 0)
         count = int(least) if isinstance(least, int | float) else 0
         if count > MAX_LENGTH:
-            raise Unsatisfied(f"it requires an array of {count} items")
+            raise Unsatisfied(f"the schema requires an array of {count} items")
         first = schema.get("prefixItems")
         first = first if isinstance(first, list) else []
         rest = schema.get("items", True)
@@ -179,7 +179,9 @@ class _Generator:
         text = _TEXTS[self._choice % len(_TEXTS)]
         least, most = _count(schema.get("minLength"), 0), _count(schema.get("maxLength"), MAX_LENGTH)
         if least > MAX_LENGTH:
-            raise Unsatisfied(f"it requires a string of {least} characters")
+            raise Unsatisfied(
+                f"the schema requires a string of {least} characters, and a probe sends at most {MAX_LENGTH}"
+            )
         return (text + "x" * (least - len(text)))[: max(most, least)]
 
     def _number(self, schema: Schema, *, resolved: bool) -> int | float:

@@ -39,7 +39,7 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
         ("[" * 5000, "nested too deeply"),
         ("- a", "the members routes, models, liveModels or providers"),
         ("route: {}", "the members routes, models, liveModels or providers"),
-        ("routes: {a: {models: []}}", "a names no model"),
+        ("routes: {a: {models: []}}", "a lists no model; name at least one"),
         ("routes: {a: {models: [{model: x, format: sonnet}]}}", "sonnet"),
         ("routes: {a: {models: [x], speed: 3}}", "speed"),
         ("models: {x: 0}", "at `..models"),

@@ -97,7 +97,7 @@ class TaskWait:
         try:
             questions = _decode_questions(jsonrpc.encode(raw_questions))
         except jsonrpc.UNREADABLE as error:
-            raise NotMcp("the task asks for input in an unknown form") from error
+            raise NotMcp("the server's task requests input by a message that cannot be read") from error
         self._on_questions()
         asking = round_trips.InputRequired(questions=questions)
         return await round_trips.ask_client(self._relay, asking, self.seconds_left())
