@@ -89,7 +89,7 @@ class DirectLauncher:
             genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
             if not genuine:
                 logger.info(
-                    "%s is a wrapper or a changed version of %s: it keeps running as the parent of each server that it starts",
+                    "%s is a wrapper or a changed version of %s: it keeps running as the parent of each server",
                     path,
                     wrapped.kind,
                 )

@@ -301,9 +301,7 @@ def _block(text: str, member: str, name: str) -> tuple[int, int]:
         if re.match(rf"\s+[\"']?{re.escape(name)}[\"']?:", line)
     ]
     if len(blocks) != 1:
-        raise UnreadableFile(
-            f"the file does not have {member}.{name} as a block with a line for each member: edit it by hand"
-        )
+        raise UnreadableFile(f"the file does not have {member}.{name} as a block of lines: edit it by hand")
     return blocks[0]
 
 
@@ -342,7 +340,7 @@ def _yaml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
     blocks = [*_blocks(text, member)]
     head = re.search(rf"^{re.escape(member)}:[ \t]*(#[^\n]*)?(\n|\Z)", text, re.MULTILINE)
     if not blocks and not head and member in _decode(text, "yaml"):
-        raise UnreadableFile(f"the file does not have {member} as a block with a line for each entry: edit it by hand")
+        raise UnreadableFile(f"the file does not have {member} as a block of lines: edit it by hand")
     at = blocks[-1][1] if blocks else head.end() if head else len(text)
     gap = "" if not text or text[:at].endswith("\n") else "\n"
     return Edit(at, at, f"{gap}{entry}" if blocks or head else f"{gap}{member}:\n{entry}")

@@ -1,4 +1,4 @@
-"""Stores tool results in an SQLite file, so that they survive a restart and may be larger than memory; no Redis is needed.
+"""Stores tool results in an SQLite file: they survive a restart and may be larger than memory, without Redis.
 
 One thread owns the database and also deletes expired results. Keys are digests of principals and session ids, never the
 plain values. Writes are not synchronized to the disk: after a power loss the file may be unreadable, and a new one is

@@ -1,7 +1,8 @@
 """Phases of a call, which split its duration.
 
-Pure module. A plain call has three phases: checks, one attempt, and translation of the response. For
-these, two timestamps are enough: when the attempt was sent and when it was answered. Other calls record their further phases in a `CallTrail`, which is created when it is first needed.
+Pure module. A plain call has three phases: checks, one attempt, and translation of the response. For these, two
+timestamps are enough: when the attempt was sent and when it was answered. Other calls record their further phases in a
+`CallTrail`, which is created when it is first needed.
 """
 
 from __future__ import annotations

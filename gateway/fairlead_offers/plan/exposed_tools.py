@@ -31,7 +31,7 @@ from fairlead_offers.plan.offered_tools import candidates
 from fairlead_offers.workers.heavy_work import HeavyWork
 
 ROUTER_TOOLS: Final = tuple(map(gateway_tool, DEFINITIONS))
-INSTRUCTIONS_TOKENS: Final = 71
+INSTRUCTIONS_TOKENS: Final = 67
 """Tokens of the router endpoint's instructions, which clients put into the system prompt, by the vocabulary o200k."""
 MAX_TURNS: Final = 1000
 _Count = Annotated[int, Meta(ge=0, le=MAX_TURNS)]

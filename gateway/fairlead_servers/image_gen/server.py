@@ -32,7 +32,7 @@ class ImageSettings(ServerSettings):
     endpoint: Annotated[
         str | None,
         Field(
-            description="Base URL of an OpenAI-compatible API, such as https://api.example.com/v1. Absent: the server draws."
+            description="Base URL of an OpenAI-compatible API, such as https://api.example.com/v1. Absent: drawn here."
         ),
     ] = None
     key: Annotated[str | None, Field(description="API key; pass it in the environment.")] = None

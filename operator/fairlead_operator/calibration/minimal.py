@@ -179,9 +179,7 @@ class _Generator:
         text = _TEXTS[self._choice % len(_TEXTS)]
         least, most = _count(schema.get("minLength"), 0), _count(schema.get("maxLength"), MAX_LENGTH)
         if least > MAX_LENGTH:
-            raise Unsatisfied(
-                f"the schema requires a string of {least} characters, and a probe sends at most {MAX_LENGTH}"
-            )
+            raise Unsatisfied(f"the schema requires a string of {least} characters; a probe sends at most {MAX_LENGTH}")
         return (text + "x" * (least - len(text)))[: max(most, least)]
 
     def _number(self, schema: Schema, *, resolved: bool) -> int | float:

@@ -195,7 +195,7 @@ async def test_search_finds_nothing_that_the_request_did_not_want(tmp_path: Path
     async with llm_world(tmp_path, ScriptedTurn("", calls), HELLO, tools=more_tools(3)) as world:
         await world.chat("Add", fairlead={"tools": "search", "servers": ["demo"]})
     results = [m["content"] for m in world.model.requests[1]["messages"] if m["role"] == "tool"]
-    assert "only servers demo" in results[0]
+    assert "use one of these servers: demo" in results[0]
     assert {tool["server"] for tool in json.loads(results[1])["tools"]} == {"default/demo"}
     assert [call["name"] for call in world.called] == ["count_001"]
 

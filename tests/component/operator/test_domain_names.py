@@ -46,7 +46,7 @@ async def test_without_cilium_nothing_is_started_and_the_condition_says_what_to_
     async with running(world):
         world.create("demo", SPEC)
         await world.until("refused", lambda: world.is_("demo", "Programmed", "False"))
-        assert "which need Cilium" in world.condition("demo", "Programmed")["message"]
+        assert "which require Cilium" in world.condition("demo", "Programmed")["message"]
         assert world.is_("demo", "Ready", "False")
         assert world.get(world.path("deployments", "demo")) is None
         world.patch_server("demo", {"spec": {"network": None}})

@@ -13,7 +13,7 @@ async def test_a_server_with_too_many_values_is_refused_once_and_its_neighbor_ru
         world.create("large", {"image": IMAGE, "unrestrictedPodTemplate": {"x": [[]] * VALUES}})
         world.create("demo", {"image": IMAGE})
         await world.until("refused", lambda: world.is_("large", "Accepted", "False"))
-        assert "it holds more than 50,000 values" in world.condition("large", "Accepted")["message"]
+        assert "it has more than 50,000 values" in world.condition("large", "Accepted")["message"]
         await world.until("a neighbor", lambda: world.get(world.path("deployments", "demo")))
         before = world.server("large")["metadata"]["resourceVersion"]
         world.patch_server("demo", {"spec": {"image": {"port": 9000}}})

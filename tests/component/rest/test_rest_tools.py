@@ -345,6 +345,6 @@ async def test_names_of_properties_that_a_provider_refuses_are_changed_reported_
     assert restore_names(under_other_names(ARGUMENTS), others) == ARGUMENTS
     assert offer["tools"][0]["input_schema"]["properties"].keys() == {*others, "plain"}
     for answer, name in ((offer, "demo__odd"), (converted, "odd")):
-        told = [(loss["tool"], loss["action"]) for loss in answer["report"] if " is called " in loss["why"]]
+        told = [(loss["tool"], loss["action"]) for loss in answer["report"] if " was renamed to " in loss["why"]]
         assert told == [(name, "rewritten")] * 3
     assert converted["properties"] == {"odd": others}

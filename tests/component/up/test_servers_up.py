@@ -82,7 +82,7 @@ async def test_the_list_of_tools_waits_for_servers_that_start_and_names_those_th
     assert "not available: default/broken" in out
     assert wrong == 1
     assert "CONNECTION_LOST: not available: default/broken exited with code 1" in why
-    assert f"fairlead logs --url {up.url} default/broken has all that it printed" in why
+    assert f"fairlead logs --url {up.url} default/broken has its output" in why
 
 
 async def test_a_server_that_failed_is_started_and_asked_by_a_refresh(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_server_that_failed_is_started_and_asked_by_a_refresh(tmp_path: 
         key.write_text("x")
         code, out, err = await fairlead("refresh", "broken", "--url", up.url)
         assert (code, err) == (0, "")
-        assert "default/broken has answered: 4 tools" in out
+        assert "default/broken responded: 4 tools" in out
         again, out, _ = await fairlead("refresh", "default/broken", "--url", up.url)
         assert (again, "4 tools, unchanged" in out) == (0, True)
 

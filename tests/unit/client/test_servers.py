@@ -136,7 +136,7 @@ def manifest(**spec: Any) -> dict[str, Any]:
             "have the same prefix 's' of tool names: set prefix",
         ),
         ({"mcpServers": {"s": {"command": "a", "env": {"T": "${NOT_SET}"}}}}, "s.env.T: environment variable NOT_SET"),
-        ({"mcpServers": {"s": {}}}, "s: needs command"),
+        ({"mcpServers": {"s": {}}}, "s: needs either command"),
         ([{"command": "a"}], "is missing: it names the server"),
         ([manifest(image={"name": "x/y:1"})], "m: a server with image runs only on a cluster"),
         (
