@@ -31,7 +31,7 @@ Item = Annotated[str, Field(description="Name of an item in the store room, for 
 
 
 class Stock(BaseModel):
-    """Stock of an item."""
+    """How much of an item is there."""
 
     item: str
     pieces: int
@@ -45,7 +45,7 @@ class Orders(BaseModel):
 
 
 class Offer(BaseModel):
-    """A supplier's offer."""
+    """Offer of a supplier."""
 
     item: str
     cents: int

@@ -155,7 +155,7 @@ class ManagementClient:
             reason = str(error) or type(error).__name__
             advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
             if "WRONG_VERSION_NUMBER" in reason:
-                reason, advice = "the server does not use TLS", "Try http:// in place of https://."
+                reason, advice = "the server does not use TLS", "Try http:// instead of https://."
             if "CERTIFICATE" in reason:
                 advice = "Set SSL_CERT_FILE to the certificate authority of the gateway."
             raise Failure(after(f"cannot reach {self._base}: {reason}", advice)) from error

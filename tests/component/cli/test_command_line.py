@@ -108,7 +108,7 @@ async def test_a_fault_is_a_sentence_and_its_traceback_is_to_be_had() -> None:
     broken = "import fairlead_cli.about as a; a.run_version = lambda output: 1 / 0"
     code, _, err = await fairlead("version", code=broken)
     assert (code, err.count("\n"), "Traceback" in err) == (1, 1, False)
-    assert err.startswith("fairlead version: a fault of Fairlead: ZeroDivisionError")
+    assert err.startswith("fairlead version: internal error: ZeroDivisionError")
     assert "Traceback" in (await fairlead("version", code=broken, FAIRLEAD_TRACEBACK="1"))[2]
 
 
@@ -235,4 +235,4 @@ async def test_tool_servers_are_listed_where_nothing_can_run_them() -> None:
 async def test_a_wrong_name_of_a_tool_server_is_answered_with_the_near_one(name: str, near: str) -> None:
     code, _, err = await fairlead("serve", name)
     assert code == 2
-    assert f"there is no server '{name}'. Did you mean {near}? There are dice-roller, " in err
+    assert f"'{name}' is not a bundled server. Did you mean {near}? Servers: dice-roller, " in err

@@ -92,7 +92,7 @@ async def test_a_policy_that_allows_no_calls_a_minute_is_a_no(tmp_path: Path) ->
             "can", "me", "call", "tavern__roll-dice", "--url", f"http://127.0.0.1:{gateway.port}/mcp"
         )
     assert (limited["allowed"], limited["policy"], limited["rule"]) == (False, "default/closed", None)
-    assert limited["reason"] == "limits.callsPerMinute of default/closed is 0, so no call passes"
+    assert limited["reason"] == "limits.callsPerMinute of default/closed is 0, so all calls are refused"
     assert denied["reason"] != limited["reason"], "a rule that denies is told of first"
     assert (code, out.splitlines()[0]) == (1, f"no: {limited['reason']}")
 
@@ -121,7 +121,7 @@ async def test_the_command_says_yes_or_no_and_why(tmp_path: Path) -> None:
         assert (code, out.splitlines()[0]) == (1, "no: rule web of default/no-web denies it")
         code, out, _ = await can("qa", "call", "tavern__web-search", "--arguments", '{"q": "public"}')
         assert (code, out.splitlines()[0]) == (0, "yes: rule 1 of default/all allows it")
-        assert "  arguments  a policy bounds them" in out.splitlines()
+        assert "  arguments  restricted by a policy" in out.splitlines()
         code, out, _ = await can("me", "call", "tavern__roll-dice", "--output", "json")
         assert (code, json.loads(out)["allowed"]) == (0, True)
         code, _, err = await can("qa", "call", "tavern__roll-dic")

@@ -92,7 +92,7 @@ async def test_subscriptions_are_declared_where_updates_can_be_told_apart(
                 assert capabilities["resources"].get("subscribe", False) is subscribes
             own = (await ask(gateway, legacy("initialize", HELLO))).headers["mcp-session-id"]
             answer = await ask(gateway, legacy("resources/subscribe", {"uri": "test://one"}, session=own))
-            refused = "cannot be subscribed to" in answer.message.get("error", {}).get("message", "")
+            refused = "does not support subscriptions" in answer.message.get("error", {}).get("message", "")
             assert refused is not subscribes
     finally:
         await children.aclose()

@@ -209,7 +209,7 @@ async def test_arguments_results_and_credentials_get_into_no_log_by_default(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"audit_arguments": "redact"}, "names no paths"),
+        ({"audit_arguments": "redact"}, "FAIRLEAD_AUDIT_REDACT"),
         ({"audit_redact": ("a..b",)}, "is not a path"),
         ({"redis": "http://user:hunter2@x"}, "FAIRLEAD_REDIS"),
     ],

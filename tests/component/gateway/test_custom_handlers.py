@@ -51,8 +51,8 @@ async def test_an_async_handler_that_blocks_the_loop_is_named_in_the_log_once(
     async with running(tmp_path, custom=of(blocking)) as gateway:
         for _ in range(2):
             await ask(gateway, calling("blocking"))
-    (warning,) = [record.getMessage() for record in caplog.records if "held up" in record.getMessage()]
-    assert "tool blocking held up the whole gateway" in warning
+    (warning,) = [record.getMessage() for record in caplog.records if "blocked" in record.getMessage()]
+    assert "custom tool blocking blocked the whole gateway" in warning
 
 
 async def test_a_handler_that_takes_longer_than_its_tool_may_is_told_as_a_timeout(tmp_path: Path) -> None:

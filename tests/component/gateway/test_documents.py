@@ -177,7 +177,7 @@ async def test_a_cache_that_cannot_be_written_is_a_line_in_the_log(
             tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"]), cache_dir=tmp_path / "file" / "cache"
         ) as gateway:
             assert await names(gateway) == ["one__a"]
-    assert "not cached" in caplog.text
+    assert "is not used: " in caplog.text
 
 
 async def test_tiers_have_endpoints_as_soon_as_the_rules_name_them(tmp_path: Path) -> None:

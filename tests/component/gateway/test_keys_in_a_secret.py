@@ -12,7 +12,7 @@ from fairlead_gateway.identity.key_format import KeyDocument, read
 from ports import free_port
 
 SECRET = "fairlead-api-keys"
-WRITTEN = f"fairlead keys create: its hash is written to Secret {{}}/{SECRET}\n"
+WRITTEN = f"fairlead keys create: the hash of the key is written to Secret {{}}/{SECRET}\n"
 _IN_THE_IMAGE = """
 import sys
 class Left:  # gateway/Dockerfile takes the first two out, and installs no extra that has the others

@@ -1,4 +1,4 @@
-"""Servers whose URL leads back to the gateway: requests name whom they have been through, and a loop is refused."""
+"""Servers whose URL leads back to this gateway: requests name whom they have been through, and a loop is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_call_that_comes_back_is_refused_at_its_first_return(tmp_path: P
         await served(gateway, 2)
         answer = await ask(gateway, calling("self__self__x"))
         assert answer.refusal == "UPSTREAM_ERROR"
-        assert "leads back to the gateway" in refused(answer)
+        assert "leads back to this gateway" in refused(answer)
         assert gateway.call_metrics.rejected[508] >= 1
 
 
@@ -43,7 +43,7 @@ async def test_a_loop_over_another_gateway_is_found_as_well(tmp_path: Path) -> N
         await served(first, 2)
         await served(second, 2)
         answer = await ask(first, calling("b__a__x"))
-        assert "leads back to the gateway" in refused(answer)
+        assert "leads back to this gateway" in refused(answer)
         assert (first.call_metrics.rejected.get(508), second.call_metrics.rejected.get(508)) == (1, None)
 
 

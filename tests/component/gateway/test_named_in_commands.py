@@ -92,10 +92,10 @@ async def test_a_plain_name_names_a_server_as_its_namespace_does(tmp_path: Path)
         _, by_prefix, _ = await fairlead("tools", "--json", "--server", "another", *url)
         assert len(json.loads(by_prefix)) == 1
         code, _, err = await fairlead("tools", "--server", "everthing", *url)
-        assert (code, "no server 'everthing' is served here. Did you mean everything?" in err) == (2, True)
+        assert (code, "no server 'everthing'. Did you mean everything?" in err) == (2, True)
         code, _, err = await fairlead("tools", "--server", "twice", *url)
         assert code == 2
-        assert "may be any of 2 servers: say namespace/name. Valid values: default/twice, other/twice" in err
+        assert "2 servers have the name 'twice': use namespace/name. Valid values: default/twice, other/twice" in err
         code, _, err = await fairlead("refresh", "everthing", *url)
         assert (code, "Did you mean everything?" in err) == (2, True)
 

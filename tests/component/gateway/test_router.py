@@ -176,7 +176,8 @@ async def test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_no
         lines = text_of(await ask(gateway, retrieve(entry_id=last["entryId"], range="2-3")))
         assert (lines["passages"][0]["text"], lines["lines"]) == ("row 1: nothing of note\nrow 2: nothing of note", 41)
         gone = await ask(gateway, retrieve(entry_id=first["entryId"]))
-        assert "no result of yours is kept" in gone.message["result"]["content"][0]["text"], "oldest is evicted first"
+        why = gone.message["result"]["content"][0]["text"]
+        assert "you have no stored result with this id" in why, "oldest is evicted first"
         metrics = await scraped(gateway)
         assert 'fairlead_context_results_total{kept="true"} 2.0' in metrics
         assert 'fairlead_router_calls_total{tool="execute_tool"} 4.0' in metrics

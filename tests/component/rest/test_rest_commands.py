@@ -99,7 +99,7 @@ async def test_a_model_whose_window_is_not_known_is_answered_with_the_near_one(t
         url = f"http://127.0.0.1:{gateway.port}/mcp"
         _, guessed, _ = await fairlead("plan", "--model", "gpt5", "--url", url)
         _, planned, _ = await fairlead("plan", "--model", "gpt-5", "--url", url)
-    assert "names it; did you mean gpt-5?" in guessed
+    assert "set it in `models` of a --routes file; did you mean gpt-5?" in guessed
     assert "did you mean" not in planned
 
 
@@ -107,5 +107,5 @@ async def test_https_to_a_gateway_without_tls_is_answered_with_http(tmp_path: Pa
     async with running(tmp_path, DEMO) as gateway:
         for verb in ("servers", "tools"):
             code, _, err = await fairlead(verb, "--url", f"https://127.0.0.1:{gateway.port}/mcp")
-            assert (code, "http:// in place of https://" in err, err.count("\n")) == (1, True, 1), verb
+            assert (code, "http:// instead of https://" in err, err.count("\n")) == (1, True, 1), verb
             assert "WRONG_VERSION" not in err

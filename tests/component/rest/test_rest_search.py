@@ -162,7 +162,7 @@ async def test_the_command_prints_what_was_found_or_what_to_do(tmp_path: Path) -
     assert "list_directory" not in table
     assert [hit["tool"]["name"] for hit in json.loads(whole)["tools"]] == ["mail__read_mail", "mail__send_mail"]
     assert none[0] == 0
-    assert "none of 4 tools has these words" in none[2]
+    assert "none of 4 tools matches" in none[2]
 
 
 async def test_the_searches_of_the_page_find_the_tool(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ async def test_a_process_has_512_mib_and_little_more_processor_time_than_its_dea
     [
         ("spin", r"takes longer than 0\.5 s"),
         ("fail", "exited with code 1"),
-        ("grow", "answers more than 32 MiB"),
+        ("grow", "returns more than 32 MiB"),
     ],
 )
 async def test_a_limited_process_that_fails_is_told_and_gone(do: str, why: str, tmp_path: Path) -> None:
