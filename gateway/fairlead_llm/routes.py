@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.pairs.families import CLIENT_FORMATS, COUNTING, FORMAT_OF_KIND
 from fairlead_formats.pairs.provider_apis import APIS, kind_of
-from fairlead_formats.providers.openai_chat.api import API as RESPONSES_API
+from fairlead_formats.providers.openai_chat.api import API as OPENAI_API
 from fairlead_formats.providers.openai_chat.api import RESPONSES as RESPONSES_PATH
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.models import ContextWindows
@@ -82,7 +82,7 @@ class LlmEndpoints:
             return None
         path, query = scope["path"], scope["query_string"]
         kind = kind_of(scope["method"], path, dict(scope["headers"]), query)
-        if kind is None or (_KNOWN in query and path.startswith("/v1/models")):
+        if kind is None or (_KNOWN in query and path.startswith(OPENAI_API.models_paths)):
             return None
         if providers is not self._current_providers:
             self._apis = self._build_apis(providers)
@@ -103,7 +103,7 @@ class LlmEndpoints:
                 api,
                 services.tools,
                 providers,
-                self._more_routes(stored) if kind == RESPONSES_API.kind else (),
+                self._more_routes(stored) if kind == OPENAI_API.kind else (),
                 OperationEndpoints(answers, counts.get(kind)),
                 self._requests,
                 services.records,
@@ -195,15 +195,15 @@ class ServedApi:
 
     def _endpoint(self, scope: Scope) -> Endpoint:
         """The endpoint of a request. Its path parameters are added to the scope. Raises LlmError."""
+        if scope["method"] == "POST":
+            operation = self._api.operation(scope["path"], dict(parse_qsl(scope["query_string"].decode("latin-1"))))
+            if operation is not None:
+                return partial(self._operate, operation)
         for route in self._routes:
             match, child = route.matches(scope)
             if match is Match.FULL:
                 scope.update(child)
                 return cast("Endpoint", route.endpoint)
-        if scope["method"] == "POST":
-            operation = self._api.operation(scope["path"], dict(parse_qsl(scope["query_string"].decode("latin-1"))))
-            if operation is not None:
-                return partial(self._operate, operation)
         here = ", ".join(
             (*self._api.operations, *(f"{method} {route.path}" for route in self._routes for method in _methods(route)))
         )

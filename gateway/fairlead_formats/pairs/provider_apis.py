@@ -36,8 +36,3 @@ def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes
         return None
     head = RequestHead(method, segment, rest, headers, query)
     return next((api.kind for api in APIS.values() if api.owns(head)), _DEFAULT)
-
-
-def segments() -> frozenset[str]:
-    """First segments below `/v1` that are providers' APIs."""
-    return SHARED_SEGMENTS.union(*(api.segments for api in APIS.values()))
