@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import uvloop
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
 from diagonals import leave_to_the_night
@@ -79,6 +81,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that are marked `heavy` first: begun last, one of them would keep the run waiting when all else is done."""
     leave_to_the_night(items)
     items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End the process of a test that still hangs after its `timeout`: what interrupts a test does not interrupt a
+    fixture that waits again. The stacks are printed, the test is reported as a crash, and the other tests go on.
+    """
+    marker = item.get_closest_marker("timeout")
+    timeout_s = float(marker.args[0] if marker and marker.args else item.config.getini("timeout"))
+    stderr = item.config.stash[fault_handler_stderr_fd_key]
+    faulthandler.dump_traceback_later(2 * timeout_s + 60, exit=True, file=stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
