@@ -72,7 +72,7 @@ MODULES: Final = (
     "fairlead_gateway/endpoint/stream_starts.py",
     "fairlead_gateway/core/route.py",
     "fairlead_gateway/core/session.py",
-    "fairlead_gateway/identity/identities.py",
+    "fairlead_gateway/identity/request_authentication.py",
     "fairlead_gateway/recent/ring.py",
     "fairlead_gateway/reports/samples.py",
     "fairlead_gateway/policy/view.py",

@@ -18,9 +18,9 @@ from playwright.async_api import Page
 from consoleshowcase import CHANGED_SERVER, SLOW_TOOL, decided, showcase
 from consolewalk import NAVIGATION, Look, start_page
 from consoleworld import browser
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import publish

@@ -21,12 +21,12 @@ import uvloop
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
 from fairlead_api.logs import set_up
+from fairlead_app.authentication import build_trust
 from fairlead_app.call_path import ServerAccess
 from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import InstallationSettings, Settings
-from fairlead_app.trust import build_trust
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import load

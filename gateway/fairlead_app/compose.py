@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead_api.documents.rules import Rules
 from fairlead_app.activation import Activation
+from fairlead_app.authentication import Trust
 from fairlead_app.call_path import ServerAccess, call_path, server_registry
 from fairlead_app.configuration import check_paths
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
@@ -26,7 +27,6 @@ from fairlead_app.served_console import ConsoleEntry
 from fairlead_app.settings import Settings
 from fairlead_app.shared_parts import shared_parts
 from fairlead_app.tool_services import Observed, rest_context, tool_services
-from fairlead_app.trust import Trust
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.pins import PinReader
 from fairlead_gateway.catalog.source import InitialCatalog, SnapshotStore, Source

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_console.settings import ConsoleSettings
-from fairlead_gateway.identity.configuration import CredentialIssuers, Issuer
 from fairlead_gateway.identity.console_client import ConsoleClient
+from fairlead_gateway.identity.issuers_file import CredentialIssuers, Issuer
 from fairlead_gateway.identity.settings import IdentitySettings
 from fairlead_mcp.addresses import is_loopback
 

@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
+from fairlead_app.authentication import Trust
 from fairlead_app.governance import Governance, configured_proxies
 from fairlead_app.settings import Settings
-from fairlead_app.trust import Trust
 from fairlead_gateway.calls.path.startup import StartupWait
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.heap import Heap
-from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.policy.selection import ServedSelection

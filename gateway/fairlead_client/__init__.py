@@ -23,8 +23,8 @@ try:
         ToolFailed,
         UnknownFunction,
     )
-    from fairlead_client.policy import ParallelWithLimit, Request, Retry, parallel_with_limit
     from fairlead_client.registry import AsyncToolRegistry
+    from fairlead_client.retry_policy import ParallelWithLimit, Request, Retry, parallel_with_limit
     from fairlead_client.servers import BadServer, Server
     from fairlead_client.tools import Tool
     from fairlead_formats.registry import UnknownFormat

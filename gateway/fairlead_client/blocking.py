@@ -21,8 +21,8 @@ from fairlead_client.definitions import Definitions
 from fairlead_client.local_tools import LocalTool
 from fairlead_client.messages import Executed
 from fairlead_client.outcomes import CLOSED, ExecutionError, Outcome
-from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
 from fairlead_client.registry import CACHE_TTL, AsyncToolRegistry
+from fairlead_client.retry_policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
 from fairlead_client.servers import Servers
 from fairlead_client.tools import Tool
 from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ModelCall

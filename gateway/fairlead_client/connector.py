@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
-from fairlead_client.policy import MAX_PARALLEL
+from fairlead_client.retry_policy import MAX_PARALLEL
 from fairlead_client.servers import ServerDeclaration
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child

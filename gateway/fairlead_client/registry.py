@@ -15,10 +15,10 @@ from typing import Any, Final, Self
 
 from msgspec import Raw
 
+from fairlead_client.call_execution import Executor
 from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_client.connector import CONNECT_SECONDS, START_SECONDS, ServerConnector
 from fairlead_client.definitions import Definitions, add_offered, definitions, openai_format
-from fairlead_client.execution import Executor
 from fairlead_client.local_tools import LocalTool, LocalTools
 from fairlead_client.messages import Executed, decode, with_results
 from fairlead_client.outcomes import (
@@ -29,8 +29,8 @@ from fairlead_client.outcomes import (
     UnknownFunction,
     no_call,
 )
-from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
 from fairlead_client.remote_server import RemoteServer
+from fairlead_client.retry_policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
 from fairlead_client.servers import Servers, read_declarations
 from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import Tool

@@ -19,7 +19,6 @@ import msgspec
 from fairlead_api.documents.catalog import Credential
 from fairlead_console.oidc_answers import SignInFault, refusal, shorten
 from fairlead_console.oidc_transactions import COOKIE_PATH, SignInTransaction
-from fairlead_gateway.identity.configuration import is_private
 from fairlead_gateway.identity.console_client import ConsoleClient
 from fairlead_gateway.identity.discovery import (
     FETCH_SECONDS,
@@ -31,6 +30,7 @@ from fairlead_gateway.identity.discovery import (
     discover,
     failure_of,
 )
+from fairlead_gateway.identity.issuers_file import is_private
 from fairlead_mcp.masking import Mask
 
 log = logging.getLogger(__name__)

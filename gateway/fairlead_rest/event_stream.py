@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import agent_in
 from fairlead_gateway.core.share_counts import ShareCounts
-from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.problems import RATE_LIMITED, Problem
 

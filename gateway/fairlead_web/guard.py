@@ -23,8 +23,8 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.request import agent_in, agent_name, by_name
-from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.limits.fair_rotation import WORKS_FOR

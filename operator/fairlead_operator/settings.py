@@ -34,7 +34,7 @@ from fairlead_api.setting_types import (
 from fairlead_mcp.addresses import listen_address
 from fairlead_mcp.egress_settings import EgressSettings
 from fairlead_operator.enforcement.manifests import ProbePods
-from fairlead_operator.server.manifests import Images, ManifestContext
+from fairlead_operator.server.kube_manifests import Images, ManifestContext
 from fairlead_operator.server.spec_checks import PodTemplateChecker
 
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

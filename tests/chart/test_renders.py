@@ -15,11 +15,11 @@ import yaml
 from controlplane import REPOSITORY, ControlPlane
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_app.settings import Settings as GatewaySettings
-from fairlead_gateway.identity.configuration import load_credential_issuers
+from fairlead_gateway.identity.issuers_file import load_credential_issuers
 from fairlead_operator.kube.credentials import store_names
 from fairlead_operator.kube.installationsecret import KEYS
 from fairlead_operator.publish.configured_tiers import tiers_in
-from fairlead_operator.server.manifests import ManifestContext, deployment, network_policy
+from fairlead_operator.server.kube_manifests import ManifestContext, deployment, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas
 from helmworld import (

@@ -22,7 +22,7 @@ from consoleworld import cookie_of, csrf_of, posted, visited
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_api.load import load_text
 from fairlead_api.meta import ServerKey
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_console.session_cookie import CookieSealer
 from fairlead_console.sign_in_form import safe_return_path
 from fairlead_gateway.calls.sealed.task_ids import TaskIds

@@ -7,7 +7,7 @@ from product_guard import AT, GATEWAY, Guard
 NAMES = f"{AT}/test_names_of_issuers.py"
 
 
-def _token(attack: str, shows: str, *swaps: tuple[str, str], module: str = "identity.tokens") -> Guard:
+def _token(attack: str, shows: str, *swaps: tuple[str, str], module: str = "identity.jwt_authenticator") -> Guard:
     return Guard(attack, f"{GATEWAY}.{module}", swaps, f"{AT}/test_tokens.py::test_no_deceit_gets_in", shows)
 
 
@@ -153,7 +153,7 @@ IDENTITY = (
     ),
     Guard(
         "a key that was revoked",
-        f"{GATEWAY}.identity.identities",
+        f"{GATEWAY}.identity.request_authentication",
         (("                del entries[key]\n", "                pass\n"),),
         f"{AT}/test_who_asks.py::test_a_revoked_credential_is_refused_with_the_next_request_of_the_same_connection",
         "401",

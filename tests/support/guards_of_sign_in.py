@@ -25,7 +25,7 @@ SIGN_IN = (
     ),
     Guard(
         "an expired ID token",
-        f"{GATEWAY}.identity.tokens",
+        f"{GATEWAY}.identity.jwt_authenticator",
         (("ends = self._end_of(claims, by)", "ends = 0"),),
         _ID_TOKENS,
         "200 == 400",

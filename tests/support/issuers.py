@@ -16,9 +16,9 @@ from typing import Any
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OctKey, RSAKey
 
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from gatewayworld import Wire, modern
 from rawserver import RawServer, Reply, Request, raw_server
 

@@ -20,8 +20,8 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 import aiohttp
 from yarl import URL
 
+from fairlead_app.authentication import build_trust
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from gatewayworld import catalog, running
 from issuers import DISCOVERY, LocalIssuer
 from ports import free_port

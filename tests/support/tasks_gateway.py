@@ -13,8 +13,8 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
 from policyworld import Vouching, anybody, by
 from rawserver import RawServer, raw_server

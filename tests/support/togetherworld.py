@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
+from fairlead_app.authentication import build_trust
 from fairlead_app.call_path import ServerAccess
 from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.configuration import Models
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubePins, KubeSource
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from fairlead_api.documents.servers import ON_THE_WAY
-from fairlead_cli.calling.arguments import BadArgument, check_known, check_required, parse_arguments
+from fairlead_cli.calling.key_value_arguments import BadArgument, check_known, check_required, parse_arguments
 from fairlead_cli.calling.tools import definition_of, list_tools, schema_of, unknown
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_cli.calling.arguments import described_arguments
+from fairlead_cli.calling.key_value_arguments import described_arguments
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden

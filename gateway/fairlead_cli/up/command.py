@@ -27,12 +27,12 @@ from rich.console import Console
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.meta import ServerKey
+from fairlead_app.authentication import build_trust
 from fairlead_app.call_path import ServerAccess
 from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_cli.access.key_changes import KEY_FILE
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board

@@ -33,8 +33,8 @@ from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_unanswered
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
-from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.policy.decision import denial
 from fairlead_gateway.policy.selection import Selection, ServedSelection

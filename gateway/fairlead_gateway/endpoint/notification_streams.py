@@ -33,7 +33,7 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.inbound import SESSION, undeclared
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
-from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import View, server_target

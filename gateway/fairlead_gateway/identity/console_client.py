@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead_gateway.identity.configuration import Issuer
+from fairlead_gateway.identity.issuers_file import Issuer
 
 if TYPE_CHECKING:
-    from fairlead_gateway.identity.tokens import Tokens
+    from fairlead_gateway.identity.jwt_authenticator import Tokens
 
 
 class ConsoleClient(msgspec.Struct, frozen=True, kw_only=True):

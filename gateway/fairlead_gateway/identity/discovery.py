@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 import msgspec
 
-from fairlead_gateway.identity.configuration import Issuer
+from fairlead_gateway.identity.issuers_file import Issuer
 
 FETCH_SECONDS: Final = 5.0
 MAX_BYTES: Final = 512 << 10

@@ -17,7 +17,6 @@ import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 
-from fairlead_gateway.identity.configuration import Issuer, is_private
 from fairlead_gateway.identity.discovery import (
     IssuerAway,
     IssuerMetadata,
@@ -26,6 +25,7 @@ from fairlead_gateway.identity.discovery import (
     failure_of,
     fetch,
 )
+from fairlead_gateway.identity.issuers_file import Issuer, is_private
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from fairlead_api.policies.subjects import SERVICE_ACCOUNTS
 from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.audiences import is_among, spellings
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.jwt_authenticator import MAX_TOKEN, json_of
 from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
-from fairlead_gateway.identity.tokens import MAX_TOKEN, json_of
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError
 from fairlead_kube.resources import TOKEN_REVIEWS

@@ -20,10 +20,10 @@ from joserfc.jwk import ECKey, RSAKey
 
 from access import guarded
 from access.guarded_path import Times, measured, token_of
-from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.key_authenticator import ApiKeys
 from fairlead_gateway.identity.key_format import KeyDocument, new_key
 from fairlead_gateway.identity.keys_in_file import KeyFile
+from fairlead_gateway.identity.request_authentication import Identities
 from gateway.gateways import VERSIONS, start_upstream
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from rig.loadtools import Load, Outcome, run_load

@@ -17,14 +17,14 @@ from joserfc import jwt
 from joserfc.jwk import Key, RSAKey
 
 from access.guarded import AGENT, ARGUMENTS, AUDIENCE, GROUP, KEYS, OPEN, POLICIES, TOKENS, key_file, write_worlds
+from fairlead_app.authentication import Trust, build_trust
 from fairlead_app.call_path import ServerAccess
 from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.settings import Settings as GatewaySettings
-from fairlead_app.trust import Trust, build_trust
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.configuration import Issuer
-from fairlead_gateway.identity.tokens import Tokens
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.jwt_authenticator import Tokens
 from gateway.bench_path import CONNECTIONS, PORTS, Loop, World, requests_of
 from gateway.gateways import VERSIONS, world
 from rig.harness import Settings, Unmeasurable

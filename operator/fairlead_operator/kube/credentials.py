@@ -32,7 +32,7 @@ from fairlead_kube.store import ObjectStore
 from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential
 from fairlead_operator.server.hosts import hosts_allow, origin
-from fairlead_operator.server.manifests import references
+from fairlead_operator.server.kube_manifests import references
 
 logger = logging.getLogger(__name__)
 

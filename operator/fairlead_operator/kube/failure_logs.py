@@ -18,7 +18,7 @@ from fairlead_kube.errors import ApiError
 from fairlead_mcp.diagnosis import MOST_LINES, diagnosis
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.printed import printable
-from fairlead_operator.server.manifests import CONTAINER
+from fairlead_operator.server.kube_manifests import CONTAINER
 
 logger = logging.getLogger(__name__)
 

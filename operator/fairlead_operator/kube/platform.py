@@ -39,8 +39,8 @@ from fairlead_operator.ports import (
     UnreadableServer,
     Workload,
 )
-from fairlead_operator.server import stdio_gate, workload
-from fairlead_operator.server.manifests import ManifestContext, domain_policy, service_host
+from fairlead_operator.server import deployment_status, stdio_gate
+from fairlead_operator.server.kube_manifests import ManifestContext, domain_policy, service_host
 from fairlead_operator.server.object_plan import WorkloadPlan, plan
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker
 
@@ -137,10 +137,10 @@ class KubePlatform:
             absent=credential.absent,
         )
         if not context.domain_policies and domain_policy(server, context) is not None:
-            return Workload(workload.NO_DOMAIN_POLICIES, endpoint)
+            return Workload(deployment_status.NO_DOMAIN_POLICIES, endpoint)
         wanted = plan(server, context)
         if credential.pods is not None:
-            return Workload(workload.NOT_STARTED, endpoint)
+            return Workload(deployment_status.NOT_STARTED, endpoint)
         try:
             await self._apply_plan(server, wanted)
         except ForeignObject as error:
@@ -152,15 +152,20 @@ class KubePlatform:
         except ApiError as error:
             return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
         if not wanted.apply:
-            return Workload(workload.NOTHING_TO_RUN, endpoint)
+            return Workload(deployment_status.NOTHING_TO_RUN, endpoint)
         seen = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
-        verdict, down = workload.judge(server, generation, status)
+        verdict, down = deployment_status.judge(server, generation, status)
         if down is not None or not verdict.ok:
-            verdict, down = workload.explain(verdict, down, self._pods.symptom(server.key))
+            verdict, down = deployment_status.explain(verdict, down, self._pods.symptom(server.key))
         again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
         return Workload(
-            verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status), again_s
+            verdict,
+            endpoint,
+            deployment_status.rollout(generation, status),
+            down,
+            deployment_status.pod_count(server, status),
+            again_s,
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:

@@ -16,8 +16,8 @@ from fairlead_kube.resources import (
     WORKLOAD_KINDS,
     Kind,
 )
-from fairlead_operator.server import manifests
-from fairlead_operator.server.manifests import ManifestContext
+from fairlead_operator.server import kube_manifests
+from fairlead_operator.server.kube_manifests import ManifestContext
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ def plan(server: McpServer, context: ManifestContext) -> WorkloadPlan:
     if server.spec.source_kind not in ("image", "package"):
         return WorkloadPlan((), expected_kinds)
     wanted = [
-        (SERVICE_ACCOUNTS, manifests.service_account(server)),
-        (SERVICES, manifests.service(server)),
-        (NETWORK_POLICIES, manifests.network_policy(server, context)),
+        (SERVICE_ACCOUNTS, kube_manifests.service_account(server)),
+        (SERVICES, kube_manifests.service(server)),
+        (NETWORK_POLICIES, kube_manifests.network_policy(server, context)),
     ]
-    if context.domain_policies and (domain_policy := manifests.domain_policy(server, context)) is not None:
+    if context.domain_policies and (domain_policy := kube_manifests.domain_policy(server, context)) is not None:
         wanted.append((DOMAIN_POLICIES, domain_policy))
     if server.spec.effective_replicas > 1:
-        wanted.append((DISRUPTION_BUDGETS, manifests.disruption_budget(server)))
-    wanted.append((DEPLOYMENTS, manifests.deployment(server, context)))
+        wanted.append((DISRUPTION_BUDGETS, kube_manifests.disruption_budget(server)))
+    wanted.append((DEPLOYMENTS, kube_manifests.deployment(server, context)))
     kinds = {kind for kind, _ in wanted}
     return WorkloadPlan(tuple(wanted), tuple(kind for kind in expected_kinds if kind not in kinds))

@@ -14,7 +14,7 @@ from fairlead_api.v1alpha1.mcpserver.container import ResourceRequirements
 from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
 from fairlead_api.v1alpha1.mcpserver.spec_rules import RESOURCES
 from fairlead_operator.ports import ConditionVerdict, Environment
-from fairlead_operator.server.manifests import ManifestContext, pod_template
+from fairlead_operator.server.kube_manifests import ManifestContext, pod_template
 from fairlead_operator.server.secret_references import containers
 
 

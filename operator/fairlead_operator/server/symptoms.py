@@ -14,7 +14,7 @@ from typing import Any, Final
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.printed import printable
-from fairlead_operator.server.manifests import CONTAINER, INSTALL
+from fairlead_operator.server.kube_manifests import CONTAINER, INSTALL
 
 LISTEN_S: Final = 8
 """Seconds after which a closed port of a running server is reported; with the write of the status, within 10 s."""

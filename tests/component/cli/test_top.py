@@ -27,8 +27,8 @@ from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fairlead_cli.connecting import Destination
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.top.application import TopApp

@@ -14,8 +14,8 @@ from playwright.async_api import Browser
 
 from consoleworld import beside_the_browser, complaints, emptied, opened, signed_in, too_wide, violations, visited
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fairlead_console.timeline import TimelinePhase, timeline_picture
 from fairlead_console.trace_url import checked_trace_url, trace_link
 from fairlead_console.wording import OUTCOMES, breakable

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from consoleworld import BROKEN, cookie_of, csrf_of, posted, visited
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
 from fairlead_console.sign_in_form import safe_return_path
 from fixed_authenticator import Names

@@ -8,7 +8,7 @@ from pathlib import Path
 from consoleworld import shops, signed_in, visited
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_gateway.calls.path.dispatch import CALL
 from fixed_authenticator import Names
 from gatewayworld import catalog, publish, running

@@ -27,7 +27,7 @@ from fairlead_api.client_files.known_clients import CLIENTS
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_console.pages.budget.page import BudgetForm
 from fixed_authenticator import Names
 from gatewayworld import catalog, entry, running

@@ -24,9 +24,9 @@ from playwright.async_api import Browser, Page
 from consoleworld import beside_the_browser, complaints, emptied, opened
 from controlplane import REPOSITORY
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_console.session_cookie import CookieSealer
 from gatewayworld import catalog, running
 from ports import free_port

@@ -25,8 +25,8 @@ from consoleworld import (
 )
 from fairlead_api.documents.pins import GivenApproval, Pinned, Pins
 from fairlead_api.reports import AskedApproval
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fixed_authenticator import Names
 from gatewayworld import catalog, running
 from restworld import get, post

@@ -24,9 +24,9 @@ from consoleworld import (
     violations,
     visited,
 )
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import Ask, ask, catalog, running
 from restworld import get, post, problem

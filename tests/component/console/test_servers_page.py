@@ -22,7 +22,7 @@ from consoleworld import (
 )
 from fairlead_api.documents.catalog import Endpoint
 from fairlead_api.documents.servers import FAILED, FileProblem, ServerEntry, Servers
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_console.wording import TRANSPORTS
 from fixed_authenticator import Names
 from gatewayworld import catalog, publish, running, withdraw

@@ -12,8 +12,8 @@ from playwright.async_api import Browser
 from consoleworld import beside_the_browser, complaints, emptied, opened, signed_in, too_wide, violations, visited
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fixed_authenticator import Names
 from gatewayworld import catalog, publish, running
 from restworld import get

@@ -24,7 +24,7 @@ from consoleworld import (
 )
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_console.histogram import histogram
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
 from fairlead_console.tier_reasons import reason_in_words

@@ -12,7 +12,7 @@ from crdrules import CRDS, load_yaml
 from dryruns import dry_run
 from examples import examples
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.server.manifests import ManifestContext
+from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
 from schemastrategies import values_of
 

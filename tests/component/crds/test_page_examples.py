@@ -10,7 +10,7 @@ import pytest
 from controlplane import ControlPlane
 from dryruns import dry_run
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.server.manifests import ManifestContext
+from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
 from page_examples import ROOT, Example, examples, pages
 

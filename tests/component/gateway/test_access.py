@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from gatewayworld import Answer, catalog, running
 from policyworld import Vouching, anybody
 from restworld import get

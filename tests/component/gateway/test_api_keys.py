@@ -16,13 +16,13 @@ import pytest
 from commands import fairlead
 from controlplane import ControlPlane
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.key_authenticator import ApiKeys
 from fairlead_gateway.identity.key_format import PREFIX, BadKeys, KeyDocument, digest, encode_keys, new_key, read
+from fairlead_gateway.identity.request_authentication import Identities
 from gatewayworld import Ask, Wire, catalog, modern, running
 from togetherworld import gateway_on
 from waiting import eventually, until_async

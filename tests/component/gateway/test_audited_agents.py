@@ -12,9 +12,9 @@ import pytest
 
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_app.authentication import Trust, build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import Trust, build_trust
 from gatewayworld import Ask, ask, calling, catalog, running
 from policyworld import Vouching, anybody, by
 from restworld import get

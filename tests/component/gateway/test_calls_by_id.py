@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from gatewayworld import LEGACY, MODERN, Answer, Clock, Reachable, ask, calling, catalog, entry, running
 from policyworld import Vouching, anybody, by
 from rawserver import RawServer, Reply, Request, raw_server

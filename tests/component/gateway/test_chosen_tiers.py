@@ -13,8 +13,8 @@ from commands import fairlead
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fairlead_operator.publish.compile import compile_rules
 from gatewayworld import LEGACY, MODERN, Clock, Wire, ask, calling, catalog, legacy, modern, publish, running, served
 from policyworld import Vouching, anybody, by

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.resource import WELL_KNOWN
 from fixed_authenticator import Names

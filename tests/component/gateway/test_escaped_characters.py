@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_mcp import jsonrpc
 from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, entry, legacy, modern, running
 from policyworld import Vouching, anybody, by

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from commands import fairlead
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_gateway.endpoint.client_limits import MAX_FIELDS, MAX_PIPELINED, ClientLimits
 from fuzzinbound import chunked
 from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, reached, running

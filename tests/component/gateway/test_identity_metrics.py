@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fairlead_app.authentication import build_trust
 from fairlead_app.metrics.exposition import exposed
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from gatewayworld import Wire, modern, running
 from issuers import issuing
 

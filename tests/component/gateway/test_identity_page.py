@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from commands import program_in
-from fairlead_gateway.identity.configuration import load_credential_issuers
+from fairlead_gateway.identity.issuers_file import load_credential_issuers
 from gatewayworld import catalog, publish
 from issuers import issuing
 from page_reader import blocks

@@ -16,7 +16,7 @@ import pytest
 
 from askers import PICKED, LegacyAsker, conversation, session_of
 from fairlead_api.documents.catalog import DeclaredLatency
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, entry, legacy, modern, reached, running
 from rawserver import Reply, Request, raw_server

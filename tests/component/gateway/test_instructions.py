@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from gatewayworld import LEGACY, MODERN, Reachable, ask, catalog, entry, legacy, modern, publish, running
 from policyworld import Vouching, anybody, by
 from waiting import until_async

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.identity.configuration import Issuer, load_credential_issuers
+from fairlead_gateway.identity.issuers_file import Issuer, load_credential_issuers
+from fairlead_gateway.identity.jwt_authenticator import Tokens
 from fairlead_gateway.identity.refusal import AWAY
-from fairlead_gateway.identity.tokens import Tokens
 from issuers import HERE, JWKS, issuing
 
 

@@ -6,12 +6,12 @@ import asyncio
 import time
 from pathlib import Path
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.authenticator import Verdict
-from fairlead_gateway.identity.configuration import Issuer
-from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.tokens import Tokens
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.jwt_authenticator import Tokens
+from fairlead_gateway.identity.request_authentication import Identities
 from fixed_authenticator import Names
 from gatewayworld import Clock, Wire, modern, running
 from issuers import HERE, issuing, secured, status

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from gatewayworld import (
     LEGACY,
     Answer,

@@ -14,9 +14,9 @@ import pytest
 from commands import fairlead
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import catalog, running, scraped
 from issuers import HERE, LocalIssuer, issuing

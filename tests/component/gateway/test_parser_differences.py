@@ -25,8 +25,8 @@ from msgspec import Raw
 from builtprograms import build_go, build_java, built
 from fairlead_api.documents.catalog import DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from gatewayworld import LEGACY, MODERN, Answer, Ask, ask, calling, catalog, entry, legacy, modern, running
 from neededprograms import required
 from policyworld import Vouching, anybody, by

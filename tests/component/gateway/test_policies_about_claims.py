@@ -11,9 +11,9 @@ import pytest
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_api.policies.subjects import PoliciesBySubject, keys_of
+from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from gatewayworld import Wire, catalog, modern, running
 from issuers import issuing
 

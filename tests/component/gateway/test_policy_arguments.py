@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from gatewayworld import (
     LEGACY,
     MODERN,

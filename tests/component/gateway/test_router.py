@@ -12,7 +12,7 @@ from mcp import Client
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, Rule, Rules
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import Answer, Ask, ask, calling, catalog, modern, publish, running, scraped, served

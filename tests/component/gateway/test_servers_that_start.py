@@ -19,8 +19,8 @@ from commands import fairlead
 from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.servers import OVERDUE, ServerEntry, Servers
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, catalog, legacy, modern, publish, running
 from policyworld import Vouching, anybody, by
 from rawserver import RawServer

@@ -13,8 +13,8 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Definition
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fairlead_gateway.endpoint import notification_streams
 from gatewayworld import LEGACY, Answer, Ask, Wire, ask, catalog, legacy, modern, running
 from policyworld import Vouching, anybody

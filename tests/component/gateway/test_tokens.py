@@ -17,9 +17,9 @@ import pytest
 from joserfc.jwk import ECKey, Key, RSAKey
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.configuration import Issuer
+from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
-from fairlead_gateway.identity.tokens import Tokens, json_of
+from fairlead_gateway.identity.jwt_authenticator import Tokens, json_of
 from gatewayworld import LEGACY, Ask, Wire, calling, catalog, legacy, modern, running
 from issuers import HERE, LocalIssuer, issuing, secured, status
 from toolservers import modern_server

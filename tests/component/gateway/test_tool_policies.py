@@ -14,7 +14,7 @@ from msgspec import Raw
 from examples import examples
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from gatewayworld import (
     LEGACY,
     MODERN,

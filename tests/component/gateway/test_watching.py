@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running, served
 from policyworld import Vouching, anybody, by
 from rawserver import Reply, Request, raw_server

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_rest.application import assemble
 from fairlead_web.guard import PublicPages
 from fixed_authenticator import Names

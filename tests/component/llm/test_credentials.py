@@ -11,7 +11,7 @@ import openai
 import pytest
 from google import genai
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_formats.scripted_turns import ScriptedTurn
 from gatewayworld import scraped
 from googleclient import google

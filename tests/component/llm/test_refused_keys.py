@@ -13,7 +13,7 @@ import openai
 import pytest
 from google import genai
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import KIND
 from googleclient import google

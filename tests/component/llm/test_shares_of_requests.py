@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_formats.scripted_turns import ScriptedTurn
 from gatewayworld import Answer
 from llmworld import PATH, llm_world

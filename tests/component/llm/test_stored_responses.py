@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fixed_authenticator import Names
 from gatewayworld import Ask, ask

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
-from fairlead_operator.server.manifests import ManifestContext, pod_template
+from fairlead_operator.server.kube_manifests import ManifestContext, pod_template
 from operatorfakes import mcp_server
 from operatorworld import Json, World, running
 from podtemplates import ALLOWED, pod

@@ -11,7 +11,7 @@ from commands import fairlead
 from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.meta import ServerKey
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec
 from gatewayworld import catalog, running

@@ -12,8 +12,8 @@ import pytest
 
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fixed_authenticator import Names
 from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, entry, limits, modern, running
 from rawserver import Reply, Request, raw_server

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_rest import resources
 from fairlead_rest.application import routes_of
 from fixed_authenticator import Names

@@ -14,7 +14,7 @@ import pytest
 
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_client import ToolRegistry
 from gatewayworld import catalog, entry, publish, running, scraped, served
 from policyworld import Vouching, anybody

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_app.trust import Trust
 from fairlead_offers.workers.heavy_work import MAX_WAITING, THREAD_SLOTS
 from fairlead_rest.resources import calls, events
 from gatewayworld import Answer, Ask, Wire, catalog, running

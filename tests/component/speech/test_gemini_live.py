@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import BLOCKS, NEW, OLD, PATH, live_world, own_function
 from policyworld import Vouching, anybody

@@ -16,7 +16,7 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS
 from neededprograms import required
 from policyworld import Vouching, anybody

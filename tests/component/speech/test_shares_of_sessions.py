@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_formats.wire.errors import LlmError
 from fairlead_speech.admission import SessionSlots
 from liveworld import live_world

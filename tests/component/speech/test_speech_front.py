@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead_app.trust import Trust
+from fairlead_app.authentication import Trust
 from fairlead_speech.scripted import SpokenCall, SpokenReply
 from fairlead_speech.session import SpeechBounds
 from gatewayworld import Ask, ask

@@ -24,8 +24,8 @@ from mcp.shared.exceptions import MCPError
 
 from askers import PICKED, LegacyAsker, text_result
 from commands import fairlead
+from fairlead_app.authentication import build_trust
 from fairlead_app.settings import Settings
-from fairlead_app.trust import build_trust
 from gatewayworld import LEGACY, catalog, running
 from ports import free_port
 from rawserver import raw_server

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.calling.arguments import (
+from fairlead_cli.calling.key_value_arguments import (
     BadArgument,
     check_known,
     check_required,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_client.policy import Retry, at_once, failure, parallel_with_limit
+from fairlead_client.retry_policy import Retry, at_once, failure, parallel_with_limit
 from fairlead_mcp.errors import (
     ConnectFailed,
     ConnectionLost,

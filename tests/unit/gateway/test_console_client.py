@@ -10,8 +10,8 @@ import pytest
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.console_client import console_client
 from fairlead_app.settings import Settings
-from fairlead_gateway.identity.configuration import CredentialIssuers, Issuer
 from fairlead_gateway.identity.console_client import ConsoleClient
+from fairlead_gateway.identity.issuers_file import CredentialIssuers, Issuer
 
 CORP = Issuer(issuer="https://login.example.com", name="corp")
 PARTNER = Issuer(issuer="https://login.partner.example", name="partner", audiences=("tools",))

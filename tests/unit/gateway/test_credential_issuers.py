@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.identity.configuration import load_credential_issuers
+from fairlead_gateway.identity.issuers_file import load_credential_issuers
 
 
 def test_an_empty_file_names_nobody(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.endpoint import inbound
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
-from fairlead_gateway.identity.identities import KEPT_BYTES, Identities
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
+from fairlead_gateway.identity.request_authentication import KEPT_BYTES, Identities
 from fairlead_mcp.addresses import AllowList
 from gatewayworld import modern
 

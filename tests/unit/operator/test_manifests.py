@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.server.manifests import ManifestContext
+from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
 from operatorfakes import mcp_server
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_operator.server.manifests import ManifestContext
+from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
 from operatorfakes import mcp_server
 

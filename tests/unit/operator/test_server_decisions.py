@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.meta import ServerKey
 from fairlead_operator.ports import Environment
-from fairlead_operator.server import workload
+from fairlead_operator.server import deployment_status
 from fairlead_operator.server.overlay import merge
 from fairlead_operator.server.prefixes import Prefixes, requested_prefix
 from fairlead_operator.server.spec_checks import check
@@ -277,7 +277,7 @@ def test_a_deployments_status_is_judged(
 ) -> None:
     server = mcp_server(image={"name": "demo:1"}, **spec)
     server = type(server).model_validate({**server.to_wire(), "status": shown})
-    verdict, lost = workload.judge(server, 1, status)
+    verdict, lost = deployment_status.judge(server, 1, status)
     assert (verdict.ok, verdict.cause, lost is not None) == (ok, reason, down)
 
 
@@ -287,6 +287,8 @@ def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:
         {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1},
         {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2},
     ]
-    revisions = [workload.rollout(2, stage) for stage in stages]
+    revisions = [deployment_status.rollout(2, stage) for stage in stages]
     assert len(set(revisions)) == 3
-    assert workload.rollout(2, stages[2]) == workload.rollout(2, {**stages[2], "availableReplicas": 2})
+    assert deployment_status.rollout(2, stages[2]) == deployment_status.rollout(
+        2, {**stages[2], "availableReplicas": 2}
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_operator.server.egress import NAME_SERVERS
-from fairlead_operator.server.manifests import ManifestContext
+from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
 from fairlead_operator.settings import Settings
 from operatorfakes import mcp_server

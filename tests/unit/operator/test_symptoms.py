@@ -11,8 +11,8 @@ from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.kube.pods import MOST_WARNINGS, Pods
 from fairlead_operator.ports import ConditionVerdict
+from fairlead_operator.server.deployment_status import NO_POD, explain
 from fairlead_operator.server.symptoms import closed_port, symptom
-from fairlead_operator.server.workload import NO_POD, explain
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from starlette.types import Message
 
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.events import EventLog
-from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.limits.shares import Shares
 from fairlead_rest.event_stream import STALLED, EventStreamResponse
 from fairlead_rest.resources.events import pieces

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.configuration import Issuer
+from fairlead_gateway.identity.issuers_file import Issuer
+from fairlead_gateway.identity.jwt_authenticator import Tokens
 from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
-from fairlead_gateway.identity.tokens import Tokens
 from fairlead_kube.client import Kube
 from issuers import HERE, issuing
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from fairlead_gateway.identity.authenticator import Verdict
-from fairlead_gateway.identity.identities import WAITING, Identities
 from fairlead_gateway.identity.refusal import BUSY, CredentialRefusal
+from fairlead_gateway.identity.request_authentication import WAITING, Identities
 from fixed_authenticator import Names
 
 

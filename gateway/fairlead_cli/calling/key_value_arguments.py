@@ -1,0 +1,243 @@
+"""Parser of the `key=value` words of `fairlead call` into arguments, typed by the tool's input schema. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from fairlead_cli.wording import after
+from fairlead_formats.names import did_you_mean
+
+Json = Any
+"""A JSON value. The content of a server's schema is checked, not assumed."""
+Schema = Mapping[str, Json]
+
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_FALSE: Final = frozenset({"false", "no", "off", "0"})
+_MOST: Final = 1000
+"""Limit on the subschemas of one value that are examined."""
+_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+_SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
+
+
+class BadArgument(ValueError):
+    """An argument that does not fit the tool's schema; the message names it."""
+
+
+def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Json]:
+    """Parse `key=value` words into arguments; `key:=value` takes the value as JSON regardless of the schema.
+
+    Raises BadArgument for a word without a key, a repeated key, and a value of a wrong type.
+    """
+    properties = schema.get("properties")
+    arguments: dict[str, Json] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or key in {"", ":"}:
+            raise BadArgument(f"{word!r} must have the form key=value")
+        literal = key.endswith(":")
+        key = key.removesuffix(":")
+        if key in arguments:
+            raise BadArgument(f"{key} is given twice; a list is written as JSON: {key}='[1, 2]'")
+        property_schema = properties.get(key, {}) if isinstance(properties, Mapping) else {}
+        arguments[key] = _json(key, text) if literal else parse_typed(key, text, property_schema, schema)
+    return arguments
+
+
+def parse_typed(key: str, text: str, schema: Json, root: Schema) -> Json:
+    """`text` as the strictest type that `schema` allows and that the text can be converted to.
+
+    Raises BadArgument if it fits no allowed type.
+    """
+    choices, types = _choices_and_types(schema, root)
+    for choice in choices:
+        if text == (choice if isinstance(choice, str) else json.dumps(choice)):
+            return choice
+    if not types:
+        return _loose(text)
+    for name in _ORDER:
+        if name in types:
+            try:
+                return _READERS[name](text)
+            except ValueError:
+                continue
+    raise BadArgument(f"{key}: {text!r} is not {' or '.join(_NAMES[name] for name in _ORDER if name in types)}")
+
+
+def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool) -> None:
+    """Check that the schema has the arguments. Raises BadArgument that names each unknown argument and a similar one.
+
+    `strictly` also rejects unknown arguments where the schema is silent about additional properties and names some.
+    """
+    subschemas = [*_subschemas(schema, schema)]
+    named = {key for subschema in subschemas for key in _mapping(subschema.get("properties"))}
+    others = [subschema[word] for subschema in subschemas for word in _OTHERS if word in subschema]
+    closed = any(allowed is False for allowed in others)
+    is_open = any(allowed is not False for allowed in others)
+    if not closed and (is_open or not strictly or not named):
+        return
+    patterns = [pattern for subschema in subschemas for pattern in _mapping(subschema.get("patternProperties"))]
+    wrong = [key for key in arguments if key not in named and not any(_fits(pattern, key) for pattern in patterns)]
+    if wrong:
+        takes = f"It takes {', '.join(sorted(named))}" if named else "It takes no arguments"
+        raise BadArgument(after("; ".join(_unknown(key, named) for key in wrong), takes))
+
+
+def _unknown(key: str, named: Collection[str]) -> str:
+    near = did_you_mean(key, named)
+    return f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)")
+
+
+def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
+    """Check that the arguments which the top level of the schema requires are present; the server checks alternatives.
+    Raises BadArgument that names each missing argument.
+    """
+    required, named = schema.get("required"), _mapping(schema.get("properties"))
+    lacking = [key for key in required if key in named and key not in arguments] if isinstance(required, list) else []
+    if lacking:
+        raise BadArgument(after(f"it needs {' and '.join(lacking)}", f"It takes {', '.join(sorted(named))}"))
+
+
+def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
+    """One row for each argument in the schema: name, type, whether it is required, description."""
+    subschemas = [*_subschemas(schema, schema)]
+    required = {
+        key
+        for subschema in subschemas
+        for key in subschema.get("required", ())
+        if isinstance(subschema.get("required"), list)
+    }
+    for subschema in subschemas:
+        for key, property_schema in _mapping(subschema.get("properties")).items():
+            choices, types = _choices_and_types(property_schema, schema)
+            kind = (
+                " | ".join(json.dumps(choice) for choice in choices)
+                or " | ".join(n for n in _ORDER if n in types)
+                or "any"
+            )
+            text = str(_mapping(property_schema).get("description", "")).strip().partition("\n")[0]
+            yield key, kind, "required" if key in required else "", text
+
+
+def _subschemas(schema: Json, root: Schema) -> Iterator[Schema]:
+    """The schema and all subschemas that apply to the same value, through local references and alternatives."""
+    todo, seen = [schema], set[int]()
+    while todo and len(seen) < _MOST:
+        subschema = todo.pop(0)
+        if not isinstance(subschema, Mapping) or id(subschema) in seen:
+            continue
+        seen.add(id(subschema))
+        yield subschema
+        if isinstance(subschema.get("$ref"), str):
+            todo.append(_resolve(subschema["$ref"], root))
+        for word in ("anyOf", "oneOf", "allOf"):
+            if isinstance(subschema.get(word), list):
+                todo += subschema[word][:_MOST]
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _fits(pattern: str, key: str) -> bool:
+    """Whether `patternProperties` may allow a name. Only the literal beginning is compared: a server's regular
+    expression could take exponential time.
+    """
+    start = pattern.removeprefix("^")
+    plain = start[: next((at for at, char in enumerate(start) if char in _SPECIAL), len(start))]
+    return not pattern.startswith("^") or key.startswith(plain)
+
+
+def _choices_and_types(schema: Json, root: Schema) -> tuple[list[Json], set[str]]:
+    """The enumerated values and the type names that a schema allows."""
+    choices: list[Json] = []
+    types = set[str]()
+    for subschema in _subschemas(schema, root):
+        choices += subschema["enum"] if isinstance(subschema.get("enum"), list) else []
+        choices += [subschema["const"]] if "const" in subschema else []
+        declared = subschema.get("type", [])
+        types |= {
+            name
+            for name in (declared if isinstance(declared, list) else [declared])
+            if isinstance(name, str) and name in _READERS
+        }
+    return choices, types
+
+
+def _resolve(reference: str, root: Schema) -> Json:
+    """The schema behind a local reference (`#/$defs/Name`); an empty one if the reference is broken."""
+    target: Json = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(target, Mapping) or step not in target:
+            return {}
+        target = target[step]
+    return target
+
+
+def _json(key: str, text: str) -> Json:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadArgument(f"{key}: {text!r} is not JSON: {error}") from error
+
+
+def _loose(text: str) -> Json:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _null(text: str) -> None:
+    if text not in {"", "null"}:
+        raise ValueError(text)
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _number(text: str) -> int | float:
+    value = json.loads(text)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(text)
+    return value
+
+
+def _of(kind: type) -> Callable[[str], Json]:
+    def read(text: str) -> Json:
+        value = json.loads(text)
+        if not isinstance(value, kind):
+            raise ValueError(text)
+        return value
+
+    return read
+
+
+_READERS: Final[dict[str, Callable[[str], Json]]] = {
+    "integer": int,
+    "number": _number,
+    "boolean": _boolean,
+    "array": _of(list),
+    "object": _of(dict),
+    "null": _null,
+    "string": str,
+}
+_ORDER: Final = ("integer", "number", "boolean", "array", "object", "null", "string")
+"""Stricter types first: `3` for an `integer | string` is a number, `abc` a string."""
+_NAMES: Final = {
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a JSON array",
+    "object": "a JSON object",
+    "null": "null",
+    "string": "a text",
+}

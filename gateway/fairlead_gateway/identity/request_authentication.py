@@ -1,0 +1,222 @@
+"""Authenticates requests: a cache of verdicts, with authenticators for credentials that are not in it.
+
+Verdicts are cached by the whole `Authorization` header until the credential expires or is revoked, or the time is over
+that its authenticator allows. A request with an invalid credential is rejected and never treated as anonymous.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.identity.authenticator import Authenticator, Verdict
+from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
+
+log = logging.getLogger(__name__)
+
+KEPT: Final = 8192
+"""Credentials per generation of the cache. There are two generations, so between one and two times as many are
+cached."""
+KEPT_BYTES: Final = 16 << 20
+"""Bytes of credentials per generation of the cache."""
+REFUSED_SECONDS: Final = 5.0
+"""Seconds for which a rejection is cached, so that repeated attempts are cheap."""
+REFUSED_KEPT: Final = 1024
+"""Most cached rejections. They have a cache of their own, so that invalid credentials never displace valid ones."""
+LOOKING: Final = 32
+"""Most look-ups at once."""
+WAITING: Final = 512
+"""Most look-ups that run or wait; further requests are rejected."""
+LOOK_UP_SECONDS: Final = 10.0
+MAX_TOKEN: Final = 16 << 10
+"""Characters; longer credentials are rejected without decoding."""
+_BEARER: Final = re.compile(rb"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
+"""A bearer token in the `Authorization` header (RFC 6750 section 2.1)."""
+
+_Entry = tuple[Identity, float]
+"""An identity with the expiry of its cache entry in seconds since the epoch."""
+
+
+class Identities:
+    """Authenticates requests, with a cache. With `anonymous` and without authenticators, every request is anonymous and
+    its headers are ignored. `seconds` is the timeout of a look-up, `now` the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        authenticators: Sequence[Authenticator] = (),
+        *,
+        anonymous: bool = True,
+        most: int = KEPT,
+        seconds: float = LOOK_UP_SECONDS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._authenticators = tuple(authenticators)
+        self.open = anonymous and not authenticators
+        """Whether every request is anonymous, since there are no authenticators."""
+        self.answers_anybody = anonymous
+        """Whether requests without a credential are accepted."""
+        self._now = now
+        self._most = most
+        self._seconds = seconds
+        self._young: dict[bytes | None, _Entry] = {}
+        self._young_bytes = 0
+        self._old: dict[bytes | None, _Entry] = {}
+        self._refused: dict[bytes, tuple[CredentialRefusal, float]] = {}
+        self._pending: dict[bytes, asyncio.Task[Verdict]] = {}
+        self._slots = asyncio.Semaphore(LOOKING)
+        self._held: dict[object, tuple[Identity, Callable[[], None]]] = {}
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        """Verdicts by kind of credential and `accepted`, `refused` or `unavailable`; cached verdicts are not counted
+        again.
+        """
+
+    def recall(self, authorization: bytes | None) -> Identity | None:
+        """Cached identity of a request; None if it is not in the cache."""
+        if self.open:
+            return ANONYMOUS
+        entry = self._young.get(authorization)
+        if entry is not None and entry[1] > self._now():
+            return entry[0]
+        return ANONYMOUS if authorization is None and self.answers_anybody else None
+
+    async def identify(self, authorization: bytes | None) -> Verdict:
+        """Authenticate a request by its credential. Raises only CancelledError."""
+        cached = self.recall(authorization)
+        if cached is not None:
+            return cached
+        if authorization is None:
+            return NO_CREDENTIAL
+        older = self._recall_older(authorization)
+        if older is not None:
+            return older
+        match = _BEARER.fullmatch(authorization)
+        if match is None or len(authorization) > MAX_TOKEN:
+            self.outcomes["none", "refused"] += 1
+            return MALFORMED
+        token = match.group(1).decode()
+        for authenticator in self._authenticators:
+            if authenticator.wants(token):
+                return await self._verdict(authorization, token, authenticator)
+        self.outcomes["none", "refused"] += 1
+        return UNKNOWN_TOKEN
+
+    def hold(self, identity: Identity, end: Callable[[], None]) -> Callable[[], None]:
+        """Call `end` once when the identity is revoked or its credential expires, unless the returned function is
+        called first.
+        """
+        if identity.kind == "anonymous":
+            return _nothing
+        holder = object()
+        self._held[holder] = identity, end
+
+        def release() -> None:
+            self._held.pop(holder, None)
+
+        return release
+
+    def revoke(self, concerns: Callable[[Identity], bool]) -> None:
+        """Remove matching identities from the cache and call the callbacks of `hold` for them."""
+        for entries in (self._young, self._old):
+            for key in [key for key, (identity, _) in entries.items() if concerns(identity)]:
+                del entries[key]
+        self._refused.clear()  # the change may also make rejected credentials valid
+        self._end(concerns)
+
+    def sweep(self) -> None:
+        """Call the callbacks of `hold` for expired credentials. It has to be called about once per second."""
+        if self._held:
+            now = self._now()
+            self._end(lambda identity: identity.expires_at <= now)
+
+    async def start(self) -> None:
+        """Start all authenticators."""
+        for authenticator in self._authenticators:
+            await authenticator.start(self.revoke)
+
+    async def aclose(self) -> None:
+        """Cancel all look-ups and close the authenticators."""
+        tasks = [*self._pending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for authenticator in self._authenticators:
+            await authenticator.aclose()
+
+    async def _verdict(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
+        verdict = authenticator.check(token)
+        if verdict is not None:
+            return self._judge(authorization, authenticator, verdict)
+        task = self._pending.get(authorization)
+        if task is None:
+            if len(self._pending) >= WAITING:
+                self.outcomes[authenticator.kind, "unavailable"] += 1
+                return BUSY
+            work = self._look_up(authorization, token, authenticator)
+            task = asyncio.get_running_loop().create_task(work, name=f"look up a credential ({authenticator.kind})")
+            self._pending[authorization] = task
+            task.add_done_callback(lambda _: self._pending.pop(authorization, None))
+        return await asyncio.shield(task)
+
+    async def _look_up(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
+        try:
+            async with asyncio.timeout(self._seconds), self._slots:
+                verdict = await authenticator.look_up(token)
+        except TimeoutError:
+            verdict = AWAY
+        except Exception as error:  # noqa: BLE001  # a defect; its message and traceback might quote the credential
+            log.error("A credential could not be looked up (%s): %s", authenticator.kind, type(error).__name__)
+            verdict = AWAY
+        return self._judge(authorization, authenticator, verdict)
+
+    def _judge(self, authorization: bytes, authenticator: Authenticator, verdict: Verdict) -> Verdict:
+        now = self._now()
+        if isinstance(verdict, Identity):
+            self.outcomes[authenticator.kind, "accepted"] += 1
+            self._remember(authorization, verdict, min(verdict.expires_at, now + authenticator.keeps))
+        elif verdict.status == AWAY.status:
+            self.outcomes[authenticator.kind, "unavailable"] += 1
+        else:
+            self.outcomes[authenticator.kind, "refused"] += 1
+            if len(self._refused) >= REFUSED_KEPT:
+                self._refused.clear()
+            self._refused[_digest(authorization)] = verdict, now + REFUSED_SECONDS
+        return verdict
+
+    def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
+        if len(self._young) >= self._most or self._young_bytes >= KEPT_BYTES:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
+        self._young_bytes += 0 if authorization in self._young else len(authorization)
+        self._young[authorization] = identity, until
+
+    def _recall_older(self, authorization: bytes) -> Verdict | None:
+        """Cached verdict that `recall` does not look for: a rejection, or an identity of the older generation."""
+        refused = self._refused.get(_digest(authorization))
+        if refused is not None and refused[1] > self._now():
+            return refused[0]
+        entry = self._old.pop(authorization, None)
+        if entry is None or entry[1] <= self._now():
+            return None
+        self._remember(authorization, *entry)
+        return entry[0]
+
+    def _end(self, concerns: Callable[[Identity], bool]) -> None:
+        for holder, (identity, end) in [*self._held.items()]:
+            if concerns(identity) and self._held.pop(holder, None) is not None:
+                end()
+
+
+def _digest(authorization: bytes) -> bytes:
+    """Digest of a rejected credential, which is stored instead of up to MAX_TOKEN bytes."""
+    return hashlib.blake2b(authorization, digest_size=32).digest()
+
+
+def _nothing() -> None:
+    pass
