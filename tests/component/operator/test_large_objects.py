@@ -15,10 +15,10 @@ async def test_a_server_with_too_many_values_is_refused_once_and_its_neighbor_ru
         await world.until("refused", lambda: world.is_("large", "Accepted", "False"))
         assert "it has more than 50,000 values" in world.condition("large", "Accepted")["message"]
         await world.until("a neighbor", lambda: world.get(world.path("deployments", "demo")))
-        before = world.server("large")["metadata"]["resourceVersion"]
+        before = world.condition("large", "Accepted")
         world.patch_server("demo", {"spec": {"image": {"port": 9000}}})
         await world.until("a changed neighbor", lambda: _port(world) == 9000)
-        assert world.server("large")["metadata"]["resourceVersion"] == before
+        assert world.condition("large", "Accepted") == before
     assert world.get(world.path("deployments", "large")) is None
 
 
