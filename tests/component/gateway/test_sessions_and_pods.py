@@ -70,7 +70,7 @@ async def test_a_session_that_is_asked_stays_with_the_pod_that_asks(tmp_path: Pa
             return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
 
         document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"], version=version)
-        async with running(tmp_path, document, resolve=resolve, call_timeout=10.0) as gateway:
+        async with running(tmp_path, document, resolve=resolve, call_timeout=60.0) as gateway:
             sessions = [await session_of(gateway, {"elicitation": {}}) for _ in range(6)]
             for _ in range(2):
                 ended = await asyncio.gather(*(conversation(gateway, s, {"result": PICKED}) for s in sessions))
