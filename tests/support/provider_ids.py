@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fairlead_formats.providers.gemini.carried_ids import read_carried_id
 
-_MADE: Final = re.compile(r"(?:call|toolu|rs)_f[lx]-[A-Za-z0-9]{22}-")
+_MADE: Final = re.compile(r"(?:call|toolu|rs)_f[lx]-[A-Za-z0-9]{22}-|\.fairlead-[0-9a-f]{48}-[0-9]+\Z")
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
