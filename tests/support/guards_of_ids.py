@@ -26,7 +26,7 @@ IDS = (
     Guard(
         "a call that was not approved, by the approval of another one under its id",
         "fairlead_formats.providers.openai_responses.mcp_tools",
-        (('f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"', 'f"{APPROVAL_ID}{call_id}"'),),
+        (('f"{APPROVAL_ID}{nonce_of(response_id)}_{call_id}"', 'f"{APPROVAL_ID}{call_id}"'),),
         f"{_PROVIDERS}::test_an_approval_of_one_answer_runs_no_call_of_another",
         "assert not [{",
     ),

@@ -12,8 +12,8 @@ _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
 def with_provider_ids(value: Any) -> Any:
-    """The value, in any nesting of lists, tuples and objects, with the ids of calls that its provider gave, and with
-    signatures of thoughts that carry none.
+    """The value, in any nesting of lists, tuples and objects, with the ids of calls and items that its provider gave,
+    and with signatures of thoughts that carry none.
     """
     if isinstance(value, str):
         return _MADE.sub("", value)
