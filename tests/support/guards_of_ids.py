@@ -24,9 +24,16 @@ IDS = (
         "[404, 404, 404]",
     ),
     Guard(
+        "an item of a model's answer to another principal, by a reference",
+        f"{GATEWAY}.calls.results.context_recorder",
+        (ACCOUNT,),
+        "tests/component/llm/test_references_to_items.py::test_an_item_of_another_principal_is_not_referred_to",
+        "[200, 200]",
+    ),
+    Guard(
         "a call that was not approved, by the approval of another one under its id",
         "fairlead_formats.providers.openai_responses.mcp_tools",
-        (('f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"', 'f"{APPROVAL_ID}{call_id}"'),),
+        (('f"{APPROVAL_ID}{nonce_of(response_id)}_{call_id}"', 'f"{APPROVAL_ID}{call_id}"'),),
         f"{_PROVIDERS}::test_an_approval_of_one_answer_runs_no_call_of_another",
         "assert not [{",
     ),

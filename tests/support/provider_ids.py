@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from fairlead_formats.providers.gemini.carried_ids import read_carried_id
 
-_MADE: Final = re.compile(r"(?:call|toolu|rs)_f[lx]-[A-Za-z0-9]{22}-")
+_MADE: Final = re.compile(r"(?:call|toolu|rs)_f[lx]-[A-Za-z0-9]{22}-|\.fairlead-[0-9a-f]{48}-[0-9]+\Z")
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
 def with_provider_ids(value: Any) -> Any:
-    """The value, in any nesting of lists, tuples and objects, with the ids of calls that its provider gave, and with
-    signatures of thoughts that carry none.
+    """The value, in any nesting of lists, tuples and objects, with the ids of calls and items that its provider gave,
+    and with signatures of thoughts that carry none.
     """
     if isinstance(value, str):
         return _MADE.sub("", value)

@@ -55,4 +55,4 @@ def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
 
 def without_marks(text: str) -> str:
     """A text of answers without the random marks of thoughts, which differ in each."""
-    return re.sub(r"(\.fairlead-|(?<=fairlead\.\d\.))[0-9a-f]{32}\.?", "", text)
+    return re.sub(r"(\.fairlead-|(?<=fairlead\.\d\.))(?:[0-9a-f]{48}-[0-9]+|[0-9a-f]{32})\.?", "", text)

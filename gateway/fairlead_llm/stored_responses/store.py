@@ -7,6 +7,7 @@ receive. Otherwise it has all items of the conversation.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import re
@@ -18,7 +19,14 @@ from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.format import RESPONSES
-from fairlead_formats.providers.openai_responses.items import head_of, is_hidden, members_of, raws, waiting_calls
+from fairlead_formats.providers.openai_responses.items import (
+    head_of,
+    is_hidden,
+    members_of,
+    raws,
+    response_id_of,
+    waiting_calls,
+)
 from fairlead_formats.providers.openai_responses.mcp_tools import is_approval_request, output_item
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
@@ -37,6 +45,10 @@ NOT_FOUND: Final = "previous_response_not_found"
 _ENTRY: Final = "response"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 """Response ids of providers that can be used in a path."""
+MOST_REFERENCED: Final = 256
+"""Maximum number of responses whose items one request can refer to, counted from the last."""
+_AT_ONCE: Final = 32
+"""Number of responses that one request looks up at the same time."""
 _UNRUN: Final = "The call was not run, because the response ended before."
 log = logging.getLogger(__name__)
 
@@ -102,9 +114,13 @@ class ResponseStore:
     async def resolve(
         self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
-        unchanged = ContinuedRequest(read, body, targets)
         if not isinstance(read, ResponsesRequest):
-            return unchanged
+            return ContinuedRequest(read, body, targets)
+        items = await self._referenced_items(identity, read) if read.references else {}
+        if items:
+            body = read.resolve(items)
+            read = RESPONSES.read(body)
+        unchanged = ContinuedRequest(read, body, targets)
         if read.previous is None:
             return await self._in_conversation(identity, caller_key, read, unchanged)
         stored = await self.find(identity, read.previous)
@@ -122,6 +138,20 @@ class ResponseStore:
                 "models, or send the whole conversation as `input`"
             )
         return _continue(read, stored, [*stored.input_items, *stored.output], None, targets)
+
+    async def _referenced_items(self, identity: Identity, read: ResponsesRequest) -> dict[str, bytes]:
+        """Items of the principal's stored responses to which a request refers, by their ids. In a `conversation` the
+        provider has them already. Raises LlmError if the store cannot be reached.
+        """
+        if read.conversation is not None:
+            return {}
+        idents = [*dict.fromkeys(ident for each in read.references if (ident := response_id_of(each)) is not None)]
+        latest = idents[-MOST_REFERENCED:]
+        outputs: list[Sequence[bytes]] = []
+        for start in range(0, len(latest), _AT_ONCE):
+            lookups = (self.find(identity, ident) for ident in latest[start : start + _AT_ONCE])
+            outputs += [_output_of(stored) for stored in await asyncio.gather(*lookups) if stored is not None]
+        return {ident: item for output in outputs for item in output if (ident := head_of(item).id) is not None}
 
     async def _in_conversation(
         self, identity: Identity, caller_key: str, read: ResponsesRequest, unchanged: ContinuedRequest
@@ -234,6 +264,13 @@ def _continue(
     request = RESPONSES.read(body)
     request.resume(read.previous, stored.unapproved_calls if stored.provider_ids else ())
     return ContinuedRequest(request, body, targets)
+
+
+def _output_of(stored: StoredResponse) -> Sequence[bytes]:
+    """Output items of a stored response as the client received them; empty if only the provider has them."""
+    if stored.output or not stored.body:
+        return stored.output
+    return [*map(bytes, raws(members_of(stored.body).get("output", b"[]")))]
 
 
 def _response_in(written: bytes) -> dict[str, Raw] | None:

@@ -137,7 +137,7 @@ async def test_thoughts_that_led_to_hidden_calls_stand_in_front_of_them_again(tm
 async def test_thoughts_whose_calls_are_lost_are_left_out(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes."), context_bytes=0) as world:
         response = await final(world, "Add", stream=False, store=False)
-        ours = [item for item in response["output"] if item["type"] != "message" or "42" in str(item)]
+        ours = [item for item in response["output"] if item["type"] != "message" or "42" in str(item["content"])]
         back = [{"role": "user", "content": "Add"}, *ours, {"role": "user", "content": "Sure?"}]
         assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"]) == ["message", "reasoning", "message", "message"]

@@ -117,13 +117,10 @@ async def test_operations_that_a_stored_response_does_not_have_are_refused_with_
     assert not world.model.about_kept
 
 
-_UNRESOLVED = pytest.mark.xfail(
-    strict=True, reason="an item_reference is sent on, or refused, and not resolved to the item of a response kept here"
-)
-_OTHER_KINDS = [pytest.param({"responses": False}, marks=_UNRESOLVED), pytest.param(ANTHROPIC, marks=_UNRESOLVED)]
+_PROVIDERS: list[dict[str, Any]] = [{"responses": True}, {"responses": False}, ANTHROPIC]
 
 
-@pytest.mark.parametrize("provider", [{"responses": True}, *_OTHER_KINDS], ids=str)
+@pytest.mark.parametrize("provider", _PROVIDERS, ids=str)
 @pytest.mark.parametrize("mixed", [False, True])
 async def test_a_call_that_is_referred_to_is_answered(tmp_path: Path, provider: dict[str, Any], mixed: bool) -> None:
     turns = [ScriptedTurn("", [ScriptedCall("theirs"), *([ADD] if mixed else [])]), ScriptedTurn("Done.")]
@@ -136,7 +133,7 @@ async def test_a_call_that_is_referred_to_is_answered(tmp_path: Path, provider: 
     assert answer.status == 200, answer.body
 
 
-@pytest.mark.parametrize("provider", [pytest.param({"responses": True}, marks=_UNRESOLVED), *_OTHER_KINDS], ids=str)
+@pytest.mark.parametrize("provider", _PROVIDERS, ids=str)
 async def test_an_answer_behind_a_call_of_ours_is_referred_to(tmp_path: Path, provider: dict[str, Any]) -> None:
     thoughts = ["Hm."] if "kind" in provider or provider["responses"] else []
     turns = [ScriptedTurn("", [ADD], thoughts=thoughts), ScriptedTurn("42", thoughts=thoughts), ScriptedTurn("Yes.")]

@@ -14,12 +14,16 @@ from msgspec import Raw
 from fairlead_formats.providers.openai_responses.items import (
     encode,
     members_of,
-    new_mark,
     unwrap_calls,
     waiting_calls,
     with_call_ids,
 )
-from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_reasoning_key, read_response
+from fairlead_formats.providers.openai_responses.rounds import (
+    ShownResponse,
+    last_reasoning_key,
+    new_mark,
+    read_response,
+)
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer, WireRequest
 
 
@@ -36,7 +40,7 @@ class ResponsesAnswer:
         if "output" not in self.members:
             raise BadAnswer("the provider's answer has no output")
         self._request = request
-        self.mark = new_mark()
+        self.mark = new_mark(request)
         self.provider_id = read.id or ""
         self.items = with_call_ids(read.output or [])
         self.usage: Mapping[str, Any] = read.usage or {}

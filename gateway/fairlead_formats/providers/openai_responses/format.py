@@ -14,7 +14,7 @@ from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
-from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting_calls
+from fairlead_formats.providers.openai_responses.items import REFERENCE, head_of, message_text, unmark_id, waiting_calls
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest, remove_thoughts
 from fairlead_formats.providers.openai_responses.rounds import reasoning_ids
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
@@ -67,6 +67,7 @@ class ResponsesFormat(FamilyFormat):
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
+        taken = {head_of(item).id for turn in turns.values() for item in turn.before}
         ends = {index.start: index.end for index in self.answer_ranges(messages)}
         range_end = 0
         for index, raw in enumerate(messages):
@@ -74,7 +75,7 @@ class ResponsesFormat(FamilyFormat):
             if turn is not None and index in ends:
                 restored += [*turn.before, *turn.results]
                 range_end = ends[index]
-            elif index >= range_end:
+            elif index >= range_end and not _refers_to(raw, taken):
                 restored.append(raw)
         return restored
 
@@ -83,6 +84,12 @@ class ResponsesFormat(FamilyFormat):
 
     def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
         return remove_thoughts(body, keep_last)
+
+
+def _refers_to(raw: bytes | Raw, idents: Collection[str | None]) -> bool:
+    """Whether an item is a reference to an item with one of the provider's ids."""
+    head = head_of(raw) if b'"item_reference"' in bytes(raw) else None
+    return head is not None and head.kind == REFERENCE and unmark_id(head.id or "") in idents
 
 
 def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:

@@ -21,6 +21,8 @@ CALL: Final = "function_call"
 OUTPUT: Final = "function_call_output"
 CUSTOM_CALL: Final = "custom_tool_call"
 REASONING: Final = "reasoning"
+REFERENCE: Final = "item_reference"
+APPROVAL_REQUEST: Final = "mcp_approval_request"
 CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "computer": "computer_call",
     "computer_use_preview": "computer_call",
@@ -28,15 +30,19 @@ CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "shell": "shell_call",
     "apply_patch": "apply_patch_call",
     "tool_search": "tool_search_call",
-    "mcp": "mcp_approval_request",
+    "mcp": APPROVAL_REQUEST,
 }
 """Maps types of tools that the client runs to the types of items with their calls."""
 _WAITING: Final = frozenset(CLIENT_TOOLS.values())
 _OUTPUTS: Final = ("_output", "mcp_approval_response")
 FOREIGN_REASONING: Final = "rs_fairlead_"
 """Prefix of ids of reasoning items from another family's model. Clients see these items; providers do not."""
+_RESPONSE: Final = "resp"
+_NONCE: Final = r"[0-9a-f]{48}"
+"""Random part of the ids of the gateway's responses."""
 _MARK: Final = ".fairlead-"
-_MARKED: Final = re.compile(r"\.fairlead-[0-9a-f]{32}$")
+_MARKED: Final = re.compile(rf"\.fairlead-({_NONCE})-[0-9]+\Z")
+_MADE_HERE: Final = re.compile(rf"[a-z]+(?:_fairlead)?_({_NONCE})(?:_.*)?", re.DOTALL)
 _NAMED: Final = ("function", "custom")
 MOST_NESTED: Final = 256
 """Maximum number of nested tools whose names are read."""
@@ -75,7 +81,7 @@ class ItemHead(msgspec.Struct):
         """Whether a model wrote the item."""
         if self.kind == "message":
             return self.role == "assistant"
-        return not self.kind.endswith(_OUTPUTS) and self.kind != "item_reference"
+        return not self.kind.endswith(_OUTPUTS) and self.kind != REFERENCE
 
 
 _head: Final = msgspec.json.Decoder(ItemHead).decode
@@ -94,27 +100,48 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(24)}"
 
 
-def new_mark() -> str:
-    """Random part of the ids of one round's reasoning items."""
-    return secrets.token_hex(16)
+def new_response_id() -> str:
+    """A new id of a response."""
+    return new_id(_RESPONSE)
+
+
+def nonce_of(response_id: str) -> str:
+    """Random part of a response's id, which is also a part of the ids of its items."""
+    return response_id.removeprefix(f"{_RESPONSE}_")
 
 
 def mark_id(ident: str, mark: str) -> str:
-    """The client's id of a reasoning item. The stored turn is found by it, so it must not be guessable, as the
-    provider's id may be.
+    """The client's id of an item. `mark` names the response and the round. Stored turns and stored responses are found
+    by it, so it must not be guessable, as the provider's id may be.
     """
     return f"{ident}{_MARK}{mark}"
 
 
+def unmark_id(ident: str) -> str:
+    """The provider's id of an item."""
+    return _MARKED.sub("", ident)
+
+
+def response_id_of(ident: str) -> str | None:
+    """Id of the response that an item of the gateway belongs to; None for ids that the gateway did not make."""
+    match = _MARKED.search(ident) or _MADE_HERE.fullmatch(ident)
+    return None if match is None else f"{_RESPONSE}_{match[1]}"
+
+
 def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
-    """The items with the provider's ids of reasoning items; the same object if no id is marked."""
+    """The items with the provider's ids; the same object if no id is marked. An id that a provider used twice stays
+    marked the second time, because an API may refuse two items of one id.
+    """
     if not any(_MARK.encode() in bytes(item) for item in items):
         return items
     outgoing: list[bytes | Raw] = []
+    taken: set[str] = set()
     for raw in items:
-        head = head_of(raw)
-        ident = _MARKED.sub("", head.id or "") if head.kind in (REASONING, "item_reference") else head.id
-        outgoing.append(raw if ident == head.id else encode({**members_of(raw), "id": ident}))
+        marked = head_of(raw).id or ""
+        ident = unmark_id(marked)
+        ident = marked if ident in taken else ident
+        taken.add(ident)
+        outgoing.append(raw if ident == marked else encode({**members_of(raw), "id": ident}))
     return outgoing
 
 
@@ -181,12 +208,12 @@ def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[R
 
 def drop_orphaned_reasoning(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
     """The items without reasoning that no output of the model follows: the API refuses reasoning before other reasoning
-    or at the end.
+    or at the end. References may be to an output.
     """
     if not any(b'"reasoning"' in bytes(item) for item in items):
         return [*items]
     heads = [*map(head_of, items), ItemHead("message", role="user")]
-    leads = [head.from_model and head.kind != REASONING for head in heads[1:]]
+    leads = [(head.from_model and head.kind != REASONING) or head.kind == REFERENCE for head in heads[1:]]
     return [item for item, head, led in zip(items, heads, leads, strict=False) if head.kind != REASONING or led]
 
 

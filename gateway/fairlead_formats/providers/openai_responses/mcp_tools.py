@@ -7,7 +7,6 @@ The items have the form of the provider's hosted MCP tools. Source: OpenAI's API
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.providers.openai_responses.items import CALL, OUTPUT, encode, head_of, new_id
+from fairlead_formats.providers.openai_responses.items import CALL, OUTPUT, encode, head_of, nonce_of
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
 from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 from fairlead_formats.wire.raw_json import decode_object
@@ -26,8 +25,10 @@ LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
 """Prefix of item ids, followed by the call's id, which is restored when the client returns the item."""
 APPROVAL_ID: Final = "mcpr_fairlead_"
-"""Prefix of approval ids, followed by 128 random bits, `_` and the call's id, which alone could be guessed."""
-_RANDOM: Final = re.compile(r"[0-9a-f]{32}_")
+"""Prefix of approval ids, followed by the random part of the response's id, `_` and the call's id, which alone could be
+guessed.
+"""
+_RANDOM: Final = re.compile(r"[0-9a-f]{48}_")
 _LISTED: Final = ("name", "description")
 
 
@@ -86,16 +87,15 @@ def label_of(labels: Mapping[str, str], name: str) -> str:
     return labels.get(server) or labels.get("") or SCHEME
 
 
-def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
-    """The item that lists the tools which the model received."""
+def list_item(labels: Mapping[str, str], definitions: Sequence[bytes], response_id: str) -> Raw:
+    """The item that lists the tools which the model received. Its id names the response."""
     tools = []
     label = next(iter(labels.values())) if len(labels) == 1 else SCHEME
     for tool in map(decode_object, definitions):
         listed: dict[str, Any] = {name: tool[name] for name in _LISTED if name in tool}
         tools.append({**listed, "input_schema": tool.get("parameters") or {}, "annotations": None})
-    return Raw(
-        encode({"type": "mcp_list_tools", "id": new_id(LIST_ID), "server_label": label, "tools": tools, "error": None})
-    )
+    ident = f"{LIST_ID}_{nonce_of(response_id)}"
+    return Raw(encode({"type": "mcp_list_tools", "id": ident, "server_label": label, "tools": tools, "error": None}))
 
 
 def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str | None) -> dict[str, Any]:
@@ -161,9 +161,9 @@ def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "response.output_item.done", {"item": item}
 
 
-def new_approval_id(call_id: str | None) -> str:
-    """A new id for the approval request of a call."""
-    return f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"
+def approval_id(response_id: str, call_id: str | None) -> str:
+    """The id for the approval request of a call in a response."""
+    return f"{APPROVAL_ID}{nonce_of(response_id)}_{call_id}"
 
 
 def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) -> Raw:

@@ -20,11 +20,14 @@ from fairlead_formats.providers.openai_responses.items import (
     FOREIGN_REASONING,
     OUTPUT,
     REASONING,
+    REFERENCE,
     drop_orphaned_reasoning,
     encode,
     head_of,
     members_of,
     names_within,
+    new_response_id,
+    nonce_of,
     unmark_ids,
 )
 from fairlead_formats.providers.openai_responses.mcp_tools import LIST_ID, McpTool
@@ -34,6 +37,7 @@ from fairlead_formats.wire.protocol import BadRequest, ModelRound
 from fairlead_formats.wire.raw_json import array, decode_object
 
 _FOREIGN_REASONING: Final = FOREIGN_REASONING.encode()
+_REFERENCE: Final = REFERENCE.encode()
 _NONE: Final = Raw(b'"none"')
 _LOADS: Final = ("tool_search_output", "additional_tools")
 """Types of items that add tools."""
@@ -89,7 +93,12 @@ class ResponsesRequest(FamilyRequest):
         self.stores = read.store is not False
         """Whether the provider is to store the response."""
         self.gateway_options = self._wishes(read.max_tool_calls)
+        self.response_id = new_response_id()
+        """Id of the client's response to this request."""
+        self._round = 0
         self._input = read.input
+        self.references = _references(read.input) if _REFERENCE in body else ()
+        """Ids of the items to which the input refers."""
         self.injected: Sequence[bytes] = ()
         """Tool definitions that the last body added to the client's."""
         self._members.pop(GATEWAY_MEMBER, None)
@@ -129,9 +138,7 @@ class ResponsesRequest(FamilyRequest):
         self._names = frozenset(names)
 
     def _read_items(self, waiting: Sequence[bytes]) -> None:
-        client_input = self._input
-        message = {"type": "message", "role": "user", "content": client_input}
-        client_items = [Raw(encode(message))] if isinstance(client_input, str) else client_input or []
+        client_items = self._client_items()
         items = [
             item
             for item in client_items
@@ -149,6 +156,11 @@ class ResponsesRequest(FamilyRequest):
         """Whether the client has received a list of the gateway's tools."""
         self.client_messages = self.messages = approvals.items
         self._as_it_came = None if approvals.changed or len(items) < len(client_items) else self.client_messages
+
+    def new_mark(self) -> str:
+        """End of the ids of the items of the next round's answer."""
+        self._round += 1
+        return f"{nonce_of(self.response_id)}-{self._round}"
 
     def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
         """Continue the response that the client knows as `previous`. `waiting`: approval requests of that response."""
@@ -201,18 +213,45 @@ class ResponsesRequest(FamilyRequest):
         """The whole request body, with items before its own. It continues the response with the provider's id
         `previous`, if that is given.
         """
-        members = dict(self._members)
+        members = self._client_members()
         members.pop("previous_response_id", None)
         if previous is not None:
             members["previous_response_id"] = Raw(encode(previous))
-        client_input = self._input
-        message = {"type": "message", "role": "user", "content": client_input}
-        items = [Raw(encode(message))] if isinstance(client_input, str) else client_input or []
         if before:
-            members["input"] = Raw(array([*before, *items]))
+            members["input"] = Raw(array([*before, *self._client_items()]))
+        return encode(members)
+
+    def resolve(self, items: Mapping[str, bytes]) -> bytes:
+        """The whole request body, with `items` in place of the references to their ids. A reference to an item that is
+        in the input already is left out.
+        """
+        resolved: list[bytes | Raw] = []
+        taken: set[str] = set()
+        for raw in self._client_items():
+            head = head_of(raw)
+            ident = head.id or ""
+            if head.kind != REFERENCE or ident not in items:
+                resolved.append(raw)
+            elif ident not in taken:
+                resolved.append(items[ident])
+            taken.add(ident)
+        return encode({**self._client_members(), "input": Raw(array(resolved))})
+
+    def _client_members(self) -> dict[str, Raw]:
+        members = dict(self._members)
         if self._options:
             members[GATEWAY_MEMBER] = Raw(encode(self._options))
-        return encode(members)
+        return members
+
+    def _client_items(self) -> Sequence[Raw]:
+        client_input = self._input
+        message = {"type": "message", "role": "user", "content": client_input}
+        return [Raw(encode(message))] if isinstance(client_input, str) else client_input or []
+
+
+def _references(client_input: str | Sequence[Raw] | None) -> Sequence[str]:
+    heads = map(head_of, client_input) if isinstance(client_input, list) else ()
+    return [head.id for head in heads if head.kind == REFERENCE and head.id]
 
 
 def _last_results(added_messages: Sequence[bytes]) -> list[bytes]:

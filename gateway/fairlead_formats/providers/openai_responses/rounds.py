@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.items import (
+    APPROVAL_REQUEST,
     REASONING,
     encode,
     head_of,
@@ -16,12 +17,12 @@ from fairlead_formats.providers.openai_responses.items import (
     mark_id,
     members_of,
     new_id,
-    new_mark,
+    new_response_id,
 )
 from fairlead_formats.providers.openai_responses.mcp_tools import (
+    approval_id,
     approval_request,
     list_item,
-    new_approval_id,
     outcome_of,
     running_item,
 )
@@ -51,13 +52,13 @@ class ShownResponse:
         """`client_tools`: names of tools whose calls the client receives; None: all, and the gateway runs no tools."""
         self._request = request if isinstance(request, ResponsesRequest) else None
         self._client_tools = client_tools
-        self.id = new_id("resp")
+        self.id = new_response_id() if self._request is None else self._request.response_id
         self._first: dict[str, Raw] = {}
         self.items: list[Raw] = []
         self._taken: set[str] = set()
         self._renamed: dict[str, str] = {}
-        self.mark = new_mark()
-        """Random part of the ids of this round's reasoning items."""
+        self.mark = new_mark(request)
+        """End of the ids of this round's items."""
         self._approval_ids: dict[str | None, str] = {}
         """Ids of this round's approval requests, by call id."""
 
@@ -100,11 +101,11 @@ class ShownResponse:
         head = head_of(raw)
         if head.is_call and self._request is not None and self.needs_approval(head.name):
             if head.call_id not in self._approval_ids:
-                self._approval_ids[head.call_id] = new_approval_id(head.call_id)
+                self._approval_ids[head.call_id] = approval_id(self.id, head.call_id)
             return approval_request(self._request.labels, raw, self._approval_ids[head.call_id])
         if head.id is None:
             return raw
-        if head.kind == REASONING and self._client_tools is not None and hides_calls(self._request):
+        if head.kind != APPROVAL_REQUEST and self._client_tools is not None and self._request is not None:
             self._renamed[head.id] = mark_id(head.id, self.mark)
         if self.client_id(head.id) == head.id:
             return raw
@@ -119,7 +120,7 @@ class ShownResponse:
         request = self._request
         if request is None or not request.shows_calls or request.listed or not request.injected:
             return None
-        return list_item(request.labels, request.injected)
+        return list_item(request.labels, request.injected, self.id)
 
     def running(self, call: RunningCall) -> dict[str, Any]:
         """The item of a call that the gateway is about to run."""
@@ -136,7 +137,12 @@ class ShownResponse:
         self._taken |= set(self._renamed.values())
         self._renamed = {}
         self._approval_ids = {}
-        self.mark = new_mark()
+        self.mark = new_mark(self._request)
+
+
+def new_mark(request: WireRequest | None) -> str:
+    """End of the ids of a round's items, for a client of Responses; empty for clients of other families."""
+    return request.new_mark() if isinstance(request, ResponsesRequest) else ""
 
 
 def hides_calls(request: WireRequest | None) -> bool:

@@ -107,12 +107,17 @@ def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     ]
 
 
-def test_thoughts_go_out_under_the_providers_own_ids() -> None:
-    mark = ".fairlead-" + "0123456789abcdef" * 2
-    items = [ASKED, {**THOUGHT, "id": f"rs_1{mark}"}, SAID, {"type": "item_reference", "id": f"rs_2{mark}"}]
+def test_items_go_out_under_the_providers_own_ids() -> None:
+    mark = ".fairlead-" + "0123456789abcdef" * 3 + "-1"
+    items = [
+        ASKED,
+        {**THOUGHT, "id": f"rs_1{mark}"},
+        {**SAID, "id": f"msg_1{mark}"},
+        {"type": "item_reference", "id": f"rs_2{mark}"},
+    ]
     text = {**SAID, "content": f"rs_1{mark}"}
     sent_items = sent(read(input=[*items, text]), OURS)["input"]
-    assert [item.get("id") for item in sent_items] == [None, "rs_1", None, "rs_2", None]
+    assert [item.get("id") for item in sent_items] == [None, "rs_1", "msg_1", "rs_2", None]
     assert sent_items[-1] == text
 
 

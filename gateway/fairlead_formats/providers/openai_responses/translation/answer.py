@@ -25,7 +25,12 @@ from fairlead_formats.neutral.conversation import (
     valid_call,
 )
 from fairlead_formats.neutral.members import kind_of_part
-from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, FOREIGN_REASONING, new_id
+from fairlead_formats.providers.openai_responses.items import (
+    CUSTOM_CALL,
+    FOREIGN_REASONING,
+    new_response_id,
+    nonce_of,
+)
 from fairlead_formats.providers.openai_responses.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -126,7 +131,7 @@ def response_head(model: str, created: int, request: NeutralRequest) -> dict[str
     guessed, as stored responses are found by it.
     """
     return {
-        "id": new_id("resp"),
+        "id": new_response_id(),
         "object": "response",
         "created_at": created,
         "model": model,
@@ -141,10 +146,9 @@ def response_head(model: str, created: int, request: NeutralRequest) -> dict[str
 
 
 def item_id(kind: str, response: str, index: int) -> str:
-    """The id of an output item."""
-    if kind == "rs":
-        return f"{FOREIGN_REASONING}{response.removeprefix('resp_')[:40]}_{index}"
-    return f"{kind}_{response.removeprefix('resp_')[:40]}_{index}"
+    """The id of an output item, which names its response (`response_id_of`)."""
+    prefix = FOREIGN_REASONING if kind == "rs" else f"{kind}_"
+    return f"{prefix}{nonce_of(response)}_{index}"
 
 
 def message_item(ident: str, content: Sequence[Mapping[str, Any]], status: str = "completed") -> dict[str, Any]:

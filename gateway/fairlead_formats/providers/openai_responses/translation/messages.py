@@ -25,7 +25,7 @@ from fairlead_formats.neutral.conversation import (
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
 from fairlead_formats.neutral.message_parts import read_results, write_results
-from fairlead_formats.providers.openai_responses.items import OUTPUT
+from fairlead_formats.providers.openai_responses.items import OUTPUT, REFERENCE
 from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
 from fairlead_formats.wire.losses import TranslationLosses
@@ -48,8 +48,13 @@ def _same_side(first: MessageTurn, second: MessageTurn) -> bool:
 
 def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
     kind, role = kind_of_part(item), text_of(member(item, "role"))
-    if kind == "item_reference":
-        why = "input: only a provider of OpenAI Responses can resolve an item_reference; send the item itself"
+    if kind == REFERENCE:
+        ident = text_of(member(item, "id"))[:128]
+        why = (
+            f"input: item_reference {ident!r} names no item that the gateway has (never stored, expired, deleted, or "
+            "another caller's), and this provider has no stored items; send the full item, or send `store: false` with "
+            '`include: ["reasoning.encrypted_content"]`, so that your client sends full items'
+        )
         raise BadRequest(why, "input")
     if kind in (OUTPUT, CUSTOM_OUTPUT):
         return MessageTurn("user", read_results(item, FORMAT))
