@@ -28,6 +28,7 @@ from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import NO_RESULTS, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RawRequest, RequestPreparation
 from fairlead_llm.services import ModelServices
+from fairlead_llm.stream_documents import ReceivedStream, read_document
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, choose_tier
 from fairlead_llm.turn_keeping import TurnKeeper
@@ -97,17 +98,33 @@ class LlmEndpoint:
                     return await self._relay_refusal(answer, loop)
                 if not loop.prepared.request.stream:
                     return await self._run_rounds(client_request, loop, answer, approved.finished if approved else [])
+                events = None if answer.streams else await self._read_document(answer, loop)
         except TimeoutError as error:
             raise loop.timeout_error() from error
         except Problem as problem:
             refusal = llm_error(problem)
             refusal.headers.update(loop.no_retry)
             raise refusal from problem
-        if not answer.streams:
-            answer.close()
-            raise LlmError(502, "the provider did not send a stream although one was requested", "bad_answer")
         finished_calls = approved.finished if approved else []
-        return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, finished_calls)
+        return StreamedAnswer(
+            client_request,
+            loop,
+            ReceivedStream(answer, events),
+            self._services,
+            self._continuations,
+            finished_calls,
+        )
+
+    async def _read_document(self, answer: ProviderAnswer, loop: ToolLoop) -> Sequence[bytes]:
+        """Data of the events for a document that the provider sent in place of a stream. Raises LlmError."""
+        try:
+            return await read_document(answer, loop, self._services.tools.work)
+        except (ProviderUnavailable, BadAnswer) as error:
+            loop.fail_round(error)
+            message = f"{loop.target.provider}: {error}"
+            raise LlmError(502, message, "bad_answer", headers=loop.no_retry) from error
+        finally:
+            answer.close()
 
     async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation

@@ -121,7 +121,7 @@ def scripted_response(
     api = api or chat.ChatApi()
     if turn.status != 200:
         return _json(api.write_error(turn), turn.status, turn.headers)
-    if api.asks_for_stream(path, request):
+    if api.asks_for_stream(path, request) and not turn.ignores_stream:
         stream = _stream(api, turn, number, request)
         return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
     return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, request), 200, turn.headers)

@@ -168,6 +168,8 @@ class ProviderAnswer:
         self._whole: bytes | None = None
         self.status = answer.status
         self.retry_after = seconds_until(answer.headers)
+        self.content_type = answer.content_type
+        """Media type in lower case, without parameters."""
         self.streams = answer.content_type == EVENT_STREAM
         self.headers: Mapping[str, str] = {
             name.lower(): value

@@ -313,6 +313,11 @@ class WireFormat(Protocol):
         which may include injected tools. None: the gateway runs no tool, and every event passes.
         """
 
+    def whole_events(self, body: bytes) -> Sequence[bytes]:
+        """Data of the stream events that say the same as a provider's whole answer, for a provider that sends a
+        document although a stream was requested. Raises BadAnswer.
+        """
+
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
         """Answers of the model with calls among the messages of a request, in order."""
 

@@ -23,6 +23,7 @@ from fairlead_formats.providers.openai_responses.translation import answer as ne
 from fairlead_formats.providers.openai_responses.translation import events as neutral_events
 from fairlead_formats.providers.openai_responses.translation import messages as neutral_messages
 from fairlead_formats.providers.openai_responses.translation import request as neutral_request
+from fairlead_formats.providers.openai_responses.whole_events import whole_events
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import REASONING_ITEM, AnswerRange, CallKey, StoredTurn, WireRequest
@@ -46,6 +47,9 @@ class ResponsesFormat(FamilyFormat):
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> ResponsesStream:
         return ResponsesStream(request, client_tools)
+
+    def whole_events(self, body: bytes) -> list[bytes]:
+        return whole_events(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
         answer_ranges = []
