@@ -14,7 +14,7 @@ from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
-from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting_calls
+from fairlead_formats.providers.openai_responses.items import COMPACTED, head_of, message_text, waiting_calls
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest, remove_thoughts
 from fairlead_formats.providers.openai_responses.rounds import reasoning_ids
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
@@ -76,6 +76,7 @@ class ResponsesFormat(FamilyFormat):
         for index, raw in enumerate(messages):
             turn = turns.get(index)
             if turn is not None and index in ends:
+                restored += _compactions_before(messages[index : ends[index]], turn)
                 restored += [*turn.before, *turn.results]
                 range_end = ends[index]
             elif index >= range_end:
@@ -87,6 +88,12 @@ class ResponsesFormat(FamilyFormat):
 
     def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
         return remove_thoughts(body, keep_last)
+
+
+def _compactions_before(answer: Sequence[bytes | Raw], turn: StoredTurn) -> list[bytes | Raw]:
+    """Compacted conversations in front of an answer, which they are not part of."""
+    own = {head_of(raw).id for raw in turn.before}
+    return [raw for raw in answer if head_of(raw).kind == COMPACTED and head_of(raw).id not in own]
 
 
 def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:

@@ -21,6 +21,8 @@ CALL: Final = "function_call"
 OUTPUT: Final = "function_call_output"
 CUSTOM_CALL: Final = "custom_tool_call"
 REASONING: Final = "reasoning"
+COMPACTED: Final = "compaction"
+"""Type of the item that stands for a compacted conversation."""
 CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "computer": "computer_call",
     "computer_use_preview": "computer_call",
