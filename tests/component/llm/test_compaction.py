@@ -145,7 +145,7 @@ async def test_compaction_by_a_provider_of_another_kind_is_refused_with_what_to_
 
 
 async def test_compaction_by_a_route_asks_the_next_model_that_has_it(tmp_path: Path) -> None:
-    providers = [ANTHROPIC, {"responses": True}, {"responses": True}]
+    providers: list[dict[str, Any]] = [ANTHROPIC, {"responses": True}, {"responses": True}]
     down = ScriptedTurn("down", status=503)
     async with llm_world(tmp_path, [ScriptedTurn()], [down], [ScriptedTurn()], providers=providers) as world:
         compacted = await _ask(world, COMPACT, model="fairlead/all")

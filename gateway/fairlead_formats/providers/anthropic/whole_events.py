@@ -56,7 +56,7 @@ def whole_events(body: bytes) -> list[bytes]:
 
 def _block_events(index: int, block: Mapping[str, Raw]) -> Iterator[bytes]:
     """Data of the events of one block. Blocks of other types come whole in their start."""
-    kind = _any(block.get("type", b"null"))
+    kind = str(_any(block.get("type", b"null")))
     start: dict[str, Any] = dict(block)
     deltas: list[dict[str, Any]] = []
     for name, delta_type in _DELTAS.get(kind, {}).items():
