@@ -50,6 +50,8 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     """Data of the stream's events, sent verbatim in place of everything else."""
     whole: str | None = None
     """Body of the whole answer, sent verbatim in place of everything else."""
+    ignores_stream: bool = False
+    """Whether the answer is a whole document although a stream was requested, as of some compatible servers."""
     thoughts: Sequence[str] = ()
     """Signed reasoning before the text, in APIs that return reasoning."""
     items: Sequence[Mapping[str, Any]] = ()

@@ -15,8 +15,9 @@ from fairlead_formats.tokens.models import family_of
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, CountFormat, ModelRound, WireRequest
-from fairlead_llm.llm_endpoint import bad_request, caller_key, model_request, respond
-from fairlead_llm.preparation import RawRequest, RequestPreparation
+from fairlead_llm.continuation import Continuations
+from fairlead_llm.llm_endpoint import bad_request, caller_key, continue_request, model_request, respond
+from fairlead_llm.preparation import RawRequest, RequestPreparation, accepts_format
 from fairlead_llm.services import ModelServices
 from fairlead_models.provider_requests import ProviderRequest, ProviderUnavailable
 from fairlead_models.providers import Provider
@@ -30,8 +31,16 @@ ESTIMATED: Final = "x-fairlead-estimated"
 class TokenCountEndpoint:
     """Token counting endpoint for clients of one wire format."""
 
-    def __init__(self, services: ModelServices, preparation: RequestPreparation, counting: CountFormat) -> None:
+    def __init__(
+        self,
+        services: ModelServices,
+        preparation: RequestPreparation,
+        counting: CountFormat,
+        continuations: Continuations | None = None,
+    ) -> None:
+        """`continuations`: store of responses, for a format whose requests can continue them by id."""
         self._services = services
+        self._continuations = continuations
         self._preparation = preparation
         self._counting = counting
 
@@ -47,13 +56,14 @@ class TokenCountEndpoint:
             client_request, targets = model_request(
                 preparation.providers, request, counting.wire, read, RawRequest(body, model, stream=False)
             )
+            client_request, targets = await continue_request(self._continuations, client_request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
         prepared = await preparation.prepare_for_counting(client_request, targets)
         target = targets[0]
         offered = prepared.offer.definitions if prepared.offer is not None else ()
         provider = preparation.providers.by_name[target.provider]
-        if provider.kind == counting.kind:
+        if accepts_format(provider, counting.wire):
             whole = prepared.request.body(ModelRound(target.model, injected=offered))
             body = counting.body(with_provider_ids(whole), target.model)
             count = ProviderRequest(counting.path(target.model), body, prepared.headers, counting.wire.answer_headers)

@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead_formats.providers.openai_responses.compaction import COMPACTION, NEEDS_RESPONSES
 from fairlead_formats.wire.call_ids import ProviderCallIds
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import (
@@ -26,8 +27,9 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import NO_RESULTS, ToolLoop
-from fairlead_llm.preparation import ModelRequest, RawRequest, RequestPreparation
+from fairlead_llm.preparation import ModelRequest, RawRequest, RequestPreparation, accepts_format
 from fairlead_llm.services import ModelServices
+from fairlead_llm.stream_documents import ReceivedStream, read_document
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, choose_tier
 from fairlead_llm.turn_keeping import TurnKeeper
@@ -63,6 +65,7 @@ class LlmEndpoint:
         continuations: Continuations | None = None,
     ) -> None:
         """`continuations`: store of responses, for a format whose requests can continue them by id."""
+        self._own_api_only = wire is COMPACTION
         self._services = services
         self._preparation = preparation
         self._format = wire
@@ -97,37 +100,57 @@ class LlmEndpoint:
                     return await self._relay_refusal(answer, loop)
                 if not loop.prepared.request.stream:
                     return await self._run_rounds(client_request, loop, answer, approved.finished if approved else [])
+                events = None if answer.streams else await self._read_document(answer, loop)
         except TimeoutError as error:
             raise loop.timeout_error() from error
         except Problem as problem:
             refusal = llm_error(problem)
             refusal.headers.update(loop.no_retry)
             raise refusal from problem
-        if not answer.streams:
-            answer.close()
-            raise LlmError(502, "the provider did not send a stream although one was requested", "bad_answer")
         finished_calls = approved.finished if approved else []
-        return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, finished_calls)
+        return StreamedAnswer(
+            client_request,
+            loop,
+            ReceivedStream(answer, events),
+            self._services,
+            self._continuations,
+            finished_calls,
+        )
+
+    async def _read_document(self, answer: ProviderAnswer, loop: ToolLoop) -> Sequence[bytes]:
+        """Data of the events for a document that the provider sent in place of a stream. Raises LlmError."""
+        try:
+            return await read_document(answer, loop, self._services.tools.work)
+        except (ProviderUnavailable, BadAnswer) as error:
+            loop.fail_round(error)
+            message = f"{loop.target.provider}: {error}"
+            raise LlmError(502, message, "bad_answer", headers=loop.no_retry) from error
+        finally:
+            answer.close()
 
     async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation
         try:
             read = await services.tools.work.process_document(lambda: raw.parse(self._format), long=is_long(raw.body))
             client_request, targets = model_request(preparation.providers, request, self._format, read, raw)
-            if self._continuations is not None:
-                continued = await self._continuations.resolve(
-                    client_request.identity, client_request.caller_key, read, raw.body, targets
-                )
-                client_request = msgspec.structs.replace(
-                    client_request, read=continued.read, raw=msgspec.structs.replace(raw, body=continued.body)
-                )
-                targets = [*continued.targets]
+            client_request, targets = await continue_request(self._continuations, client_request, targets)
+            if self._own_api_only:
+                targets = self._speaking_targets(targets)
             client_request = await self._in_tier(client_request)
             prepared = await preparation.prepare(client_request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return client_request, ToolLoop(services, preparation, client_request, prepared, record)
+
+    def _speaking_targets(self, targets: Sequence[ModelTarget]) -> list[ModelTarget]:
+        """The models whose API has the client's operation. Raises BadRequest if there are none."""
+        by_name = self._preparation.providers.by_name
+        speaking = [target for target in targets if accepts_format(by_name[target.provider], self._format)]
+        if not speaking:
+            first = targets[0]
+            raise BadRequest(f"model: {first.provider}/{first.model} cannot do this, as {NEEDS_RESPONSES}", "model")
+        return speaking
 
     async def _in_tier(self, client_request: ModelRequest) -> ModelRequest:
         """The request with the tier that the rules choose, if it requests the tier `auto`."""
@@ -299,6 +322,21 @@ def model_request(
     identity, headers = request.scope[IDENTITY], dict(request.headers)
     client_request = ModelRequest(wire, read, raw, headers, identity, wishes, route, caller_key=key)
     return client_request, targets
+
+
+async def continue_request(
+    continuations: Continuations | None, client_request: ModelRequest, targets: Sequence[ModelTarget]
+) -> tuple[ModelRequest, list[ModelTarget]]:
+    """The request, combined with the response that it continues, and the models that can answer it. Raises LlmError if
+    the response is unknown or expired.
+    """
+    if continuations is None:
+        return client_request, [*targets]
+    continued = await continuations.resolve(
+        client_request.identity, client_request.caller_key, client_request.read, client_request.raw.body, targets
+    )
+    raw = msgspec.structs.replace(client_request.raw, body=continued.body)
+    return msgspec.structs.replace(client_request, read=continued.read, raw=raw), [*continued.targets]
 
 
 def error_response(wire: WireFormat, error: LlmError) -> Response:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.protocol import BadRequest, BadStream, ModelRound, WireStream
+from fairlead_formats.wire.protocol import BadAnswer, BadRequest, BadStream, ModelRound, WireFormat, WireStream
 from fairlead_llm.preparation import provider_format
+from fairlead_llm.stream_documents import document_events
 from fairlead_llm.streaming import MAX_EVENT, readable
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
@@ -91,7 +92,7 @@ class ModelStreams:
                 refused = LlmError(answer.status, message, "provider_refused")
                 raise _NotBegun(refused, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(
-                self._events(answer, target.provider, attempt, wire.stream(request, None))
+                self._events(answer, target.provider, attempt, wire, wire.stream(request, None))
             ) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -99,12 +100,11 @@ class ModelStreams:
             answer.close()
 
     async def _events(
-        self, answer: ProviderAnswer, provider: str, attempt: ModelAttempt, stream: WireStream
+        self, answer: ProviderAnswer, provider: str, attempt: ModelAttempt, wire: WireFormat, stream: WireStream
     ) -> AsyncGenerator[bytes, None]:
-        parser = EventParser(MAX_EVENT)
         try:
-            async for piece in answer.pieces():
-                out = b"".join(stream.feed(readable(event.data)) for event in parser.feed(piece))
+            async for datas in _received_events(answer, wire):
+                out = b"".join(map(stream.feed, datas))
                 if out:
                     yield out
                 if stream.done:
@@ -112,13 +112,23 @@ class ModelStreams:
             if not stream.ended:
                 raise BadStream("the model's stream ended before its final event")
             yield stream.end_round() + stream.finish({})
-        except (BadStream, TooLarge, ProviderUnavailable) as error:
+        except (BadAnswer, BadStream, TooLarge, ProviderUnavailable) as error:
             attempt.record_failure(error)
             raise LlmError(502, f"{provider}: {error}", "bad_answer") from error
         except (GeneratorExit, asyncio.CancelledError):
             attempt.abandon()
             raise
         attempt.record_success()
+
+
+async def _received_events(answer: ProviderAnswer, wire: WireFormat) -> AsyncIterator[Sequence[bytes]]:
+    """Yield data of the events of an answer. Raises BadAnswer, BadStream, ProviderUnavailable, TooLarge."""
+    if not answer.streams:
+        yield document_events(await answer.whole(), answer.content_type, wire)
+        return
+    parser = EventParser(MAX_EVENT)
+    async for piece in answer.pieces():
+        yield [readable(event.data) for event in parser.feed(piece)]
 
 
 class _NotBegun(Exception):

@@ -229,6 +229,6 @@ def provider_format(client_format: WireFormat, provider: Provider) -> WireFormat
 
 def accepts_format(provider: Provider, client_format: WireFormat) -> bool:
     """Whether a provider accepts requests in the client's format."""
-    if client_format is RESPONSES:
+    if client_format.name == RESPONSES.name:
         return provider.speaks_responses
     return client_format.name == FORMAT_OF_KIND[provider.kind].name

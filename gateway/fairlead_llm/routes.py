@@ -25,6 +25,7 @@ from fairlead_formats.providers.openai_chat.api import RESPONSES as RESPONSES_PA
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import WireFormat
 from fairlead_formats.wire.provider_api import ApiOperation, ProviderApi, ProviderKind
 from fairlead_gateway.core.request import agent_in
 from fairlead_gateway.limits.shares import Shares, ShareTaken
@@ -93,10 +94,13 @@ class LlmEndpoints:
         services = self._services
         preparation = RequestPreparation(services.tools, providers, services.turns)
         answers = {
-            name: LlmEndpoint(services, preparation, wire, self._response_store if wire is RESPONSES else None)
+            name: LlmEndpoint(services, preparation, wire, self._store_for(wire))
             for name, wire in CLIENT_FORMATS.items()
         }
-        counts = {kind: TokenCountEndpoint(services, preparation, counting) for kind, counting in COUNTING.items()}
+        counts = {
+            kind: TokenCountEndpoint(services, preparation, counting, self._store_for(counting.wire))
+            for kind, counting in COUNTING.items()
+        }
         stored = ResponseEndpoints(self._response_store, providers, services.client, services.limits.seconds)
         return {
             kind: ServedApi(
@@ -110,6 +114,10 @@ class LlmEndpoints:
             )
             for kind, api in APIS.items()
         }
+
+    def _store_for(self, wire: WireFormat) -> ResponseStore | None:
+        """Store of the responses that requests of a client's format can continue."""
+        return self._response_store if wire.name == RESPONSES.name else None
 
     def _more_routes(self, stored: ResponseEndpoints) -> Sequence[Route]:
         """Routes of the API that stores responses."""

@@ -15,6 +15,7 @@ from fairlead_formats.providers.anthropic import fake as anthropic
 from fairlead_formats.providers.gemini import fake as gemini
 from fairlead_formats.providers.openai_chat import fake as chat
 from fairlead_formats.providers.openai_responses.fake import ResponsesApi
+from fairlead_formats.providers.openai_responses.fake_compaction import CompactionApi
 from fairlead_formats.request_rules.rule import SchemaCheck
 from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_tools.validation.schema_draft import draft_error
@@ -50,6 +51,8 @@ _APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
     "/models/": gemini.GeminiApi,
 }
 """APIs by a part of their paths; any other path is that of chat."""
+_BELOW_RESPONSES: Final = ("/responses/compact", "/responses/input_tokens")
+"""Paths below `/responses` that name no stored response."""
 
 
 class ScriptedModel:
@@ -77,7 +80,7 @@ class ScriptedModel:
         request = Request(scope, receive)
         body = await request.body()
         path = scope["path"]
-        if "/responses/" in path:
+        if "/responses/" in path and not path.endswith(_BELOW_RESPONSES):
             self.about_kept.append((request.method, path))
             status, document = self._responses.answer_stored(request.method, path)
             await _json(document, status)(scope, receive, send)
@@ -87,7 +90,10 @@ class ScriptedModel:
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         new_api = next((api for part, api in _APIS.items() if part in path), chat.ChatApi)
-        api = self._responses if path.endswith("/responses") else new_api(draft_error)
+        if path.endswith("/responses/compact"):
+            api: ScriptedApi = CompactionApi(self._responses.stored, draft_error)
+        else:
+            api = self._responses if "/responses" in path else new_api(draft_error)
         response = self._answer(api, path, decoded, dict(request.headers))
         if response is None:
             await asyncio.Event().wait()
@@ -121,7 +127,7 @@ def scripted_response(
     api = api or chat.ChatApi()
     if turn.status != 200:
         return _json(api.write_error(turn), turn.status, turn.headers)
-    if api.asks_for_stream(path, request):
+    if api.asks_for_stream(path, request) and not turn.ignores_stream:
         stream = _stream(api, turn, number, request)
         return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
     return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, request), 200, turn.headers)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from starlette.responses import Response
@@ -14,17 +14,18 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.wire.call_ids import ProviderCallIds
 from fairlead_formats.wire.errors import LlmError, key_refused, reports_refused_key
-from fairlead_formats.wire.protocol import BadStream, FinishedCall
+from fairlead_formats.wire.protocol import BadAnswer, BadStream, FinishedCall
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import NO_RESULTS, ToolLoop, running_call
 from fairlead_llm.preparation import ModelRequest
-from fairlead_llm.stored_turns import TurnStore
+from fairlead_llm.services import ModelServices
+from fairlead_llm.stream_documents import ReceivedStream, read_document
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.read_bounds import LONG_BYTES, explain_excess, is_long
 from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import llm_error
-from fairlead_models.provider_requests import ProviderAnswer, ProviderUnavailable
+from fairlead_models.provider_requests import ProviderUnavailable
 from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_offers.problems import INTERNAL, Problem
 
@@ -50,17 +51,20 @@ class StreamedAnswer(Response):
         self,
         client_request: ModelRequest,
         loop: ToolLoop,
-        answer: ProviderAnswer,
-        turns: TurnStore,
+        received: ReceivedStream,
+        services: ModelServices,
         continuations: Continuations | None = None,
         finished_calls: Sequence[FinishedCall] = (),
     ) -> None:
         """`finished_calls`: approved calls that ran before the first round."""
+        answer = received.answer
         super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
-        self._keeper = TurnKeeper(loop, turns, client_request.identity)
+        self._document_events = received.events
+        self._work = services.tools.work
+        self._keeper = TurnKeeper(loop, services.turns, client_request.identity)
         self._client_request = client_request
         self._identity = client_request.identity
         self._continuations = continuations
@@ -168,9 +172,16 @@ class StreamedAnswer(Response):
         self._answer = await self._loop.next_answer()
         if self._answer.status == 401:
             raise key_refused()
-        if self._answer.status != 200 or not self._answer.streams:
+        if self._answer.status != 200:
             provider_error = self._loop.prepared.wire.error_in(await self._answer.whole())
             raise BadStream(f"the provider answered {self._answer.status} in a later round", provider_error)
+        self._document_events = None
+        if not self._answer.streams:
+            try:
+                self._document_events = await read_document(self._answer, self._loop, self._work)
+            except BadAnswer as error:
+                self._loop.fail_round(error)
+                raise BadStream(str(error)) from error
 
     async def _keep(self, end: bytes) -> None:
         if self._continuations is None:
@@ -189,13 +200,8 @@ class StreamedAnswer(Response):
 
     async def _relay_round(self) -> None:
         """Relay one answer of the model to its end."""
-        parser = EventParser(MAX_EVENT)
         ids = None if self._loop.client_tools is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
-        size = 0
-        async for piece in self._answer.pieces():
-            size += len(piece)
-            self._loop.long |= size > LONG_BYTES
-            datas = [readable(event.data) for event in parser.feed(piece)]
+        async for datas in self._received_events():
             self._loop.record.add_answer_tokens(len(datas))
             out: list[bytes] = []
             try:
@@ -211,6 +217,17 @@ class StreamedAnswer(Response):
             raise BadStream("the provider's stream ended before its final event")
         await self._write(self._stream.end_round())
         self._loop.finish_round(self._stream.usage)
+
+    async def _received_events(self) -> AsyncIterator[Sequence[bytes]]:
+        """Yield data of the round's events, as they arrive. Raises BadStream, ProviderUnavailable, TooLarge."""
+        if self._document_events is not None:
+            yield self._document_events
+            return
+        parser, size = EventParser(MAX_EVENT), 0
+        async for piece in self._answer.pieces():
+            size += len(piece)
+            self._loop.long |= size > LONG_BYTES
+            yield [readable(event.data) for event in parser.feed(piece)]
 
     async def _write(self, out: bytes) -> None:
         if out:

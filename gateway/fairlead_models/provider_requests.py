@@ -10,6 +10,7 @@ import io
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -31,6 +32,8 @@ MAX_REFUSAL: Final = 256 << 10
 """Maximum bytes of a refusal. The body of a longer refusal is ignored."""
 
 _OK: Final = 200
+_NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
+"""`_BeginLimit` and `_SilenceTimer` limit the time instead."""
 _MAX_BYTES_BODY: Final = 1 << 20
 """Size up to which the body of a request is passed to aiohttp as bytes, which it writes without a pause."""
 
@@ -98,6 +101,58 @@ class _SilenceTimer:
             self._content.set_exception(TimeoutError())
 
 
+class _BeginLimit:
+    """Limits the time until a provider begins to answer: the seconds for its connection, then the seconds without a
+    byte, which begin again with each part of the request that is sent.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self._connect_seconds = provider.connect_seconds
+        self._idle_seconds = provider.idle_seconds
+        self._connected = self._ended = False
+        self._timeout = asyncio.timeout(provider.connect_seconds)
+
+    def restart(self) -> None:
+        """Begin the seconds without a byte, as the connection is open or takes a part of the request."""
+        self._connected = True
+        if not self._ended and not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Limit the block. Raises ProviderUnavailable."""
+        token = _BEGIN_LIMIT.set(self)
+        try:
+            async with self._timeout:
+                yield
+        except TimeoutError as error:
+            raise ProviderUnavailable(self._silence()) from error
+        finally:
+            self._ended = True
+            _BEGIN_LIMIT.reset(token)
+
+    def _silence(self) -> str:
+        if self._connected:
+            return f"the provider did not answer in time: no byte for {self._idle_seconds:g} s (idleSeconds)"
+        return f"the provider did not accept a connection in {self._connect_seconds:g} s (connectSeconds)"
+
+
+_BEGIN_LIMIT: ContextVar[_BeginLimit] = ContextVar("_BEGIN_LIMIT")
+"""Limit of the request that the current task sends."""
+
+
+async def _restart_limit(*_: object) -> None:
+    _BEGIN_LIMIT.get().restart()
+
+
+def _trace_config() -> aiohttp.TraceConfig:
+    """Hooks of a session that tell when a request has its connection and when a part of it is sent."""
+    config = aiohttp.TraceConfig()
+    for signal in (config.on_connection_create_end, config.on_connection_reuseconn, config.on_request_chunk_sent):
+        signal.append(_restart_limit)
+    return config
+
+
 class ProviderAnswer:
     """Answer to a request. Its owner calls `close` at the end."""
 
@@ -113,6 +168,8 @@ class ProviderAnswer:
         self._whole: bytes | None = None
         self.status = answer.status
         self.retry_after = seconds_until(answer.headers)
+        self.content_type = answer.content_type
+        """Media type in lower case, without parameters."""
         self.streams = answer.content_type == EVENT_STREAM
         self.headers: Mapping[str, str] = {
             name.lower(): value
@@ -149,7 +206,8 @@ class ProviderAnswer:
                 yield piece
                 silence.set_waiting(waiting=True)
         except TimeoutError as error:
-            raise ProviderUnavailable("the provider stopped sending during its answer") from error
+            silence_text = f"no byte for {self._idle_seconds:g} s (idleSeconds)"
+            raise ProviderUnavailable(f"the provider stopped sending during its answer: {silence_text}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ProviderUnavailable(f"the provider's answer ended early: {type(error).__name__}") from error
         finally:
@@ -177,14 +235,13 @@ class ProviderClient:
         key = key or await key_of(provider)
         headers = provider.request_headers(key, request.headers)
         headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         async with _answering(provider):
             answer = await self._open_session().request(
                 request.method,
                 provider.url(request.path),
                 data=_in_pieces(request.body),
                 headers=headers,
-                timeout=timeout,
+                timeout=_NO_TIMEOUT,
                 allow_redirects=False,
             )
             try:
@@ -222,7 +279,12 @@ class ProviderClient:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=_NO_TIMEOUT,
+                trace_configs=[_trace_config()],
+            )
         return self._session
 
     async def aclose(self) -> None:
@@ -278,10 +340,8 @@ def transport_of(socket: ProviderSocket) -> asyncio.Transport | None:
 async def _answering(provider: Provider) -> AsyncIterator[None]:
     """Limit the time until a provider answers. Raises ProviderUnavailable."""
     try:
-        async with asyncio.timeout(provider.connect_seconds + provider.idle_seconds):
+        async with _BeginLimit(provider).hold():
             yield
-    except TimeoutError as error:
-        raise ProviderUnavailable("the provider did not answer in time") from error
     except aiohttp.ClientConnectorError as error:
         number = error.os_error.errno  # the error's text contains the address
         why = os.strerror(number) if number else type(error.os_error).__name__

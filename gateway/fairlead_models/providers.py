@@ -98,9 +98,9 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     `PROVIDER/MODEL`.
     """
     connect_seconds: Seconds = 5.0
-    """Maximum time to open a connection."""
+    """Maximum time to open a connection, with name lookup and TLS."""
     idle_seconds: Seconds = 120.0
-    """Maximum time without a byte of an answer."""
+    """Maximum time without a byte of an answer, both before its first byte and within it."""
     stream_usage: bool = True
     """Whether the API supports `stream_options.include_usage`, for the kind `openai`."""
     slow_turns: SlowTurns | None = None

@@ -106,8 +106,8 @@ class Wire:
     def _streamed(self, wire: WireFormat, read: Any, turn: ScriptedTurn, theirs: Any, out: Any) -> Iterator[bytes]:
         stream = wire.stream(read, theirs)
         try:
-            for event in turn.events if turn.events is not None else self._api.events(turn, len(self.requests), out):
-                yield stream.feed(event.encode())
+            for event in self._events(wire, turn, out):
+                yield stream.feed(event)
                 yield stream.keep_alive() if self.alive else b""
             if not stream.ended:
                 raise BadStream("the provider's stream ended before its final event")
@@ -115,6 +115,14 @@ class Wire:
             yield stream.finish({"fairlead": {}})
         except BadStream as error:
             yield stream.write_error(LlmError(502, str(error), "bad_answer"), error.error)
+
+    def _events(self, wire: WireFormat, turn: ScriptedTurn, out: Any) -> Sequence[bytes]:
+        """Data of the provider's events, or of those that stand for a document."""
+        if turn.ignores_stream:
+            whole = self._api.whole(turn, len(self.requests), out) if turn.whole is None else turn.whole.encode()
+            return wire.whole_events(whole)
+        events = turn.events if turn.events is not None else self._api.events(turn, len(self.requests), out)
+        return [event.encode() for event in events]
 
 
 def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:

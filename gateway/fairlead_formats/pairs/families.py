@@ -11,6 +11,8 @@ from fairlead_formats.providers.anthropic import format as anthropic
 from fairlead_formats.providers.gemini import counting as gemini_counting
 from fairlead_formats.providers.gemini import format as gemini
 from fairlead_formats.providers.openai_chat import format as openai_chat
+from fairlead_formats.providers.openai_responses import compaction as openai_compaction
+from fairlead_formats.providers.openai_responses import counting as openai_counting
 from fairlead_formats.providers.openai_responses import format as openai_responses
 from fairlead_formats.wire.protocol import CountFormat, WireFormat
 from fairlead_formats.wire.provider_api import ProviderKind
@@ -24,16 +26,18 @@ FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
 CLIENT_FORMATS: Final[Mapping[str, WireFormat]] = {
     "chat": openai_chat.CHAT,
     "responses": openai_responses.RESPONSES,
+    "compaction": openai_compaction.COMPACTION,
     "messages": anthropic.ANTHROPIC,
     "gemini": gemini.GEMINI_EVENTS,
     "gemini-array": gemini.GEMINI_ARRAY,
 }
 """Formats that clients speak, by the names in `ApiOperation.wire`."""
 COUNTING: Final[Mapping[ProviderKind, CountFormat]] = {
+    "openai": openai_counting.COUNTING,
     "anthropic": anthropic_counting.COUNTING,
     "gemini": gemini_counting.COUNTING,
 }
-"""Count requests, by kind of provider; OpenAI's API counts tokens only in `/responses/input_tokens`."""
+"""Count requests, by kind of API; OpenAI's counts those of Responses alone."""
 FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
     family.name: family
     for family in (

@@ -144,6 +144,9 @@ class PairFormat:
         inner = self._provider.stream(translated, EVERY_NAME if client_tools is None else client_tools)
         return PairStream(inner, translated.exchange, int(time.time()))
 
+    def whole_events(self, body: bytes) -> Sequence[bytes]:
+        return self._provider.whole_events(body)
+
     def receive(self, body: bytes) -> bytes:
         return self._front.receive(body)
 

@@ -14,11 +14,9 @@ from fairlead_formats.providers.openai_chat import api as openai
 from fairlead_formats.wire.provider_api import ProviderApi, ProviderKind, RequestHead
 
 APIS: Final[Mapping[ProviderKind, ProviderApi]] = {api.kind: api for api in (openai.API, gemini.API, anthropic.API)}
-SHARED_SEGMENTS: Final = frozenset(("files", "models", "skills"))
-"""First segments below `/v1` that several APIs have."""
 _VERSION: Final = "v1"
 _DEFAULT: Final[ProviderKind] = "openai"
-"""API of requests to shared segments that no other API owns: clients of it send nothing that tells them apart."""
+"""API of requests to shared segments that no API owns: its clients send nothing that tells them apart."""
 
 
 def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
@@ -30,9 +28,10 @@ def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes
     version, _, rest = path.removeprefix("/").partition("/")
     segment = rest.partition("/")[0]
     for api in APIS.values():
-        if version in api.versions or (version == _VERSION and segment in api.segments):
+        if version in api.first_segments:
             return api.kind
-    if version != _VERSION or segment not in SHARED_SEGMENTS:
-        return None
+    candidates = [api for api in APIS.values() if version == _VERSION and segment in api.segments]
+    if len(candidates) < 2:
+        return candidates[0].kind if candidates else None
     head = RequestHead(method, segment, rest, headers, query)
-    return next((api.kind for api in APIS.values() if api.owns(head)), _DEFAULT)
+    return next((api.kind for api in candidates if api.owns(head)), _DEFAULT)

@@ -197,7 +197,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-member",
         ApiFamily.RESPONSES,
-        "the gateway's own member `fairlead`",
+        "the gateway's own member `fairlead`; before `/compact` and `/input_tokens` each member that these do not have",
         "Unknown parameter: '{name}'.",
         f"{_REFERENCE}/responses/create",
         "{name}",

@@ -15,7 +15,6 @@ from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.provider_api import ProviderKind
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
@@ -313,6 +312,11 @@ class WireFormat(Protocol):
         which may include injected tools. None: the gateway runs no tool, and every event passes.
         """
 
+    def whole_events(self, body: bytes) -> Sequence[bytes]:
+        """Data of the stream events that say the same as a provider's whole answer, for a provider that sends a
+        document although a stream was requested. Raises BadAnswer.
+        """
+
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
         """Answers of the model with calls among the messages of a request, in order."""
 
@@ -345,11 +349,7 @@ class CountFormat(Protocol):
 
     @property
     def wire(self) -> WireFormat:
-        """Format of the request whose tokens are counted."""
-
-    @property
-    def kind(self) -> ProviderKind:
-        """Kind of the providers that can count."""
+        """Format of the request whose tokens are counted. Providers that accept it can count."""
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
         """The request whose tokens a client wants to know; `model` is that of the path. Raises BadRequest."""

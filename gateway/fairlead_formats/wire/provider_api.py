@@ -64,10 +64,10 @@ class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
     """Text before the key in the value of `key_header`."""
     headers: Mapping[str, str] = {}
     """Headers that every request needs, unless the configuration gives others."""
-    versions: frozenset[str] = frozenset()
-    """First segments of paths that no other API has."""
-    segments: frozenset[str] = frozenset()
-    """First segments below `/v1` that no other API has, served here or not."""
+    first_segments: frozenset[str] = frozenset()
+    """First segments of paths that no other API has, such as a version."""
+    segments: frozenset[str]
+    """First segments below `/v1`, served here or not; several APIs may have one."""
     owns: Callable[[RequestHead], bool] = lambda _: False
     """Whether a request to a segment that several APIs have comes from a client of this one."""
     speech: bool = False

@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
-from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.providers.openai_responses.items import (
     head_of,
     is_hidden,
@@ -192,6 +191,8 @@ class ResponseStore:
         written = _response_in(finished.written)
         if self._recorder.store is None or not isinstance(request, ResponsesRequest) or written is None:
             return
+        if not request.is_kept:
+            return
         ident = str(msgspec.json.decode(written["id"]))
         output = [*map(bytes, raws(written.get("output", b"[]")))]
         rounds = _Rounds(finished)
@@ -261,7 +262,7 @@ def _continue(
     targets: Sequence[ModelTarget],
 ) -> ContinuedRequest:
     body = read.continue_from(before, previous)
-    request = RESPONSES.read(body)
+    request = type(read)(body)
     request.resume(read.previous, stored.unapproved_calls if stored.provider_ids else ())
     return ContinuedRequest(request, body, targets)
 

@@ -390,7 +390,7 @@ async def test_a_provider_that_goes_silent_is_given_up(tmp_path: Path) -> None:
     error = chunks(streamed)[-1]["error"]
     assert (error["code"], error["message"]) == (
         "provider_unavailable",
-        "script0: the provider stopped sending during its answer",
+        "script0: the provider stopped sending during its answer: no byte for 0.3 s (idleSeconds)",
     )
 
 

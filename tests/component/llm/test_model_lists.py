@@ -11,7 +11,7 @@ import pytest
 from google import genai
 
 from fairlead_app.gateway import Gateway
-from fairlead_formats.pairs.provider_apis import APIS, SHARED_SEGMENTS
+from fairlead_formats.pairs.provider_apis import APIS
 from googleclient import google
 from llmworld import LlmWorld, llm_world
 from restworld import get, post
@@ -86,15 +86,53 @@ async def test_resources_that_are_not_offered_are_told_in_the_form_of_their_api(
             for offered in ("POST /v1/chat/completions, ", "GET /v1/models, GET /v1/models/{model:path}"):
                 assert offered in refused["error"]["message"]
             assert refused["error"]["type"] == "invalid_request_error"
-        claude = await _refused(world.gateway, "/v1/files", **{"anthropic-version": "2023-06-01"})
-        gemini = await _refused(world.gateway, "/v1beta/cachedContents")
-        newer = await _refused(world.gateway, "/v1/models/m:batchEmbedContents")
-    assert claude["error"]["type"] == "not_found_error"
-    assert gemini["error"]["status"] == newer["error"]["status"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("path", ["files", "files/file_1", "messages/batches", "complete", "skills", "agents"])
+async def test_resources_of_anthropic_that_are_not_offered_are_told_in_its_form(tmp_path: Path, path: str) -> None:
+    async with llm_world(tmp_path) as world:
+        refused = await _refused(world.gateway, f"/v1/{path}", **{"anthropic-version": "2023-06-01"})
+    assert (refused["type"], refused["error"]["type"]) == ("error", "not_found_error")
+    assert "POST /v1/messages" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/upload/v1beta/files",
+        "/upload/v1/files",
+        "/upload/v1beta/fileSearchStores/s:uploadToFileSearchStore",
+        "/v1beta/cachedContents",
+        "/v1/cachedContents",
+        "/v1/files",
+        "/v1/batches/b:cancel",
+        "/v1/models/m:batchEmbedContents",
+        "/v1alpha/auth_tokens",
+    ],
+)
+async def test_resources_of_gemini_that_are_not_offered_are_told_in_its_form(tmp_path: Path, path: str) -> None:
+    async with llm_world(tmp_path) as world:
+        refused = await _refused(world.gateway, path, **{"x-goog-api-key": "any"})
+    assert (refused["error"]["code"], refused["error"]["status"]) == (404, "NOT_FOUND")
+    assert "POST /v1beta/models/MODEL:generateContent" in refused["error"]["message"]
+
+
+async def test_the_sdks_of_google_and_anthropic_read_that_files_are_not_offered(tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("a note")
+    async with (
+        llm_world(tmp_path) as world,
+        anthropic.AsyncAnthropic(base_url=_url(world), api_key="none", max_retries=0) as claude,
+        google(_url(world), "none") as gemini,
+    ):
+        with pytest.raises(genai.errors.ClientError, match=r"POST /upload/v1(beta)?/files is not served"):
+            await gemini.files.upload(file=note)
+        with pytest.raises(anthropic.NotFoundError, match="POST /v1/files is not served"):
+            await claude.beta.files.upload(file=note)
 
 
 async def test_no_path_of_the_rest_api_is_taken_for_one_of_a_provider(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         rest = (await get(world.gateway, "/openapi.json")).message["paths"]
     below = {path.split("/")[2] for path in rest if path.startswith("/v1/")}
-    assert below & SHARED_SEGMENTS.union(*(api.segments for api in APIS.values())) == {"models"}
+    assert below & frozenset[str]().union(*(api.segments for api in APIS.values())) == {"models"}

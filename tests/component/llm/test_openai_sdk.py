@@ -134,6 +134,33 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
     assert len(whole.model_extra["fairlead"]["calls"]) == len(world.called)
 
 
+HIDDEN_ROUND = ScriptedTurn(
+    events=[
+        _delta(
+            '{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1","type":"function",'
+            '"function":{"name":"demo__add","arguments":"{\\"a\\":1,\\"b\\":2}"}}]}'
+        ),
+        _delta("{}", '"tool_calls"'),
+        "[DONE]",
+    ]
+)
+"""A call of the gateway's tool as OpenAI writes it: with `content: null`."""
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+async def test_a_stream_after_a_hidden_round_is_the_same_as_without_that_round(tmp_path: Path, name: str) -> None:
+    turn = TRANSCRIPTS[name]
+    async with serve_asgi(ScriptedModel(HIDDEN_ROUND, turn)) as port:
+        bare = [await _streamed(f"http://127.0.0.1:{port}/v1", True, tools=[theirs()]) for _ in range(2)][-1]
+    async with llm_world(tmp_path, HIDDEN_ROUND, turn) as world:
+        ours = await _streamed(_base(world), True, tools=[theirs()])
+    assert len(world.called) == 1
+    if isinstance(bare, str):
+        assert ours == bare
+    else:
+        assert _members(ours)[:-1] == _members(bare)[:-1], "apart from the id, which is that of the first round"
+
+
 async def test_an_error_in_the_middle_of_a_stream_is_raised_by_the_client(tmp_path: Path) -> None:
     broken = ScriptedTurn(
         events=[_delta('{"role":"assistant","content":"Hi"}'), '{"error":{"message":"gone","code":"x"}}']

@@ -108,12 +108,12 @@ async def test_operations_that_a_stored_response_does_not_have_are_refused_with_
         streamed = await get(world.gateway, f"{path}?stream=true")
         stopped = await post(world.gateway, f"{path}/cancel", b"")
         unknown = await get(world.gateway, f"{PATH}/resp_scripted_0002")
-        absent = await post(world.gateway, f"{PATH}/compact", {"model": "scripted"})
+        absent = await post(world.gateway, f"{PATH}/expand", {"model": "scripted"})
     assert (streamed.status, streamed.message["error"]["param"]) == (400, "stream")
     assert (stopped.status, "background" in stopped.message["error"]["message"]) == (400, True)
     assert (unknown.status, unknown.message["error"]["code"]) == (404, "not_found")
     assert absent.status == 404
-    assert absent.message["error"]["message"].startswith("POST /v1/responses/compact is not served")
+    assert absent.message["error"]["message"].startswith("POST /v1/responses/expand is not served")
     assert not world.model.about_kept
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from cascadeworld import LOUD, MODEL, QUIET, CascadeWorld, cascade_world, speak
 from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_formats.providers.openai_chat.fake import ChatApi
+from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_speech.cascaded.fake import LLM, STT, TTS, ScriptedFault
 from fairlead_speech.scripted import SpokenCall, SpokenReply
 from llmworld import PATH
@@ -258,6 +260,16 @@ async def test_calls_of_a_server_that_repeats_their_ids_are_all_run(tmp_path: Pa
         await client.until("response.done", 3)
         assert len(world.called) == 2
         assert said_to_model(world)[-1] == ("tool", "5")
+
+
+async def test_a_model_that_answers_with_a_document_in_place_of_a_stream_is_spoken(tmp_path: Path) -> None:
+    whole = ScriptedFault(body=ChatApi().whole(ScriptedTurn("Hello."), 1, {}))
+    async with cascade_world(tmp_path) as world, world.client() as client:
+        world.backends.faults[LLM].append(whole)
+        await ask(client, "Hi")
+        (done,) = await client.until("response.done")
+        assert done["response"]["status"] == "completed"
+        assert [each["input"] for each in world.backends.spoken] == ["Hello."]
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])

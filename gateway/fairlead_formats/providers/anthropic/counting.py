@@ -12,14 +12,12 @@ import msgspec
 from fairlead_formats.providers.anthropic.api import COUNT_TOKENS
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.wire.protocol import WireRequest
-from fairlead_formats.wire.provider_api import ProviderKind
 
 
 class AnthropicCounting:
     """Requests for token counts of Anthropic Messages."""
 
     wire = ANTHROPIC
-    kind: ProviderKind = "anthropic"
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
         return ANTHROPIC.read(body, model)

@@ -29,6 +29,7 @@ from fairlead_formats.providers.anthropic.translation import answer as neutral_a
 from fairlead_formats.providers.anthropic.translation import events as neutral_events
 from fairlead_formats.providers.anthropic.translation import messages as neutral_messages
 from fairlead_formats.providers.anthropic.translation import request as neutral_request
+from fairlead_formats.providers.anthropic.whole_events import whole_events
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireRequest
@@ -62,6 +63,9 @@ class AnthropicFormat(FamilyFormat):
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> AnthropicStream:
         return AnthropicStream(client_tools)
+
+    def whole_events(self, body: bytes) -> list[bytes]:
+        return whole_events(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
         answer_ranges = []

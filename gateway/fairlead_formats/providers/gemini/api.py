@@ -16,12 +16,30 @@ _KEY_HEADER: Final = "x-goog-api-key"
 _HEADERS: Final = (_KEY_HEADER.encode(), b"x-goog-api-client")
 
 
+_RESOURCES: Final = frozenset(
+    (
+        _MODELS,
+        "auth_tokens",
+        "batches",
+        "cachedContents",
+        "corpora",
+        "fileSearchStores",
+        "files",
+        "generatedFiles",
+        "interactions",
+        "operations",
+        "tunedModels",
+        "tuningJobs",
+    )
+)
+
+
 def _owns(head: RequestHead) -> bool:
     """`/v1/models/MODEL:METHOD` is Gemini's unless it is a GET."""
-    return head.segment == _MODELS and (
+    return (
         any(name in head.headers for name in _HEADERS)
         or any(part.startswith(b"key=") for part in head.query.split(b"&"))
-        or (head.method != "GET" and ":" in head.rest)
+        or (head.segment == _MODELS and head.method != "GET" and ":" in head.rest)
     )
 
 
@@ -56,7 +74,8 @@ API: Final = ProviderApi(
     kind="gemini",
     base_versions=("/v1beta", "/v1"),
     key_header=_KEY_HEADER,
-    versions=frozenset(("v1beta",)),
+    first_segments=frozenset(("v1alpha", "v1beta", "upload", "download")),
+    segments=_RESOURCES,
     owns=_owns,
     speech=True,
     models_paths=(f"/v1beta/{_MODELS}", f"/v1/{_MODELS}"),

@@ -16,7 +16,6 @@ from fairlead_formats.providers.gemini.parts import key_of
 from fairlead_formats.providers.gemini.paths import COUNT, path_of, resource_of
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER, reading_body
 from fairlead_formats.wire.protocol import WireRequest
-from fairlead_formats.wire.provider_api import ProviderKind
 
 _WHOLE: Final = ("generateContentRequest", "generate_content_request")
 _encode: Final = msgspec.json.Encoder().encode
@@ -27,7 +26,6 @@ class GeminiCounting:
     """Requests for token counts of Gemini's API."""
 
     wire = GEMINI_EVENTS
-    kind: ProviderKind = "gemini"
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
         with reading_body():

@@ -24,6 +24,7 @@ from fairlead_formats.providers.gemini.translation import answer as neutral_answ
 from fairlead_formats.providers.gemini.translation import events as neutral_events
 from fairlead_formats.providers.gemini.translation import messages as neutral_messages
 from fairlead_formats.providers.gemini.translation import request as neutral_request
+from fairlead_formats.providers.gemini.whole_events import whole_events
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import EVENT_STREAM, AnswerRange, BadRequest, StoredTurn, WireRequest
@@ -58,6 +59,9 @@ class GeminiFormat(FamilyFormat):
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> GeminiStream:
         return GeminiStream(client_tools, array=self._array)
+
+    def whole_events(self, body: bytes) -> list[bytes]:
+        return whole_events(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
         return stored_turns.answer_ranges(messages)

@@ -12,7 +12,14 @@ from fairlead_formats.wire.provider_api import ApiOperation, ListedModel, Provid
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
-_OPERATIONS: Final = {CHAT_COMPLETIONS: ApiOperation("chat"), RESPONSES: ApiOperation("responses")}
+COMPACT: Final = f"{RESPONSES}/compact"
+INPUT_TOKENS: Final = f"{RESPONSES}/input_tokens"
+_OPERATIONS: Final = {
+    CHAT_COMPLETIONS: ApiOperation("chat"),
+    RESPONSES: ApiOperation("responses"),
+    COMPACT: ApiOperation("compaction"),
+    INPUT_TOKENS: ApiOperation("responses", counts=True),
+}
 
 
 def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
@@ -40,30 +47,37 @@ API: Final = ProviderApi(
     key_prefix="Bearer ",
     segments=frozenset(
         (
+            "agents",
             "assistants",
             "audio",
             "batches",
             "chat",
+            "chatkit",
             "completions",
             "containers",
             "conversations",
             "edits",
             "embeddings",
             "evals",
+            "files",
             "fine_tuning",
             "images",
+            "models",
             "moderations",
+            "organization",
             "realtime",
             "responses",
+            "skills",
             "threads",
             "uploads",
+            "vaults",
             "vector_stores",
             "videos",
         )
     ),
     speech=True,
     models_paths=("/v1/models",),
-    operations=(f"POST {CHAT_COMPLETIONS}", f"POST {RESPONSES}"),
+    operations=tuple(f"POST {path}" for path in _OPERATIONS),
     operation=_operation,
     model=_model,
     models=_models,

@@ -20,6 +20,7 @@ from fairlead_formats.providers.openai_chat.translation import answer as neutral
 from fairlead_formats.providers.openai_chat.translation import events as neutral_events
 from fairlead_formats.providers.openai_chat.translation import messages as neutral_messages
 from fairlead_formats.providers.openai_chat.translation import request as neutral_request
+from fairlead_formats.providers.openai_chat.whole_events import whole_events
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireRequest
@@ -53,6 +54,9 @@ class ChatFormat(FamilyFormat):
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> ChatStream:
         return ChatStream(client_tools, include_usage=isinstance(request, ChatRequest) and request.include_usage)
+
+    def whole_events(self, body: bytes) -> list[bytes]:
+        return whole_events(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
         answer_ranges = []

@@ -137,6 +137,8 @@ class ChatStream:
         self._round = 0
         self._wrote_text = False
         """Whether an earlier round had text."""
+        self._earlier_members: set[str] = set()
+        """Names of members that had text, be it empty, in earlier rounds."""
         self._shown = 0
         """Number of calls in the client's stream."""
         self.usage: dict[str, Any] = {}
@@ -216,7 +218,11 @@ class ChatStream:
 
     def _strip_chunk(self, data: bytes, delta: dict[str, Raw]) -> bytes:
         """A chunk without calls, end and usage; empty if no other member is left."""
-        visible = {name: raw for name, raw in delta.items() if bytes(raw) not in (b"null", b'""')}
+        visible = {
+            name: raw
+            for name, raw in delta.items()
+            if bytes(raw) != b"null" and (bytes(raw) != b'""' or self._is_first(name))
+        }
         if self._round:
             visible.pop("role", None)
             if self._wrote_text and "content" in visible:
@@ -227,6 +233,12 @@ class ChatStream:
         members = {name: raw for name, raw in _members(data).items() if name != "usage"}
         choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(visible)), "finish_reason": _NULL}
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
+
+    def _is_first(self, name: str) -> bool:
+        """Whether the current chunk is the first with text of this member, for which an empty text is not the same as
+        none: clients read `""` in place of null then.
+        """
+        return name not in self._earlier_members and len(self._strings.get(name, ())) == 1
 
     def _take_call_delta(self, delta: _CallDelta, added_members: dict[str, Raw]) -> bytes:
         """Take a delta of a call. The call is sent once it has arguments, because its name is complete then."""
@@ -321,6 +333,7 @@ class ChatStream:
 
     def next_round(self) -> None:
         self._wrote_text = self._wrote_text or any(self._strings.get("content", ()))
+        self._earlier_members.update(name for name, pieces in self._strings.items() if pieces)
         self._round += 1
         self._begin()
 

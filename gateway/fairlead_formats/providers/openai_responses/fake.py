@@ -7,16 +7,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.providers.openai_chat.fake import openai_error
 from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, fault, sealed
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.table import broken
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
+
+COUNTED: Final = frozenset(
+    {
+        "conversation",
+        "input",
+        "instructions",
+        "model",
+        "parallel_tool_calls",
+        "personality",
+        "previous_response_id",
+        "reasoning",
+        "text",
+        "tool_choice",
+        "tools",
+        "truncation",
+    }
+)
+"""Members of a request to count tokens."""
+_COUNTING: Final = "/input_tokens"
+_BYTES_PER_TOKEN: Final = 4
 
 
 class ResponsesApi:
-    """`POST /responses`, and requests about those that one model keeps."""
+    """`POST /responses` and `/responses/input_tokens`, and requests about responses that one model keeps."""
 
     def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
         self._check_schema = check_schema
@@ -29,13 +50,25 @@ class ResponsesApi:
         return bool(request.get("stream"))
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
-        return None
+        if not path.endswith(_COUNTING):
+            return None
+        counted = {name: request[name] for name in ("input", "instructions", "tools") if name in request}
+        tokens = len(json.dumps(counted)) // _BYTES_PER_TOKEN
+        return json.dumps({"object": "response.input_tokens", "input_tokens": tokens}).encode()
+
+    @property
+    def stored(self) -> StoredItems:
+        """Responses that the model keeps."""
+        return self._stored
 
     def sse_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
+        unknown = next((name for name in request if name not in COUNTED), None) if path.endswith(_COUNTING) else None
+        if unknown is not None:
+            return openai_error(broken("responses-member", name=unknown))
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 

@@ -16,7 +16,7 @@ from fairlead_formats.providers.openai_chat.fake_rules import tool_faults
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 from fairlead_formats.request_rules.table import broken
 
-_PREFIXES: Final = {"function_call": "fc", "message": "msg", "reasoning": "rs"}
+_PREFIXES: Final = {"compaction": "cmp", "function_call": "fc", "message": "msg", "reasoning": "rs"}
 _MAX_CALL_ID: Final = 64
 _SEALED: Final = "sealed-"
 _OUTPUT: Final = re.compile(r"\w+_output")
@@ -133,6 +133,8 @@ def _reasoning_faults(items: Sequence[Item], stored: StoredItems) -> Iterator[Br
     ids = {item.get("id") for item in items}
     for item, following in zip(items, [*items, {}][1:], strict=True):
         ident, led = item.get("id"), str(following.get("type", "message"))
+        if item.get("type") == "compaction" and not str(item.get("encrypted_content")).startswith(_SEALED):
+            yield broken("responses-encrypted-content", id=ident)
         if item.get("type") == "reasoning":
             content = item.get("encrypted_content")
             if content is not None and not str(content).startswith(_SEALED):

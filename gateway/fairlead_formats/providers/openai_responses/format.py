@@ -23,6 +23,7 @@ from fairlead_formats.providers.openai_responses.translation import answer as ne
 from fairlead_formats.providers.openai_responses.translation import events as neutral_events
 from fairlead_formats.providers.openai_responses.translation import messages as neutral_messages
 from fairlead_formats.providers.openai_responses.translation import request as neutral_request
+from fairlead_formats.providers.openai_responses.whole_events import whole_events
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import REASONING_ITEM, AnswerRange, CallKey, StoredTurn, WireRequest
@@ -46,6 +47,9 @@ class ResponsesFormat(FamilyFormat):
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> ResponsesStream:
         return ResponsesStream(request, client_tools)
+
+    def whole_events(self, body: bytes) -> list[bytes]:
+        return whole_events(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
         answer_ranges = []
@@ -73,6 +77,7 @@ class ResponsesFormat(FamilyFormat):
         for index, raw in enumerate(messages):
             turn = turns.get(index)
             if turn is not None and index in ends:
+                restored += _compactions_before(messages[index : ends[index]], turn)
                 restored += [*turn.before, *turn.results]
                 range_end = ends[index]
             elif index >= range_end and not _refers_to(raw, taken):
@@ -90,6 +95,10 @@ def _refers_to(raw: bytes | Raw, idents: Collection[str | None]) -> bool:
     """Whether an item is a reference to an item with one of the provider's ids."""
     head = head_of(raw) if b'"item_reference"' in bytes(raw) else None
     return head is not None and head.kind == REFERENCE and unmark_id(head.id or "") in idents
+def _compactions_before(answer: Sequence[bytes | Raw], turn: StoredTurn) -> list[bytes | Raw]:
+    """Compacted conversations in front of an answer, which they are not part of."""
+    own = {head_of(raw).id for raw in turn.before}
+    return [raw for raw in answer if head_of(raw).kind == COMPACTED and head_of(raw).id not in own]
 
 
 def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:

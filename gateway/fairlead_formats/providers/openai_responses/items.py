@@ -23,6 +23,8 @@ CUSTOM_CALL: Final = "custom_tool_call"
 REASONING: Final = "reasoning"
 REFERENCE: Final = "item_reference"
 APPROVAL_REQUEST: Final = "mcp_approval_request"
+COMPACTED: Final = "compaction"
+"""Type of the item that stands for a compacted conversation."""
 CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "computer": "computer_call",
     "computer_use_preview": "computer_call",

@@ -86,6 +86,8 @@ class ResponsesRequest(FamilyRequest):
         self.model = read.model
         self.stream = bool(read.stream)
         self.no_injection = bool(read.background)  # the gateway does not wait for the answer, so it cannot run tools
+        self.is_kept = True
+        """Whether the answer is kept, so that requests can continue it by its id."""
         self.previous = read.previous_response_id
         """The client's id of the response that this request continues."""
         conversation = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation

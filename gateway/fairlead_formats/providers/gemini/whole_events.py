@@ -1,0 +1,28 @@
+"""A whole answer of Gemini as the events of a stream, for providers that ignore `alt=sse` or the method. Pure module.
+
+Each event of a stream is a response of generateContent, so that the document is one event, or an array of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.wire.protocol import BadAnswer
+
+_responses: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+def whole_events(body: bytes) -> list[bytes]:
+    """Data of the events. Raises BadAnswer."""
+    if body.lstrip()[:1] != b"[":
+        return [body]
+    try:
+        responses = [*map(bytes, _responses(body))]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"the provider's answer is not an array of responses: {error}") from error
+    if not responses:
+        raise BadAnswer("the provider's answer is an empty array")
+    return responses

@@ -1,0 +1,67 @@
+"""A whole chat completion as the chunks of a stream, for providers that ignore `stream`. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_chat.answer import TOOL_CALLS
+from fairlead_formats.wire.protocol import BadAnswer
+
+_NULL: Final = Raw(b"null")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _WholeChoice(msgspec.Struct):
+    message: dict[str, Raw]
+    index: int = 0
+    finish_reason: str | None = None
+    logprobs: Raw = _NULL
+
+
+class _WholeCompletion(msgspec.Struct):
+    choices: list[_WholeChoice]
+
+
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_completion: Final = msgspec.json.Decoder(_WholeCompletion).decode
+_calls: Final = msgspec.json.Decoder(list[dict[str, Raw]] | None).decode
+
+
+def whole_events(body: bytes) -> list[bytes]:
+    """Data of two chunks, the message and its end, and of `[DONE]`. Usage is in the second, as clients that did not ask
+    for it may not expect a chunk without choices. Raises BadAnswer.
+    """
+    try:
+        head = {name: raw for name, raw in _members(body).items() if name not in ("choices", "usage")}
+        usage = {name: raw for name, raw in _members(body).items() if name == "usage"}
+        choices = _completion(body).choices
+        deltas = [_delta(choice) for choice in choices]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"the provider's answer is not a chat completion: {error}") from error
+    if not choices:
+        raise BadAnswer("the provider's answer has no choices")
+    head["object"] = Raw(b'"chat.completion.chunk"')
+    ends = [
+        {"index": choice.index, "delta": {}, "finish_reason": choice.finish_reason or _reason(choice)}
+        for choice in choices
+    ]
+    return [_encode({**head, "choices": deltas}), _encode({**head, "choices": ends, **usage}), b"[DONE]"]
+
+
+def _delta(choice: _WholeChoice) -> dict[str, Any]:
+    """The choice of the first chunk, whose calls need an index."""
+    delta: dict[str, Any] = {"role": "assistant", **choice.message}
+    calls = _calls(choice.message.get(TOOL_CALLS, _NULL)) or []
+    if calls:
+        delta[TOOL_CALLS] = [{**call, "index": index} for index, call in enumerate(calls)]
+    logprobs: Mapping[str, Any] = {} if bytes(choice.logprobs) == b"null" else {"logprobs": choice.logprobs}
+    return {"index": choice.index, "delta": delta, **logprobs, "finish_reason": None}
+
+
+def _reason(choice: _WholeChoice) -> str:
+    """The reason of a choice that the server ended without one: a whole answer is complete."""
+    return "tool_calls" if bytes(choice.message.get(TOOL_CALLS, _NULL)) not in (b"null", b"[]") else "stop"

@@ -1,0 +1,88 @@
+"""Compaction of a conversation by OpenAI's Responses API: one encrypted item in place of all answers. Pure module.
+
+Source: OpenAI's API reference, `POST /v1/responses/compact`, which has no tools and refuses members that it does not
+have. The answer is not stored: clients send its output as the `input` of their next request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_chat.api import COMPACT
+from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
+from fairlead_formats.providers.openai_responses.format import ResponsesFormat
+from fairlead_formats.providers.openai_responses.items import encode, new_id
+from fairlead_formats.providers.openai_responses.request import ResponsesRequest
+from fairlead_formats.wire.family_format import reading_body
+from fairlead_formats.wire.protocol import BadRequest, LoopResult, WireRequest
+
+NEEDS_RESPONSES: Final = (
+    "only providers with OpenAI's Responses API compact conversations: name a model of one (`responses: true` in the "
+    "file of providers), or shorten `input` yourself"
+)
+
+
+class _NamedModel(msgspec.Struct):
+    model: str | None = None
+
+
+_named: Final = msgspec.json.Decoder(_NamedModel).decode
+
+
+def require_model(body: bytes, path: str) -> None:
+    """Raises BadRequest for a request without a model, which these paths of the API allow."""
+    with reading_body():
+        read = _named(body)
+    if not read.model:
+        raise BadRequest(f"model: {path} needs a model here, as the gateway finds the provider by it", "model")
+
+
+class CompactionRequest(ResponsesRequest):
+    """A client's request to compact a conversation."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadRequest."""
+        require_model(body, COMPACT)
+        super().__init__(body)
+        if self.stream:
+            raise BadRequest(f"stream: {COMPACT} has no streams: leave `stream` out", "stream")
+        if self.approved:
+            raise BadRequest(
+                "input: calls that wait for approval are run by /v1/responses: continue there, then compact",
+                "input",
+            )
+        self.no_injection = True
+        self.is_kept = False
+
+
+class CompactionAnswer(ResponsesAnswer):
+    """The provider's compacted conversation, whose calls have been run already."""
+
+    def __init__(self, body: bytes, request: WireRequest) -> None:
+        """Raises BadAnswer."""
+        super().__init__(body, request)
+        self.message = {"object": "response", "output": []}
+
+    def write(self, loop: LoopResult) -> bytes:
+        """The provider's answer under an id of the gateway, as the provider's works for all users of its API key."""
+        extra_members = {name: Raw(encode(value)) for name, value in loop.extra_members.items()}
+        return encode({**self.members, "id": Raw(encode(new_id("resp"))), **extra_members})
+
+
+class CompactionFormat(ResponsesFormat):
+    """Wire format of compaction."""
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> CompactionRequest:
+        return CompactionRequest(body)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return COMPACT.removeprefix("/v1")
+
+    def answer(self, body: bytes, request: WireRequest) -> CompactionAnswer:
+        return CompactionAnswer(body, request)
+
+
+COMPACTION: Final = CompactionFormat()

@@ -1,0 +1,107 @@
+"""A whole response of OpenAI as the events of a stream, for providers that ignore `stream`. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL, REASONING, encode, members_of
+from fairlead_formats.wire.protocol import BadAnswer
+
+_PARTS: Final[Mapping[str, str]] = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
+"""Maps types of content parts to the member with their text; their events are named after the type."""
+_CALLS: Final[Mapping[str, tuple[str, str]]] = {
+    CALL: ("function_call_arguments", "arguments"),
+    CUSTOM_CALL: ("custom_tool_call_input", "input"),
+}
+"""Maps types of calls to the name of their events and to the member with their text."""
+_ENDS: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
+
+
+class _Item(msgspec.Struct):
+    type: str
+    id: str | None = None
+    name: str | None = None
+    content: list[dict[str, Any]] | None = None
+    summary: list[dict[str, Any]] | None = None
+    arguments: str = ""
+    input: Any = ""
+
+
+class _Response(msgspec.Struct):
+    output: list[Raw]
+    status: str | None = None
+
+
+_response: Final = msgspec.json.Decoder(_Response).decode
+_item: Final = msgspec.json.Decoder(_Item).decode
+Events = Iterator[tuple[str, dict[str, Any]]]
+
+
+def whole_events(body: bytes) -> list[bytes]:
+    """Data of the events from `response.created` to the end. Raises BadAnswer."""
+    try:
+        members, read = members_of(body), _response(body)
+        items = [(index, raw, _item(raw)) for index, raw in enumerate(read.output)]
+        inner = [
+            (kind, {"output_index": index, **event}) for index, raw, item in items for kind, event in _events(raw, item)
+        ]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"the provider's answer is not a response: {error}") from error
+    status = read.status or "completed"
+    if status not in _ENDS:
+        raise BadAnswer(f"the provider's response has the status {status[:64]!r}, so that it is not complete")
+    begun: dict[str, Any] = {"response": {**members, "status": "in_progress", "output": [], "usage": None}}
+    events = [("response.created", begun), ("response.in_progress", begun), *inner]
+    events.append((f"response.{status}", {"response": Raw(body)}))
+    return [encode({"type": kind, "sequence_number": number, **event}) for number, (kind, event) in enumerate(events)]
+
+
+def _events(raw: Raw, item: _Item) -> Events:
+    """Type and members of the events of one item."""
+    begun: dict[str, Any] = dict(members_of(raw))
+    between: list[tuple[str, dict[str, Any]]] = []
+    at = {"item_id": item.id}
+    if item.type in ("message", REASONING) and item.content is not None:
+        begun["content"] = []
+        between += [event for index, part in enumerate(item.content) for event in _part_events(at, index, part)]
+    if item.type == REASONING:
+        begun["summary"] = []
+        summary = item.summary or []
+        between += [event for index, part in enumerate(summary) for event in _summary_events(at, index, part)]
+    if item.type in _CALLS:
+        name, member = _CALLS[item.type]
+        text = item.arguments if item.type == CALL else item.input
+        begun[member] = ""
+        between.append((f"response.{name}.delta", {**at, "delta": text}))
+        named = {"name": item.name} if item.type == CALL else {}
+        between.append((f"response.{name}.done", {**at, **named, member: text}))
+    if "status" in begun:
+        begun["status"] = "in_progress"
+    yield "response.output_item.added", {"item": begun}
+    yield from between
+    yield "response.output_item.done", {"item": raw}
+
+
+def _part_events(item_id: Mapping[str, Any], index: int, part: Mapping[str, Any]) -> Events:
+    """Events of one part of a message, or of reasoning that the model did not encrypt."""
+    at = {**item_id, "content_index": index}
+    member = _PARTS.get(str(part.get("type")))
+    kind = f"response.{part.get('type')}"
+    yield "response.content_part.added", {**at, "part": part if member is None else {**part, member: ""}}
+    if member is not None:
+        logprobs = {"logprobs": part.get("logprobs") or []} if kind == "response.output_text" else {}
+        yield f"{kind}.delta", {**at, "delta": part.get(member, ""), **logprobs}
+        yield f"{kind}.done", {**at, member: part.get(member, ""), **logprobs}
+    yield "response.content_part.done", {**at, "part": part}
+
+
+def _summary_events(item_id: Mapping[str, Any], index: int, part: Mapping[str, Any]) -> Events:
+    at, text = {**item_id, "summary_index": index}, part.get("text", "")
+    yield "response.reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}
+    yield "response.reasoning_summary_text.delta", {**at, "delta": text}
+    yield "response.reasoning_summary_text.done", {**at, "text": text}
+    yield "response.reasoning_summary_part.done", {**at, "part": part}
