@@ -126,17 +126,15 @@ def script(own: str, ours: str) -> tuple[ScriptedTurn, ...]:
         ScriptedTurn("", [add(2, 38)], thoughts=["Add first."]),
         ScriptedTurn("", [store("harbour"), add(1, 1)], thoughts=["Both now."]),
         ScriptedTurn("", [add(3, 4), store("quay")], thoughts=["Both again."]),
-        ScriptedTurn("", [store("pier")]),
         ScriptedTurn("", [add(40, 2)]),
         ScriptedTurn(FINAL, thoughts=["Done."]),
     )
 
 
-FORMS: Final = tuple(
-    ScriptedTurn("", [ScriptedCall("Stock", {"city": city, "pieces": pieces})])
-    for city, pieces in (("harbour", 40), ("quay", 2), ("pier", 0))
-)
-"""Turns of a model that has to call the form of the answer."""
+def forms(name: str) -> tuple[ScriptedTurn, ...]:
+    """Turns of a model that has to call a form of its answer."""
+    stocks = (("harbour", 40), ("quay", 2), ("pier", 0))
+    return tuple(ScriptedTurn("", [ScriptedCall(name, {"city": city, "pieces": pieces})]) for city, pieces in stocks)
 
 
 @dataclass(frozen=True)
@@ -150,16 +148,16 @@ class TaskRun:
     """Arguments of the gateway's calls of its tool."""
 
 
-def _turns(framework: str, *, direct: bool) -> tuple[ScriptedTurn, ...]:
+def _turns(framework: str, *, direct: bool, stream: bool) -> tuple[ScriptedTurn, ...]:
     if framework == "instructor":
-        return FORMS
+        return forms("PartialStock" if stream else "Stock")
     prefix = FRAMEWORKS[framework].prefix
     return script(f"{prefix}store", f"{prefix if direct else ''}demo__add")
 
 
 async def run_directly(client: FrameworkClient, framework: str, api: str, *, stream: bool) -> TaskRun:
     """The task at the provider of the API, all tools being the client's."""
-    model = ScriptedModel(*_turns(framework, direct=True))
+    model = ScriptedModel(*_turns(framework, direct=True, stream=stream))
     async with serve_asgi(model) as port:
         outcome = await client.run(api, f"http://127.0.0.1:{port}", ["store", "demo__add"], stream=stream)
     return TaskRun(outcome, len(model.requests), ())
@@ -170,7 +168,8 @@ async def run_through(
 ) -> TaskRun:
     """The task through a gateway, at a provider of any family."""
     members = {**PROVIDERS[provider], "models": ["scripted", *MODELS]}
-    async with llm_world(folder, *_turns(framework, direct=False), provider=members) as world:
+    turns = _turns(framework, direct=False, stream=stream)
+    async with llm_world(folder, *turns, provider=members) as world:
         url = f"http://127.0.0.1:{world.gateway.port}"
         outcome = await client.run(api, url, ["store"], stream=stream)
         added = [call["arguments"] for call in world.called]
@@ -193,7 +192,7 @@ def difference(direct: TaskRun, through: TaskRun) -> str:
 
 
 async def differences(client: FrameworkClient, framework: str, folder: Path) -> dict[str, str]:
-    """What differs, by the cell `API, whole or streamed, provider`. `DIRECT` in place of the provider: it fails alone."""
+    """What differs, by the cell `API, whole or streamed, provider`; `direct`: the framework fails without a gateway."""
     cells: dict[str, str] = {}
     for api in FRAMEWORKS[framework].apis:
         for way in ("whole", "streamed"):

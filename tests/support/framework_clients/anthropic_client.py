@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import anthropic
-
 from client_tasks import ANTHROPIC_MODEL, MOST_ROUNDS, SCHEMAS, TASK, Job, description, main, run_tool
 
 

@@ -1,7 +1,7 @@
 """The task that programs of this folder run with a framework: tools of the client, and jobs read from standard input.
 
 A job is a line of JSON: `api` (the framework's own word for the model's API), `stream`, `url`, and the `tools` that the
-client declares. The answer is a line with the final `text` or the `error`, and the calls of tools that the client `ran`.
+client declares. The answer is a line with the final `text` or the `error`, and the calls that the client `ran`.
 Addresses and keys are in the environment, as users of the defaults have them.
 """
 
@@ -96,14 +96,14 @@ def _set_environment(url: str) -> None:
     }
 
 
-def _result(run: Callable[[Job], Any], job: Job) -> dict[str, Any]:
+def _result(run: Callable[[Job], Any], job: Job, loop: asyncio.Runner) -> dict[str, Any]:
     RAN.clear()
     _set_environment(job.url)
     try:
         text = run(job)
         if inspect.isawaitable(text):
-            text = asyncio.run(_awaited(text))
-    except Exception as error:
+            text = loop.run(_awaited(text))
+    except Exception as error:  # noqa: BLE001 # whatever a framework raises is the answer
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"[:1000], "ran": [*RAN]}
     return {"text": text, "ran": [*RAN]}
@@ -117,9 +117,10 @@ def main(apis: Mapping[str, Callable[[Job], Any]]) -> None:
     """Run jobs until standard input ends. `apis`: a function, or coroutine function, that returns the final text."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # frameworks print
-    for line in sys.stdin:
-        given = json.loads(line)
-        functions = [FUNCTIONS[name] for name in given["tools"]]
-        job = Job(given["api"], given["stream"], given["url"], functions)
-        answers.write(json.dumps(_result(apis[job.api], job)) + "\n")
-        answers.flush()
+    with asyncio.Runner() as loop:  # one for all jobs, as frameworks keep connections
+        for line in sys.stdin:
+            given = json.loads(line)
+            functions = [FUNCTIONS[name] for name in given["tools"]]
+            job = Job(given["api"], given["stream"], given["url"], functions)
+            answers.write(json.dumps(_result(apis[job.api], job, loop)) + "\n")
+            answers.flush()

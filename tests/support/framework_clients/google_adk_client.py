@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from client_tasks import GOOGLE_MODEL, TASK, Job, main
 from google.adk.agents import Agent
 from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.runners import InMemoryRunner
 from google.genai import types
-
-from client_tasks import GOOGLE_MODEL, TASK, Job, main
 
 
 async def gemini(job: Job) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from google import genai
-
 from client_tasks import GOOGLE_MODEL, TASK, Job, main
+from google import genai
 
 
 def chat(job: Job) -> str:

@@ -1,4 +1,4 @@
-"""Instructor, whose one tool is the form of the answer, which the model has to call: three answers of one conversation."""
+"""Instructor, whose one tool is the form of the answer, which the model has to call: a conversation of three answers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import instructor
-from pydantic import BaseModel
-
 from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
+from pydantic import BaseModel
 
 STEPS = 3
 
@@ -33,7 +32,7 @@ def _answers(model: str) -> Callable[[Job], str]:
                 stock = client.create(response_model=Stock, messages=messages)
             stocks.append(stock.model_dump())
             messages += [
-                {"role": "assistant", "content": json.dumps(stocks[-1])},
+                {"role": "model" if model.startswith("google/") else "assistant", "content": json.dumps(stocks[-1])},
                 {"role": "user", "content": "And the next store?"},
             ]
         return json.dumps(stocks)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
-
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
 
 
 def _agent(model: Callable[[], Any]) -> Callable[[Job], str]:

@@ -8,9 +8,8 @@ from typing import Any
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it fetches one over the network
 
-import litellm  # noqa: E402
-
-from client_tasks import (  # noqa: E402
+import litellm
+from client_tasks import (
     ANTHROPIC_MODEL,
     GOOGLE_MODEL,
     MOST_ROUNDS,
@@ -44,7 +43,7 @@ def _completion(model: str) -> Callable[[Job], str]:
                 messages=messages,
                 tools=tools,
                 stream=job.stream,
-                **({"api_base": job.url} if model.startswith("gemini/") else {}),
+                **({"api_base": f"{job.url}/v1beta"} if model.startswith("gemini/") else {}),
             )
             completion: Any = litellm.stream_chunk_builder([*answer], messages=messages) if job.stream else answer
             message = completion.choices[0].message
@@ -74,8 +73,7 @@ def responses(job: Job) -> str:
     for _ in range(MOST_ROUNDS):
         answer: Any = litellm.responses(model=f"openai/{OPENAI_MODEL}", input=given, tools=tools, stream=job.stream)
         if job.stream:
-            ends = [event for event in answer if str(getattr(event, "type", "")).endswith("response.completed")]
-            answer = ends[-1].response
+            answer = [event.response for event in answer if hasattr(event, "response")][-1]
         items = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in answer.output]
         calls = [item for item in items if item["type"] == "function_call"]
         if not calls:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.anthropic import Anthropic
 from llama_index.llms.google_genai import GoogleGenAI
 from llama_index.llms.openai import OpenAI, OpenAIResponses
-
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
 
 
 def _agent(model: Callable[[], Any]) -> Callable[[Job], Awaitable[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import agents
-
 from client_tasks import OPENAI_MODEL, TASK, Job, main
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"

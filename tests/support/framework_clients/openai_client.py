@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import openai
-
 from client_tasks import MOST_ROUNDS, OPENAI_MODEL, SCHEMAS, TASK, Job, description, main, run_tool
 
 

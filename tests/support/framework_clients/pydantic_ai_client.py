@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from pydantic_ai import Agent
-
 from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
+from pydantic_ai import Agent
 
 
 def _agent(model: str) -> Callable[[Job], Awaitable[str]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from client_tasks import OPENAI_MODEL, TASK, Job, description, main
 from semantic_kernel.agents import ChatCompletionAgent, OpenAIResponsesAgent
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion
 from semantic_kernel.functions import KernelPlugin, kernel_function
-
-from client_tasks import OPENAI_MODEL, TASK, Job, description, main
 
 
 def _plugin(job: Job) -> KernelPlugin:

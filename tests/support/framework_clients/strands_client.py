@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
 from strands import Agent, tool
 from strands.models.anthropic import AnthropicModel
 from strands.models.gemini import GeminiModel
 from strands.models.openai import OpenAIModel
 from strands.models.openai_responses import OpenAIResponsesModel
-
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
 
 
 def _agent(model: Callable[[], Any]) -> Callable[[Job], Awaitable[str]]:

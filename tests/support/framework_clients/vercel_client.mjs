@@ -10,6 +10,7 @@ const { createOpenAI } = await load("@ai-sdk/openai");
 const { createAnthropic } = await load("@ai-sdk/anthropic");
 const { createGoogleGenerativeAI } = await load("@ai-sdk/google");
 
+console.log = console.info = console.error; // standard output is for answers
 const TASK = "How much rope is in both stores?";
 const KEY = { apiKey: "no-key" };
 const ran = [];
