@@ -192,7 +192,7 @@ def difference(direct: TaskRun, through: TaskRun) -> str:
 
 
 async def differences(client: FrameworkClient, framework: str, folder: Path) -> dict[str, str]:
-    """What differs, by the cell `API, whole or streamed, provider`; `direct`: the framework fails without a gateway."""
+    """Differences by the cell `API, whole or streamed, provider`; `direct`: the framework fails without a gateway."""
     cells: dict[str, str] = {}
     for api in FRAMEWORKS[framework].apis:
         for way in ("whole", "streamed"):

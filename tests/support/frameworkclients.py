@@ -18,7 +18,7 @@ from client_environments import PROGRAMS, NotInstalled, environment
 PACKAGES: Final = ("livekit", "pipecat")
 """Frameworks of speech."""
 _ENVIRONMENTS: Final = {"langchain_google": "langchain"}
-"""Of programs that share one."""
+"""Environments of programs that have none of their own."""
 
 
 async def _interpreter(framework: str) -> list[str | Path]:
@@ -62,7 +62,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What came of a task: the final text, or the error; and the calls that the client ran."""
+    """Final text or error of a task, and the calls that the client ran."""
 
     text: str
     error: str

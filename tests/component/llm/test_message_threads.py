@@ -68,7 +68,7 @@ async def conversation(base: str, *, stream: bool) -> list[str]:
 
 
 def conversations(world: LlmWorld) -> list[Mapping[str, Any]]:
-    """What the model read in each turn."""
+    """System prompt and messages of each request to the model."""
     return [{name: request[name] for name in ("system", "messages")} for request in world.model.requests]
 
 

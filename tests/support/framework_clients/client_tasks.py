@@ -34,7 +34,7 @@ class Job:
     api: str
     stream: bool
     url: str
-    """Of the provider or the gateway, without a path."""
+    """URL of the provider or the gateway, without a path."""
     functions: Sequence[Callable[..., str]]
     """Tools that the client declares and runs."""
 

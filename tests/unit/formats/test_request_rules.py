@@ -386,6 +386,16 @@ def test_tokens_are_counted_without_max_tokens() -> None:
     assert scripted_api(ApiFamily.MESSAGES).refusal("/v1/messages/count_tokens", request, VERSION) is None
 
 
+def test_gemini_counts_calls_and_responses_in_either_spelling() -> None:
+    snake = {"function_response": {"name": "find", "response": {"output": "found"}}}
+    mixed = [HELLO, content("model", called(), called()), content("user", snake, responded())]
+    api = scripted_api(ApiFamily.GEMINI)
+    assert api.refusal("", {**GEMINI, "contents": mixed}, {}) is None
+    rejected = api.refusal("", {**GEMINI, "contents": [*mixed[:2], content("user", snake)]}, {})
+    assert rejected is not None
+    assert "number of function response parts" in rejected[1].decode()
+
+
 def test_gemini_before_3_takes_calls_without_signatures() -> None:
     request = {**GEMINI, **GEMINI_CASES["gemini-missing-signature"]}
     path = "/v1beta/models/gemini-2.5-flash:generateContent"

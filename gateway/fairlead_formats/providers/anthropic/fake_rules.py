@@ -20,7 +20,8 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 _MCP: Final = ("mcp_tool_use", "mcp_tool_result")
 _MCP_BETA: Final = "mcp-client-"
 _THREADS_BETA: Final = "message-threads-"
-_KEPT_IN_THREADS: Final = ("system", "tools")
+_FIRST_REQUEST: Final = ("system", "tools")
+"""Members that a thread has of its first request."""
 _BLOCKS: Final = frozenset(
     {
         "text",
@@ -68,8 +69,8 @@ class MessageThreads:
     def whole(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The request with the messages, tools and system prompt of the thread that it continues."""
         stored = self._requests.get(str((request.get("thread") or {}).get("previous_message_id")), {})
-        kept = {name: stored[name] for name in _KEPT_IN_THREADS if name in stored}
-        return {**request, **kept, "messages": [*stored.get("messages", ()), *request.get("messages", ())]}
+        first = {name: stored[name] for name in _FIRST_REQUEST if name in stored}
+        return {**request, **first, "messages": [*stored.get("messages", ()), *request.get("messages", ())]}
 
     def faults(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[BrokenRule]:
         """Rules about threads that the request breaks."""
@@ -79,7 +80,7 @@ class MessageThreads:
         if thread.get("type") == "continue":
             if thread["previous_message_id"] not in self._requests:
                 yield broken("messages-thread", id=thread["previous_message_id"])
-            for name in _KEPT_IN_THREADS:
+            for name in _FIRST_REQUEST:
                 if name in request:
                     yield broken("messages-thread-fields", name=name)
 
