@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from client_environments import VERSIONS
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted_model import ScriptedModel
 from familytalks import PROVIDERS
@@ -20,6 +21,7 @@ from toolservers import serve_asgi
 
 FINAL: Final = "There are 42."
 EQUAL: Final = "equal"
+WAYS: Final = ("whole", "streamed")
 MODELS: Final = ("gpt-5", "claude-sonnet-4-5", "gemini-2.5-flash")
 """Models that the programs name."""
 
@@ -35,6 +37,20 @@ class FrameworkRow:
     """Text that it puts in front of its tools' names."""
 
 
+ENDPOINTS: Final[Mapping[str, str]] = {
+    "openai-chat": "`/v1/chat/completions`",
+    "openai-responses": "`/v1/responses`",
+    "anthropic": "`/v1/messages`",
+    "gemini": "`/v1beta/models/…`",
+}
+"""The gateway's endpoints by provider of the same API, as the page writes them."""
+FAILS_ALONE: Final[Mapping[tuple[str, str], str]] = {
+    (
+        "semantic_kernel",
+        "OpenAIResponsesAgent",
+    ): "fails without the gateway, too: beside `previous_response_id` it sends outputs of earlier responses again"
+}
+"""Reasons why a framework cannot do the task directly, by its name and its word for the API."""
 FRAMEWORKS: Final[Mapping[str, FrameworkRow]] = {
     "openai": FrameworkRow(
         "OpenAI's SDK",
@@ -111,6 +127,27 @@ FRAMEWORKS: Final[Mapping[str, FrameworkRow]] = {
         },
     ),
 }
+
+
+def page_rows() -> list[str]:
+    """Rows of the table on the page of clients that were run."""
+    rows = []
+    for name, framework in FRAMEWORKS.items():
+        pins = [pin.rpartition("@" if "npm" in VERSIONS[name] else "==") for pin in _own_pins(name)]
+        client = f"{framework.title} (" + ", ".join(f"{package} {version}" for package, _, version in pins) + ")"
+        for api, provider in framework.apis.items():
+            outcome = FAILS_ALONE.get((name, api), EQUAL)
+            rows.append(f"| {client} | `{api}` | {ENDPOINTS[provider]} | {outcome} |")
+            client = ""
+    return rows
+
+
+def _own_pins(name: str) -> list[str]:
+    """Pins of an environment without the SDKs of providers that a framework brings along."""
+    pins = [pin for each in VERSIONS[name].values() for pin in each]
+    return pins[:1] + [
+        pin for pin in pins[1:] if not pin.startswith(("openai==", "anthropic==", "google-genai==", "zod"))
+    ]
 
 
 def script(own: str, ours: str) -> tuple[ScriptedTurn, ...]:
@@ -195,7 +232,7 @@ async def differences(client: FrameworkClient, framework: str, folder: Path) -> 
     """Differences by the cell `API, whole or streamed, provider`; `direct`: the framework fails without a gateway."""
     cells: dict[str, str] = {}
     for api in FRAMEWORKS[framework].apis:
-        for way in ("whole", "streamed"):
+        for way in WAYS:
             stream = way == "streamed"
             direct = await run_directly(client, framework, api, stream=stream)
             if direct.outcome.error:

@@ -17,12 +17,12 @@ from client_environments import PROGRAMS, NotInstalled, environment
 
 PACKAGES: Final = ("livekit", "pipecat")
 """Frameworks of speech."""
-_ENVIRONMENTS: Final = {"langchain_google": "langchain"}
+_ENVIRONMENTS: Final = {"langchain_google": "langchain", "vercel_ai": "vercel"}
 """Environments of programs that have none of their own."""
 
 
-async def _interpreter(framework: str) -> list[str | Path]:
-    """Words that begin the command of the framework's program."""
+async def _command(framework: str) -> tuple[list[str | Path], Path]:
+    """Words that begin the command of the framework's program, and the folder to run it in."""
     name = _ENVIRONMENTS.get(framework, framework)
     try:
         folder = await asyncio.to_thread(environment, name)
@@ -30,15 +30,17 @@ async def _interpreter(framework: str) -> list[str | Path]:
         pytest.skip(f"a client cannot be installed here: {error}")
     program = PROGRAMS / f"{framework}_client.mjs"
     if program.exists():
-        return ["node", program, folder]
-    return [folder / "bin" / "python", PROGRAMS / f"{framework}_client.py"]
+        return ["node", program], folder
+    return [folder / "bin" / "python", PROGRAMS / f"{framework}_client.py"], folder
 
 
 async def framework_talk(framework: str, api: str, url: str, last: str, trusted: str = "") -> list[Any]:
     """All that a framework's client tells of until the model has said `last`. `trusted`: file of certificates."""
     trusting = {"SSL_CERT_FILE": trusted} if trusted else {}
+    words, home = await _command(framework)
     process = await asyncio.create_subprocess_exec(
-        *map(str, [*await _interpreter(framework), api, url, last]),
+        *map(str, [*words, api, url, last]),
+        cwd=home,
         env={**os.environ, **trusting},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -92,11 +94,11 @@ class FrameworkClient:
 @contextlib.asynccontextmanager
 async def framework_client(framework: str, folder: Path) -> AsyncIterator[FrameworkClient]:
     """The program of a framework as a process; what it prints is in a file of the folder."""
-    words = await _interpreter(framework)
+    words, home = await _command(framework)
     log = folder / f"{framework}.log"
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
-            *map(str, words), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors
+            *map(str, words), cwd=home, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors
         )
     try:
         yield FrameworkClient(process, log)

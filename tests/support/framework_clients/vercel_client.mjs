@@ -3,8 +3,8 @@ import { createInterface } from "node:readline";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-// the packages are in the environment that is the first argument, not beside this file
-const load = (name) => import(pathToFileURL(createRequire(process.argv[2] + "/").resolve(name)));
+// the packages are in the environment, where this runs, and not beside this file
+const load = (name) => import(pathToFileURL(createRequire(process.cwd() + "/").resolve(name)));
 const { generateText, jsonSchema, stepCountIs, streamText, tool } = await load("ai");
 const { createOpenAI } = await load("@ai-sdk/openai");
 const { createAnthropic } = await load("@ai-sdk/anthropic");
