@@ -6,6 +6,7 @@ Directly the framework declares all tools; through the gateway it declares `stor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ ENDPOINTS: Final[Mapping[str, str]] = {
     "gemini": "`/v1beta/models/…`",
 }
 """The gateway's endpoints by provider of the same API, as the page writes them."""
+_BROUGHT_ALONG: Final = ("openai==", "anthropic==", "google-genai==", "langchain-core==", "langgraph==", "zod@")
+_EXTRAS: Final = re.compile(r"\[.*\]")
 FAILS_ALONE: Final[Mapping[tuple[str, str], str]] = {
     (
         "semantic_kernel",
@@ -133,7 +136,7 @@ def page_rows() -> list[str]:
     """Rows of the table on the page of clients that were run."""
     rows = []
     for name, framework in FRAMEWORKS.items():
-        pins = [pin.rpartition("@" if "npm" in VERSIONS[name] else "==") for pin in _own_pins(name)]
+        pins = [_EXTRAS.sub("", pin).rpartition("@" if "npm" in VERSIONS[name] else "==") for pin in _own_pins(name)]
         client = f"{framework.title} (" + ", ".join(f"{package} {version}" for package, _, version in pins) + ")"
         for api, provider in framework.apis.items():
             outcome = FAILS_ALONE.get((name, api), EQUAL)
@@ -144,10 +147,8 @@ def page_rows() -> list[str]:
 
 def _own_pins(name: str) -> list[str]:
     """Pins of an environment without the SDKs of providers that a framework brings along."""
-    pins = [pin for each in VERSIONS[name].values() for pin in each]
-    return pins[:1] + [
-        pin for pin in pins[1:] if not pin.startswith(("openai==", "anthropic==", "google-genai==", "zod"))
-    ]
+    first, *others = (pin for each in VERSIONS[name].values() for pin in each)
+    return [first, *(pin for pin in others if not pin.startswith(_BROUGHT_ALONG))]
 
 
 def script(own: str, ours: str) -> tuple[ScriptedTurn, ...]:

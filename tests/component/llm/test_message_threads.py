@@ -18,7 +18,7 @@ from toolservers import serve_asgi
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": "message-threads-2026-08-12"}
-CREATE = {"thread": {"type": "create"}}
+CREATE: dict[str, Any] = {"thread": {"type": "create"}}
 streams = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 providers = pytest.mark.parametrize("provider", PROVIDERS)
 

@@ -49,6 +49,7 @@ def tool_runner(job: Job) -> str:
         tools=[anthropic.beta_tool(each) for each in job.functions],
         stream=job.stream,
     )
+    message: Any = None
     if job.stream:
         for stream in runner:
             message = stream.get_final_message()
