@@ -345,8 +345,8 @@ def error_response(wire: WireFormat, error: LlmError) -> Response:
 
 
 def bad_request(error: BadRequest) -> LlmError:
-    """The error (400) for a request that cannot be parsed."""
-    return LlmError(400, str(error), "invalid_request", param=error.param)
+    """The error for a request that cannot be parsed, in general of status 400."""
+    return LlmError(error.status, str(error), error.code, param=error.param)
 
 
 def _wishes(read: WireRequest, request: Request) -> OfferWishes:

@@ -49,8 +49,9 @@ class ScriptedApi(Protocol):
 _APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
     "/messages": anthropic.AnthropicApi,
     "/models/": gemini.GeminiApi,
+    "": chat.ChatApi,
 }
-"""APIs by a part of their paths; any other path is that of chat."""
+"""APIs by a part of their paths, the first that fits."""
 _BELOW_RESPONSES: Final = ("/responses/compact", "/responses/input_tokens")
 """Paths below `/responses` that name no stored response."""
 
@@ -73,6 +74,7 @@ class ScriptedModel:
         self.about_kept: list[tuple[str, str]] = []
         """Method and path of requests for stored responses, which take no turn."""
         self._responses = ResponsesApi(draft_error)
+        self._apis = {part: new_api(draft_error) for part, new_api in _APIS.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -80,6 +82,9 @@ class ScriptedModel:
         request = Request(scope, receive)
         body = await request.body()
         path = scope["path"]
+        if request.method == "GET" and "/models/" in path:
+            await _json(gemini.model_document(path))(scope, receive, send)
+            return
         if "/responses/" in path and not path.endswith(_BELOW_RESPONSES):
             self.about_kept.append((request.method, path))
             status, document = self._responses.answer_stored(request.method, path)
@@ -89,11 +94,11 @@ class ScriptedModel:
         self.requests.append(decoded)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
-        new_api = next((api for part, api in _APIS.items() if part in path), chat.ChatApi)
+        other = next(api for part, api in self._apis.items() if part in path)
         if path.endswith("/responses/compact"):
             api: ScriptedApi = CompactionApi(self._responses.stored, draft_error)
         else:
-            api = self._responses if "/responses" in path else new_api(draft_error)
+            api = self._responses if "/responses" in path else other
         response = self._answer(api, path, decoded, dict(request.headers))
         if response is None:
             await asyncio.Event().wait()

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
-import shutil
-import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-PROGRAMS: Final = Path(__file__).parent / "framework_clients"
-PACKAGES: Final = {
-    "livekit": ("livekit-agents==1.8.9", "livekit-plugins-openai==1.8.9", "livekit-plugins-google==1.8.9"),
-    "pipecat": ("pipecat-ai[google,openai]==1.14.0",),
-}
-"""Packages of PyPI by the framework of speech."""
-_OF_TEXT: Final = {"langchain_google": ("langchain-google-genai==4.4.3",)}
-_OF_NODE: Final = {"vercel_ai": ("ai@6.0.326", "@ai-sdk/openai@3.0.141", "zod@4.6.7")}
-"""Packages of npm by the framework of text."""
-_CACHE: Final = Path.home() / ".cache/fairlead/clients"
+from client_environments import PROGRAMS, NotInstalled, environment
+
+PACKAGES: Final = ("livekit", "pipecat")
+"""Frameworks of speech."""
+_ENVIRONMENTS: Final = {"langchain_google": "langchain", "vercel_ai": "vercel"}
+"""Environments of programs that have none of their own."""
 
 
-async def _run(
-    *words: str | Path, cwd: Path | None = None, environment: Mapping[str, str] | None = None
-) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error."""
+async def _command(framework: str) -> tuple[list[str | Path], Path]:
+    """Words that begin the command of the framework's program, and the folder to run it in."""
+    name = _ENVIRONMENTS.get(framework, framework)
+    try:
+        folder = await asyncio.to_thread(environment, name)
+    except NotInstalled as error:
+        pytest.skip(f"a client cannot be installed here: {error}")
+    program = PROGRAMS / f"{framework}_client.mjs"
+    if program.exists():
+        return ["node", program], folder
+    return [folder / "bin" / "python", PROGRAMS / f"{framework}_client.py"], folder
+
+
+async def framework_talk(framework: str, api: str, url: str, last: str, trusted: str = "") -> list[Any]:
+    """All that a framework's client tells of until the model has said `last`. `trusted`: file of certificates."""
+    trusting = {"SSL_CERT_FILE": trusted} if trusted else {}
+    words, home = await _command(framework)
     process = await asyncio.create_subprocess_exec(
-        *map(str, words),
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
+        *map(str, [*words, api, url, last]),
+        cwd=home,
+        env={**os.environ, **trusting},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -40,60 +49,58 @@ async def _run(
     try:
         out, err = await process.communicate()
     finally:
-        if process.returncode is None:  # of a test that was given up
-            process.kill()
-            await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+        await _end(process)
+    assert process.returncode == 0, err.decode()[-3000:]
+    events: list[Any] = json.loads(out.decode().splitlines()[-1])
+    return events
 
 
-async def _python(framework: str) -> Path:
-    """Interpreter of the framework's environment, which is made once for all runs."""
-    packages = {**PACKAGES, **_OF_TEXT}[framework]
-    version = packages[0].partition("==")[2]
-    folder = _CACHE / f"{framework}-{version}-python{sys.version_info[1]}"
-    python = folder / "bin" / "python"
-    if not (folder / "whole").exists():  # not there, or of a run that was cut off
-        uv = Path(sys.executable).parent / "uv"
-        make: list[str | Path] = [uv, "venv", "-q", "--clear", "--python", sys.executable, folder]
-        install: list[str | Path] = [uv, "pip", "install", "-q", "--python", python, *packages]
-        if not uv.exists():
-            make = [sys.executable, "-m", "venv", "--clear", folder]
-            install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]
-        for words in (make, install):
-            code, out, err = await _run(*words)
-            if code:
-                pytest.skip(f"{packages[0]} cannot be installed here: {(out + err)[-300:]}")
-        (folder / "whole").touch()
-    return python
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process that a test gave up."""
+    if process.returncode is None:
+        process.kill()
+        await process.communicate()
 
 
-async def _node_modules(framework: str) -> Path:
-    """Folder with the framework's packages of npm, which is made once for all runs."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed")
-    packages = _OF_NODE[framework]
-    folder = _CACHE / f"{framework}-{packages[0].rpartition('@')[2]}"
-    if not (folder / "whole").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        code, out, err = await _run(npm, "install", "--prefix", folder, "--no-audit", "--no-fund", *packages)
-        if code:
-            pytest.skip(f"{packages[0]} cannot be installed here: {(out + err)[-300:]}")
-        (folder / "whole").touch()
-    return folder
+@dataclass(frozen=True)
+class TaskOutcome:
+    """Final text or error of a task, and the calls that the client ran."""
+
+    text: str
+    error: str
+    ran: tuple[str, ...]
 
 
-async def framework_talk(framework: str, api: str, url: str, last: str, trusted: str = "") -> list[Any]:
-    """All that a framework's client tells of until the model has said `last`. `trusted`: file of certificates."""
-    environment = {"SSL_CERT_FILE": trusted} if trusted else {}
-    if framework in _OF_NODE:
-        program, folder = PROGRAMS / f"{framework}_client.mjs", await _node_modules(framework)
-        code, out, err = await _run("node", program, api, url, last, cwd=folder, environment=environment)
-    else:
-        python = await _python(framework)
-        code, out, err = await _run(
-            python, PROGRAMS / f"{framework}_client.py", api, url, last, environment=environment
+class FrameworkClient:
+    """A framework's program that runs tasks one after the other."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    async def run(self, api: str, url: str, tools: Sequence[str], *, stream: bool) -> TaskOutcome:
+        """Run the task against a provider or a gateway."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps({"api": api, "stream": stream, "url": url, "tools": [*tools]}).encode() + b"\n")
+        await stdin.drain()
+        line = await stdout.readline()
+        assert line, f"the client ended: {self._log.read_text()[-3000:]}"
+        answer = json.loads(line)
+        return TaskOutcome(answer.get("text", ""), answer.get("error", ""), tuple(answer["ran"]))
+
+
+@contextlib.asynccontextmanager
+async def framework_client(framework: str, folder: Path) -> AsyncIterator[FrameworkClient]:
+    """The program of a framework as a process; what it prints is in a file of the folder."""
+    words, home = await _command(framework)
+    log = folder / f"{framework}.log"
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *map(str, words), cwd=home, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors
         )
-    assert code == 0, err[-3000:]
-    told: list[Any] = json.loads(out.splitlines()[-1])
-    return told
+    try:
+        yield FrameworkClient(process, log)
+    finally:
+        await _end(process)

@@ -16,6 +16,9 @@ _GITHUB: Final = "https://github.com"
 _AT_TOOL: Final = "tools.{index}.custom"
 
 
+_THREADS: Final = f"{_DOCS}/build-with-claude/message-threads"
+
+
 def _rule(name: str, rejects: str, message: str, source: str, status: int = 400) -> RequestRule:
     return RequestRule(f"messages-{name}", ApiFamily.MESSAGES, rejects, message, source, status=status)
 
@@ -32,6 +35,28 @@ MESSAGES_RULES: Final = (
         "the gateway's own member `fairlead`",
         "{name}: Extra inputs are not permitted",
         f"{_DOCS}/api/errors",
+    ),
+    RequestRule(
+        "messages-thread",
+        ApiFamily.MESSAGES,
+        "a request that continues a message thread which the API does not keep",
+        "thread.previous_message_id: no thread was found for {id}",
+        _THREADS,
+        code="thread_not_found",
+        type="not_found_error",
+        status=404,
+    ),
+    _rule(
+        "thread-beta",
+        "`thread` without the header `anthropic-beta: message-threads-…`",
+        "thread: Extra inputs are not permitted",
+        _THREADS,
+    ),
+    _rule(
+        "thread-fields",
+        "`system` or `tools` in a request that continues a message thread",
+        "{name}: the thread keeps this field of its first request",
+        _THREADS,
     ),
     _rule("max-tokens", "a request without `max_tokens`", "max_tokens: Field required", _REFERENCE),
     _rule("empty", "a request without messages", "messages: at least one message is required", _REFERENCE),

@@ -21,11 +21,15 @@ JSON: Final = "application/json"
 
 
 class BadRequest(ValueError):
-    """A client's request that cannot be read; `param` names the member."""
+    """A client's request that cannot be read; `param` names the member. `status` and `code` are those of the error."""
 
-    def __init__(self, message: str, param: str | None = None) -> None:
+    def __init__(
+        self, message: str, param: str | None = None, *, status: int = 400, code: str = "invalid_request"
+    ) -> None:
         super().__init__(message)
         self.param = param
+        self.status = status
+        self.code = code
 
 
 class BadAnswer(ValueError):

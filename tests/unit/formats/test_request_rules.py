@@ -171,6 +171,9 @@ MESSAGES: dict[str, Any] = {
 MESSAGES_CASES: dict[str, dict[str, Any]] = {
     "messages-version": {},
     "messages-member": {"fairlead": {}},
+    "messages-thread": {"thread": {"type": "continue", "previous_message_id": "msg_unknown"}},
+    "messages-thread-beta": {"thread": {"type": "create"}},
+    "messages-thread-fields": {"thread": {"type": "continue", "previous_message_id": "msg_scripted_0001"}},
     "messages-max-tokens": {"max_tokens": None},
     "messages-empty": {"messages": []},
     "messages-role": {"messages": [ASKS, {"role": "tool", "content": "found"}]},
@@ -297,17 +300,21 @@ VALID = {
     ApiFamily.MESSAGES: MESSAGES,
     ApiFamily.GEMINI: GEMINI,
 }
+BETAS = {**VERSION, "anthropic-beta": "message-threads-2026-08-12"}
+BETAS_CASES = {"messages-thread", "messages-thread-fields"}
 CASES = {**CHAT_CASES, **RESPONSES_CASES, **MESSAGES_CASES, **GEMINI_CASES}
 
 
 def scripted_api(family: ApiFamily) -> ScriptedApi:
-    """An API; that of Responses has stored an answer of a thought and a call."""
+    """An API; that of Responses has stored an answer of a thought and a call, and that of Messages a thread."""
     responses = ResponsesApi(draft_error)
     responses.whole(ScriptedTurn(thoughts=["Hm"], calls=[ScriptedCall("find")]), 1, {"input": "Find it"})
+    messages = AnthropicApi(draft_error)
+    messages.whole(ScriptedTurn("Hello"), 1, {"messages": [ASKS], "thread": {"type": "create"}})
     apis: dict[ApiFamily, ScriptedApi] = {
         ApiFamily.CHAT: ChatApi(draft_error),
         ApiFamily.RESPONSES: responses,
-        ApiFamily.MESSAGES: AnthropicApi(draft_error),
+        ApiFamily.MESSAGES: messages,
         ApiFamily.GEMINI: GeminiApi(draft_error),
     }
     return apis[family]
@@ -316,7 +323,8 @@ def scripted_api(family: ApiFamily) -> ScriptedApi:
 def error_of(rule: RequestRule, message: str, param: str | None) -> dict[str, Any]:
     """Body of the error that the API documents."""
     if rule.api is ApiFamily.MESSAGES:
-        return {"type": "error", "error": {"type": rule.type, "message": message}}
+        details = {} if rule.code is None else {"details": {"error_code": rule.code}}
+        return {"type": "error", "error": {"type": rule.type, "message": message, **details}}
     if rule.api is ApiFamily.GEMINI:
         return {"error": {"code": rule.status, "message": message, "status": rule.type}}
     return {"error": {"message": message, "type": rule.type, "param": param, "code": rule.code}}
@@ -355,7 +363,7 @@ def test_valid_requests_are_taken(family: ApiFamily) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_requests_that_break_a_rule_get_its_error(name: str) -> None:
     rule = RULES[name]
-    headers = {} if name == "messages-version" else VERSION
+    headers = {} if name == "messages-version" else BETAS if name in BETAS_CASES else VERSION
     rejected = scripted_api(rule.api).refusal("", {**VALID[rule.api], **CASES[name]}, headers)
     assert rejected is not None
     status, body = rejected
@@ -376,6 +384,16 @@ def assert_fits(text: str, template: str) -> None:
 def test_tokens_are_counted_without_max_tokens() -> None:
     request = {**MESSAGES, "max_tokens": None}
     assert scripted_api(ApiFamily.MESSAGES).refusal("/v1/messages/count_tokens", request, VERSION) is None
+
+
+def test_gemini_counts_calls_and_responses_in_either_spelling() -> None:
+    snake = {"function_response": {"name": "find", "response": {"output": "found"}}}
+    mixed = [HELLO, content("model", called(), called()), content("user", snake, responded())]
+    api = scripted_api(ApiFamily.GEMINI)
+    assert api.refusal("", {**GEMINI, "contents": mixed}, {}) is None
+    rejected = api.refusal("", {**GEMINI, "contents": [*mixed[:2], content("user", snake)]}, {})
+    assert rejected is not None
+    assert "number of function response parts" in rejected[1].decode()
 
 
 def test_gemini_before_3_takes_calls_without_signatures() -> None:

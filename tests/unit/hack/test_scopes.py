@@ -62,7 +62,8 @@ def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
     command = [str(repository / "hack" / "test"), *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == code, done.stderr
-    return [line for line in (repository / "notes").read_text().splitlines() if " -m run_record " not in line]
+    lines = (repository / "notes").read_text().splitlines()
+    return [line for line in lines if not any(word in line for word in (" -m run_record ", " -m client_environments"))]
 
 
 def test_a_run_of_everything_sets_the_whole_machine_up_and_one_of_some_tests_the_environment(repository: Path) -> None:
@@ -102,6 +103,12 @@ def test_scope_nightly_runs_everything_in_the_form_that_is_asked_for(repository:
         assert "-m not e2e and not timing" in beside
         assert "-m timing and not e2e" in timed
         assert timed.endswith(" tests/unit/test_bounds.py")
+
+
+def test_scope_nightly_alone_makes_the_environments_of_clients(repository: Path) -> None:
+    for words, makes in ((("--scope", "nightly"), 1), (("--scope", "pr"), 0), ((), 0)):
+        runs(repository, *words)
+        assert (repository / "notes").read_text().count(" -m client_environments") == makes
 
 
 def test_a_folder_runs_side_by_side_and_a_file_or_a_debugger_alone(repository: Path) -> None:

@@ -13,6 +13,10 @@ import msgspec
 from fairlead_formats.neutral.provider_errors import ErrorKind, ProviderRefusal
 from fairlead_formats.wire.errors import LlmError
 
+THREAD_NOT_FOUND: Final = "thread_not_found"
+"""Code that tells a client to send the whole conversation again."""
+_DETAILED: Final = frozenset({THREAD_NOT_FOUND})
+"""Codes that the API has in `details.error_code`, from where its SDKs read them."""
 _TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -41,10 +45,11 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
 }
 
 
-def error_object(error: LlmError) -> dict[str, str]:
+def error_object(error: LlmError) -> dict[str, Any]:
     """The `error` object, as streams contain it. `code` is an addition of the gateway."""
     otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
-    return {"type": _TYPES.get(error.status, otherwise), "message": str(error), "code": error.code}
+    details = {"details": {"error_code": error.code}} if error.code in _DETAILED else {}
+    return {"type": _TYPES.get(error.status, otherwise), "message": str(error), "code": error.code, **details}
 
 
 def error_body(error: LlmError) -> bytes:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_formats.providers.anthropic.fake_rules import fault, signature
+from fairlead_formats.providers.anthropic.fake_rules import MessageThreads, fault, signature
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 
@@ -31,6 +31,7 @@ class AnthropicApi:
 
     def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
         self._check_schema = check_schema
+        self._threads = MessageThreads()
 
     def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(_TYPES.get(turn.status, "api_error"), turn.text or "scripted error")
@@ -39,8 +40,12 @@ class AnthropicApi:
         return bool(request.get("stream"))
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        broken = fault(request, headers, self._check_schema, counts=path.endswith(_COUNTING))
-        return None if broken is None else (broken.rule.status, _error(broken.rule.type, broken.message))
+        broken = next(self._threads.faults(request, headers), None) or fault(
+            self._threads.whole(request), headers, self._check_schema, counts=path.endswith(_COUNTING)
+        )
+        if broken is None:
+            return None
+        return broken.rule.status, _error(broken.rule.type, broken.message, broken.rule.code)
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(_COUNTING):
@@ -53,13 +58,12 @@ class AnthropicApi:
         return f"event: {kind}\ndata: {data}\n\n"
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
-        blocks = [
-            {**block, "input": json.loads(block["input"] or "{}")} if block["type"] == "tool_use" else block
-            for block in _blocks(turn, number)
-        ]
+        blocks = _decoded(_blocks(turn, number))
+        head = _head(number, request)
+        self._threads.store(request, head["id"], blocks)
         return json.dumps(
             {
-                **_head(number, request),
+                **head,
                 "content": blocks,
                 "stop_reason": _reason(turn),
                 "stop_sequence": None,
@@ -76,6 +80,7 @@ class AnthropicApi:
             yield from _block_events(index, block)
         if turn.cut or turn.breaks:
             return
+        self._threads.store(request, message["id"], _decoded(_blocks(turn, number)))
         delta = {"stop_reason": _reason(turn), "stop_sequence": None, "stop_details": None}
         yield _event("message_delta", delta=delta, usage={"output_tokens": _output_tokens(turn)})
         yield _event("message_stop")
@@ -101,8 +106,9 @@ def _event(kind: str, **members: Any) -> str:
     return json.dumps({"type": kind, **members})
 
 
-def _error(kind: str, message: str) -> bytes:
-    return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+def _error(kind: str, message: str, code: str | None = None) -> bytes:
+    details = {} if code is None else {"details": {"error_code": code}}
+    return json.dumps({"type": "error", "error": {"type": kind, "message": message, **details}}).encode()
 
 
 def _head(number: int, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +126,14 @@ def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
         ident = call.id or f"toolu_scripted_{number:04}_{index:04}"
         blocks.append({"type": "tool_use", "id": ident, "name": call.name, "input": call.text})
     return blocks
+
+
+def _decoded(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Blocks whose calls have their input as an object, where it is valid JSON."""
+    return [
+        {**block, "input": json.loads(block["input"] or "{}")} if block["type"] == "tool_use" else block
+        for block in blocks
+    ]
 
 
 def _reason(turn: ScriptedTurn) -> str:

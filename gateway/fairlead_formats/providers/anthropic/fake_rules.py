@@ -19,6 +19,9 @@ from fairlead_formats.request_rules.table import broken
 _THINKING: Final = ("thinking", "redacted_thinking")
 _MCP: Final = ("mcp_tool_use", "mcp_tool_result")
 _MCP_BETA: Final = "mcp-client-"
+_THREADS_BETA: Final = "message-threads-"
+_FIRST_REQUEST: Final = ("system", "tools")
+"""Members that a thread has of its first request."""
 _BLOCKS: Final = frozenset(
     {
         "text",
@@ -48,6 +51,38 @@ def signature(number: int, thought: str) -> str:
     """Signature of a thought in an answer: what it says, and which answer it is of."""
     digest = hashlib.blake2b(f"{number} {thought}".encode(), digest_size=24).digest()
     return base64.b64encode(b"%04d" % number + digest).decode()
+
+
+class MessageThreads:
+    """Conversations by the id of their last answer."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, Mapping[str, Any]] = {}
+
+    def store(self, request: Mapping[str, Any], ident: str, content: Sequence[Block]) -> None:
+        """Store what a request asks to keep, with its answer."""
+        if request.get("thread") is not None:
+            whole = self.whole(request)
+            answer = {"role": "assistant", "content": [*content]}
+            self._requests[ident] = {**whole, "messages": [*whole["messages"], answer]}
+
+    def whole(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The request with the messages, tools and system prompt of the thread that it continues."""
+        stored = self._requests.get(str((request.get("thread") or {}).get("previous_message_id")), {})
+        first = {name: stored[name] for name in _FIRST_REQUEST if name in stored}
+        return {**request, **first, "messages": [*stored.get("messages", ()), *request.get("messages", ())]}
+
+    def faults(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[BrokenRule]:
+        """Rules about threads that the request breaks."""
+        thread = request.get("thread") or {}
+        if thread and _THREADS_BETA not in headers.get("anthropic-beta", ""):
+            yield broken("messages-thread-beta")
+        if thread.get("type") == "continue":
+            if thread["previous_message_id"] not in self._requests:
+                yield broken("messages-thread", id=thread["previous_message_id"])
+            for name in _FIRST_REQUEST:
+                if name in request:
+                    yield broken("messages-thread-fields", name=name)
 
 
 def fault(

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from fairlead_formats.providers.anthropic.blocks import SIGNED, TOOL_USE, Block, as_message, blocks_of
 from fairlead_formats.providers.anthropic.history import split_rounds
+from fairlead_formats.providers.anthropic.threads import THREAD, refuse_continuation
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
@@ -36,6 +37,7 @@ class _MessagesMembers(msgspec.Struct):
     stream: bool | None = None
     tools: list[_ToolEntry] | None = None
     tool_choice: dict[str, Any] | None = None
+    thread: dict[str, Any] | None = None
     fairlead: Raw = Raw(b"{}")
 
 
@@ -50,6 +52,7 @@ class AnthropicRequest(FamilyRequest):
         with reading_body():
             read = _read(body)
             self._members = _members(body)
+        refuse_continuation(read.thread)
         self._take_messages(read.messages, "messages")
         self.model = read.model
         self.stream = bool(read.stream)
@@ -58,6 +61,7 @@ class AnthropicRequest(FamilyRequest):
         self.tool_names = frozenset(filter(None, map(_name, read.tools or ())))
         self._choice = read.tool_choice or {}
         self._members.pop(GATEWAY_MEMBER, None)
+        self._members.pop(THREAD, None)
 
     @property
     def system(self) -> bytes:

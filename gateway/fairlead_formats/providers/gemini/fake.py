@@ -70,6 +70,13 @@ class GeminiApi:
         yield json.dumps(_response(number, last, _usage(turn), turn.finish_reason or "STOP"))
 
 
+def model_document(path: str) -> bytes:
+    """Answer to `GET /v1beta/models/MODEL`."""
+    name = path.rpartition("/")[2]
+    limits = {"inputTokenLimit": 1_048_576, "outputTokenLimit": 65_536}
+    return json.dumps({"name": f"models/{name}", "displayName": name, **limits}).encode()
+
+
 def _response(
     number: int, parts: Sequence[Mapping[str, Any]], usage: Mapping[str, Any], reason: str | None = None
 ) -> dict[str, Any]:

@@ -252,4 +252,5 @@ def _genuine(text: str) -> bool:
 
 
 def _parts(content: Content) -> Sequence[Mapping[str, Any]]:
-    return content.get("parts") or []
+    """Parts with the names of their members as in the reference; clients write them in either spelling."""
+    return [{_camel(name): value for name, value in part.items()} for part in content.get("parts") or []]

@@ -23,6 +23,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.anthropic.threads import THREAD, refuse_continuation
 from fairlead_formats.providers.anthropic.translation.messages import read_messages, write_messages
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
@@ -45,6 +46,7 @@ def read_request(
     members = RequestMembers(body, losses)
     named = members.model()
     members.leave_out("fairlead")
+    refuse_continuation(members.first(THREAD))
     members.refuse("mcp_servers", "only Anthropic runs MCP servers; name servers of the gateway instead")
     turns = read_messages(require_list(members, "messages"), losses)
     tool_choice = members.first("tool_choice")
