@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
+from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.providers.openai_responses.items import (
     head_of,
     is_hidden,

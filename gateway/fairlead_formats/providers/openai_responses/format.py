@@ -14,7 +14,14 @@ from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
-from fairlead_formats.providers.openai_responses.items import REFERENCE, head_of, message_text, unmark_id, waiting_calls
+from fairlead_formats.providers.openai_responses.items import (
+    COMPACTED,
+    REFERENCE,
+    head_of,
+    message_text,
+    unmark_id,
+    waiting_calls,
+)
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest, remove_thoughts
 from fairlead_formats.providers.openai_responses.rounds import reasoning_ids
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
@@ -95,6 +102,8 @@ def _refers_to(raw: bytes | Raw, idents: Collection[str | None]) -> bool:
     """Whether an item is a reference to an item with one of the provider's ids."""
     head = head_of(raw) if b'"item_reference"' in bytes(raw) else None
     return head is not None and head.kind == REFERENCE and unmark_id(head.id or "") in idents
+
+
 def _compactions_before(answer: Sequence[bytes | Raw], turn: StoredTurn) -> list[bytes | Raw]:
     """Compacted conversations in front of an answer, which they are not part of."""
     own = {head_of(raw).id for raw in turn.before}
