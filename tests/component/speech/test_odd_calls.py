@@ -43,7 +43,7 @@ async def test_a_call_of_a_tool_that_nobody_offered_tells_the_model_which_it_mea
         first, _ = await client.until("response.done", 2)
         assert outputs(world) == [("call_odd", UNKNOWN)]
         assert first["response"]["output"] == []
-        assert not [frame for frame in client.frames if "demo__ad" in frame]
+        assert not [received for received in client.frames if "demo__ad" in received]
         assert world.called == []
 
 
@@ -126,7 +126,7 @@ async def test_a_live_call_of_a_tool_that_nobody_offered_tells_the_model_which_i
         (result,) = world.session.results()
         assert result["id"] == "call_odd"
         assert result["response"] == {"error": UNKNOWN.removeprefix("Error: ")}
-        assert not [frame for frame in client.frames if b"demo__ad" in frame]
+        assert not [received for received in client.frames if b"demo__ad" in received]
 
 
 async def test_a_live_call_of_a_function_that_the_client_declared_reaches_it(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_a_cascaded_call_of_a_tool_that_nobody_offered_tells_the_model_whi
         await client.until("response.done", 2)
         told = [each["content"] for each in world.backends.requests[-1]["messages"] if each["role"] == "tool"]
         assert told == [UNKNOWN]
-        assert not [frame for frame in client.frames if "demo__ad" in frame]
+        assert not [received for received in client.frames if "demo__ad" in received]
 
 
 async def test_a_second_response_with_the_id_of_an_earlier_call_gets_an_error_and_goes_on(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_round_with_calls_of_the_client_goes_on_as_the_client_says() -> None:
         assert rounds.finish_call("one") is early, "a response that it asked for early has not heard of this result"
 
 
-def test_one_output_answers_the_calls_of_its_id_in_two_responses() -> None:
+def test_finish_call_answers_the_calls_of_its_id_in_two_responses() -> None:
     rounds = ResponseCalls()
     for response in ("r", "s"):
         rounds.add_response(response)
