@@ -30,6 +30,8 @@ class SpokenReply(msgspec.Struct, frozen=True):
     calls: tuple[SpokenCall, ...] = ()
     held: asyncio.Event | None = None
     """Event for which the answer waits after its first piece of audio; None: the answer does not wait."""
+    begins: asyncio.Event | None = None
+    """Event for which a response of OpenAI Realtime waits before the client is told of it; None: it does not wait."""
 
 
 class SpeechScript:

@@ -1,4 +1,6 @@
-"""Runs the function calls of a speech session, each in a separate task, and each call id only once."""
+"""Runs the function calls of a speech session, each in a separate task, and each call id only once. A later call of the
+same id gets an error, as the model would wait for its result.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,12 @@ _MEDIA: Final = frozenset({"image", "audio", "resource", "resource_link"})
 def error_result(message: str) -> Mapping[str, Any]:
     """Result of a failed call, with a message for the model."""
     return {"content": [{"type": "text", "text": message}], "isError": True}
+
+
+def _repeated_result(call: ModelCall) -> Mapping[str, Any]:
+    """Result of a call that is not run, because an earlier one has its id."""
+    reason = f"an earlier call has its id {call.id[:64]}"
+    return error_result(f"{call.wire_name[:128]} was not run, because {reason}: call it again with another id")
 
 
 class ToolCallHandler:
@@ -63,19 +71,21 @@ class ToolCallHandler:
         """Whether a call with this id was started."""
         return ident in self._seen
 
-    def begin(self, call: ModelCall) -> bool:
-        """Start a call, whose result is sent to the session. Returns False, without starting it, if an earlier call had
-        the same id.
+    def begin(self, call: ModelCall) -> None:
+        """Start a call, whose result is sent to the session. A call with the id of an earlier one is not run: the
+        result of that one answers both while it runs, and an error afterwards.
         """
-        if call.id in self._seen:
+        repeated = call.id in self._seen
+        if repeated:
             self._metrics.count_call(self._engine, DUPLICATE)
-            return False
+        if call.id in self._running:
+            return
         self._seen[call.id] = None
         if len(self._seen) > MAX_IDS:
             self._seen.popitem(last=False)
-        task = asyncio.create_task(self._run_to_end(call, len(self._running)), name="call of a speech session")
-        self._running[call.id] = call, task
-        return True
+        others = len(self._running)
+        run = self._run_to_end(call, others, repeated=repeated)
+        self._running[call.id] = call, asyncio.create_task(run, name="call of a speech session")
 
     def interrupt(self) -> None:
         """Handle an interruption by the user: cancel the calls of read-only tools. Their results tell the model so."""
@@ -106,10 +116,10 @@ class ToolCallHandler:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run_to_end(self, call: ModelCall, others: int) -> None:
+    async def _run_to_end(self, call: ModelCall, others: int, *, repeated: bool) -> None:
         result: Mapping[str, Any]
         try:
-            result = await self._run_checked(call, others)
+            result = _repeated_result(call) if repeated else await self._run_checked(call, others)
         except asyncio.CancelledError:
             self._metrics.count_call(self._engine, CANCELLED)
             if call.id not in self._interrupted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -247,19 +247,42 @@ class TierTools:
 
 
 class GatewayToolNames:
-    """Names of all tools that one session offers or has offered, except those whose calls the client runs."""
+    """Names of all tools that one session offers or has offered, except those whose calls the client runs, and the
+    names of the latter. Names of earlier offers and declarations remain, as the model may still call these tools.
+    """
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
+        self._client_names: dict[str, None] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
     def add(self, offer: ToolOffer) -> None:
-        """Add the names of an offer. Names of earlier offers remain, as the model may still call these tools."""
+        """Add the names of an offer."""
         for name in offer.names:
             self._names.pop(name, None)
-            if name not in offer.client_run:
-                self._names[name] = None
-        while len(self._names) > MAX_NAMES:
-            del self._names[next(iter(self._names))]
+        _add_bounded(self._names, (name for name in offer.names if name not in offer.client_run))
+        self.add_client_names(offer.client_run)
+
+    def add_client_names(self, names: Iterable[str]) -> None:
+        """Add names of tools whose calls the client runs, as it declared them or policies leave them to it."""
+        _add_bounded(self._client_names, names)
+
+    def answers(self, name: str, declared: Collection[str]) -> bool:
+        """Whether the gateway answers calls of a name, which the client does not receive: calls of its own tools, and,
+        if it has offered any, calls of tools that nobody offered. The model is told which tool it may have meant.
+        `declared`: names of the tools that the client declares now.
+        """
+        if not name or name in declared:
+            return False
+        return name in self._names or (bool(self._names) and name not in self._client_names)
+
+
+def _add_bounded(names: dict[str, None], new_names: Iterable[str]) -> None:
+    """Add names, and drop the oldest if there are more than MAX_NAMES."""
+    for name in new_names:
+        names.pop(name, None)
+        names[name] = None
+    while len(names) > MAX_NAMES:
+        del names[next(iter(names))]

@@ -25,6 +25,7 @@ from fairlead_formats.messages.call import (
     invalid_result,
 )
 from fairlead_formats.messages.content import Accept, Body, LossReport, body_of
+from fairlead_formats.messages.stop_reasons import cut_off, is_truncated
 from fairlead_formats.messages.streams import Assembler, WholeAssembler
 from fairlead_formats.names import Names
 from fairlead_formats.tool_format import JsonObject
@@ -153,11 +154,19 @@ class MessageFormat(ABC):
         """The results in a message or a list of messages, in order. Never raises for their content."""
         return [answer.result for answer in self.answers(messages) if answer.result is not None]
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ModelCall]:
+    def parse_calls(
+        self, message: object, names: Names | None = None, *, truncated: bool | None = None
+    ) -> list[ModelCall]:
         """The calls of a model's message, in order; empty without calls. `message` is decoded JSON: a whole response, a
         part of a response that contains the message, the message, or its list of parts. Never raises for its content.
+
+        `truncated`: whether the message may lack its end; None: as its stop reason says. A last call without arguments
+        is invalid then.
         """
-        return finish(self.drafts(message), names)
+        drafts = [*self.drafts(message)]
+        if drafts and (is_truncated(message) if truncated is None else truncated):
+            drafts[-1] = cut_off(drafts[-1])
+        return finish(drafts, names)
 
     def write_results(
         self, calls: Sequence[ModelCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY

@@ -27,8 +27,6 @@ MAX_NODES: Final = 100_000
 """Maximum number of values in the arguments of one call."""
 MAX_NAME: Final = 256
 """Maximum characters of a name or an id; providers allow fewer."""
-EXCERPT: Final = 2048
-"""Characters of unreadable arguments that are kept for the reader of an error."""
 
 META_ERROR: Final = "fairlead.dev/error"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
@@ -52,7 +50,7 @@ class InvalidCall(msgspec.Struct, frozen=True):
     reason: str
     """A sentence for the model, which it can act on."""
     text: str = ""
-    """The unreadable arguments, at most `EXCERPT` characters; empty if the arguments are not the reason."""
+    """The arguments as the model wrote them, at most `MAX_ARGUMENT_BYTES` characters; empty if it wrote none."""
 
 
 class ModelCall(msgspec.Struct, frozen=True):
@@ -188,30 +186,29 @@ def read_arguments(value: object) -> JsonObject | InvalidCall:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(str(value)[:EXCERPT]))
+        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", _written(value))
     reason = json_fault(value)
-    return value if reason is None else InvalidCall(f"the arguments {reason}")
+    return value if reason is None else InvalidCall(f"the arguments {reason}", _written(value))
 
 
 def _from_text(text: str | bytes) -> JsonObject | InvalidCall:
     if len(text) > MAX_ARGUMENT_BYTES:
-        return InvalidCall(
-            f"the arguments are {len(text)} characters long, more than the {MAX_ARGUMENT_BYTES} allowed", excerpt(text)
-        )
+        too_long = f"the arguments are {len(text)} characters long, more than the {MAX_ARGUMENT_BYTES} allowed"
+        return InvalidCall(too_long, bounded_text(text))
     if not text.strip():
         return {}
     try:
         value = _decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        return InvalidCall(f"the arguments are not valid JSON: {error}", excerpt(text))
+        return InvalidCall(f"the arguments are not valid JSON: {error}", bounded_text(text))
     except RecursionError:
-        return InvalidCall(f"the arguments are nested deeper than {MAX_DEPTH} levels", excerpt(text))
+        return InvalidCall(f"the arguments are nested deeper than {MAX_DEPTH} levels", bounded_text(text))
     if value is None:
         return {}
     if not isinstance(value, dict):
-        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(text))
+        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", bounded_text(text))
     reason = None if _small(text) else json_fault(value)
-    return value if reason is None else InvalidCall(f"the arguments {reason}", excerpt(text))
+    return value if reason is None else InvalidCall(f"the arguments {reason}", bounded_text(text))
 
 
 def _small(text: str | bytes) -> bool:
@@ -274,11 +271,21 @@ def well_formed(text: str) -> bool:
     return True
 
 
-def excerpt(text: str | bytes) -> str:
-    """The first `EXCERPT` characters, with replacements for bytes that are not UTF-8."""
+def bounded_text(text: str | bytes) -> str:
+    """The first `MAX_ARGUMENT_BYTES` characters, with replacements for bytes that are not UTF-8."""
     if isinstance(text, bytes):
-        text = text[:EXCERPT].decode("utf-8", "replace")
-    return text[:EXCERPT].encode("utf-8", "replace").decode()
+        text = text[:MAX_ARGUMENT_BYTES].decode("utf-8", "replace")
+    return text[:MAX_ARGUMENT_BYTES].encode("utf-8", "replace").decode()
+
+
+def _written(arguments: object) -> str:
+    """Arguments as JSON text; empty if they cannot be written."""
+    if isinstance(arguments, InvalidCall):
+        return arguments.text
+    try:
+        return bounded_text(msgspec.json.encode(arguments))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return ""
 
 
 def kind_of(value: object) -> str:
@@ -320,7 +327,7 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
 def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
     arguments: JsonObject | InvalidCall = read_arguments(draft.arguments)
     if draft.problem is not None:
-        text = excerpt(draft.arguments) if isinstance(draft.arguments, str) else ""
+        text = bounded_text(draft.arguments) if isinstance(draft.arguments, str) else ""
         arguments = InvalidCall(draft.problem, text)
     sent = text_of(draft.name)
     if not sent:
@@ -339,7 +346,7 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
 
 
 def _refuse(call: ModelCall, reason: str) -> ModelCall:
-    return msgspec.structs.replace(call, arguments=InvalidCall(reason))
+    return msgspec.structs.replace(call, arguments=InvalidCall(reason, _written(call.arguments)))
 
 
 def make_id(position: int, name: str, arguments: object) -> str:

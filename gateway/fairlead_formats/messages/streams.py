@@ -22,9 +22,9 @@ from fairlead_formats.messages.call import (
     finish,
     freeform,
 )
+from fairlead_formats.messages.stop_reasons import CUT_OFF
 from fairlead_formats.names import Names
 
-CUT_OFF: Final = "the message ended before the arguments did"
 _decode = msgspec.json.Decoder().decode
 
 
@@ -146,21 +146,29 @@ class WholeAssembler:
 
 class BlockAssembler:
     """Assembler of streams that start, extend and stop blocks by index (Anthropic, Bedrock). A call is complete when
-    its block stops.
+    its block stops; one without arguments when it is known that the message did not end there.
     """
 
     def __init__(self, names: Names | None = None) -> None:
         self._builder = CallBuilder(names)
         self._partials: dict[int, PartialCall] = {}
+        self._held: PartialCall | None = None
+        """The last call, without arguments, until it is known whether the message was truncated."""
 
     def close(self) -> list[ModelCall]:
+        held = self._release(truncated=True)
         open_blocks = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
-        return [self._builder.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks]
+        return [*held, *(self._builder.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks)]
+
+    def _release(self, *, truncated: bool) -> list[ModelCall]:
+        """The held call, if there is one. `truncated`: whether the message may lack its end."""
+        held, self._held = self._held, None
+        return [] if held is None else [self._builder.call(held, cut_off=truncated)]
 
     def _start(self, index: int, call: PartialCall | None) -> list[ModelCall]:
         """Start a block. An unfinished block of the same index ends here."""
-        ended = self._stop(index, cut_off=True)
+        ended = [*self._release(truncated=False), *self._stop(index, cut_off=True)]
         if call is not None and has_room(self._partials):
             self._partials[index] = call
         return ended
@@ -172,7 +180,13 @@ class BlockAssembler:
 
     def _stop(self, index: int, *, cut_off: bool = False) -> list[ModelCall]:
         partial = self._partials.pop(index, None)
-        return [] if partial is None else [self._builder.call(_prefer_deltas(partial), cut_off=cut_off)]
+        if partial is None:
+            return []
+        if not cut_off and partial.empty and not partial.whole:
+            released = self._release(truncated=False)
+            self._held = partial
+            return released
+        return [self._builder.call(_prefer_deltas(partial), cut_off=cut_off)]
 
 
 def _prefer_deltas(partial: PartialCall) -> PartialCall:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from fairlead_formats.neutral.conversation import CallPart, RefusalPart, TextPart, ThinkingPart
 
 StopReason = Literal["end", "sequence", "calls", "length", "context", "filter", "refusal", "pause", "malformed"]
+TRUNCATING: Final[frozenset[StopReason]] = frozenset({"length", "context", "filter", "refusal"})
+"""Stop reasons after which the last call of an answer may lack its end."""
 
 
 class ReportedUsage(msgspec.Struct, frozen=True):
@@ -48,6 +50,11 @@ class TranslatedAnswer(msgspec.Struct, frozen=True):
     sequence: str | None = None
     """The stop sequence that ended the answer, where the provider reports it."""
 
+    @property
+    def ends_in_call(self) -> bool:
+        """Whether the answer ended with a call, by a reason that truncates."""
+        return self.stop in TRUNCATING and bool(self.parts) and isinstance(self.parts[-1], CallPart)
+
 
 class StreamStart(msgspec.Struct, frozen=True):
     """Start of an answer."""
@@ -80,6 +87,9 @@ class CallDelta(msgspec.Struct, frozen=True):
 
 class CallEnd(msgspec.Struct, frozen=True):
     """End of the last started call."""
+
+    truncated: bool = False
+    """Whether the answer ended with the call, by a reason that truncates: arguments that are missing are not none."""
 
 
 StreamEvent: TypeAlias = StreamStart | TextDelta | CallBegin | CallDelta | CallEnd | RoundBorder

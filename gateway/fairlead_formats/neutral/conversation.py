@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
+from fairlead_formats.messages.call import CUSTOM, InvalidCall, McpResult, ModelCall, ToolResult
 from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.wire.losses import TranslationLosses
@@ -281,8 +281,10 @@ def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
     """The call. Unreadable arguments are wrapped in an object, and reported as lost."""
     if not isinstance(call.arguments, InvalidCall):
         return call
+    if not call.arguments.text:
+        return msgspec.structs.replace(call, arguments={})
     losses.add("call_arguments")
-    return msgspec.structs.replace(call, arguments={WRAPPED: call.arguments.text[:EXCERPT]})
+    return msgspec.structs.replace(call, arguments={WRAPPED: call.arguments.text})
 
 
 def rename_tools(

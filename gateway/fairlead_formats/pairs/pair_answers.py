@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.neutral.answers import (
+    TRUNCATING,
     AnswerPart,
     CallBegin,
     CallDelta,
@@ -123,6 +124,8 @@ class PairStream:
         """Maps the provider's names of the open call's properties to the client's."""
         self._border = b""
         """Encoded events to write between two rounds."""
+        self._held_end: CallEnd | None = None
+        """End of a call, held until the next event shows whether the answer ended with the call."""
 
     @property
     def done(self) -> bool:
@@ -169,13 +172,14 @@ class PairStream:
 
     def next_round(self) -> None:
         self._inner.next_round()
-        self._border = b"".join(map(self._writer.write, self._reader.next_round()))
+        self._border = self._release_end() + b"".join(map(self._writer.write, self._reader.next_round()))
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         out = self._translate(self._inner.finish({}))
         out += self._begin()
         usage = self._exchange.provider.answers.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
+        out += self._release_end(truncated=stop in TRUNCATING)
         report_stop(stop, self._exchange.losses)
         return out + self._writer.finish(
             stop, self._reader.sequence, usage, add_losses(extra_members, self._exchange.losses)
@@ -204,7 +208,26 @@ class PairStream:
                 out += [self._write(each) for each in self._reader.events(value)]
         return b"".join(out)
 
+    def _release_end(self, *, truncated: bool = False) -> bytes:
+        """The held end of a call. `truncated`: whether the answer ended with it, by a reason that truncates."""
+        end, self._held_end = self._held_end, None
+        return b"" if end is None else self._write_end(CallEnd(truncated))
+
+    def _write_end(self, event: CallEnd) -> bytes:
+        """The end of a call, after its arguments if they were buffered."""
+        if self._buffered_arguments is None:
+            return self._writer.write(event)
+        arguments, self._buffered_arguments = "".join(self._buffered_arguments), None
+        if self._properties:
+            text = restore_text(arguments, self._properties)
+        else:
+            text = custom_input(arguments) if arguments or not event.truncated else ""
+        return (self._writer.write(CallDelta(text)) if text else b"") + self._writer.write(event)
+
     def _write(self, event: StreamEvent) -> bytes:
+        return self._release_end() + self._write_now(event)
+
+    def _write_now(self, event: StreamEvent) -> bytes:
         if isinstance(event, StreamStart):
             self._started = True
             event = StreamStart(event.id or secrets.token_hex(12), event.model)
@@ -217,10 +240,9 @@ class PairStream:
         elif isinstance(event, CallDelta) and self._buffered_arguments is not None:
             self._buffered_arguments.append(event.text)
             return b""
-        elif isinstance(event, CallEnd) and self._buffered_arguments is not None:
-            arguments, self._buffered_arguments = "".join(self._buffered_arguments), None
-            text = restore_text(arguments, self._properties) if self._properties else custom_input(arguments)
-            return self._writer.write(CallDelta(text)) + self._writer.write(event)
+        elif isinstance(event, CallEnd):
+            self._held_end = event
+            return b""
         return self._begin() + self._writer.write(event)
 
     def _begin(self) -> bytes:

@@ -303,14 +303,14 @@ class LiveSession:
         self._turns.add_calls([call.id for call in calls])
         gateway_calls: set[str] = set()
         for call in calls:
-            if self._setup.is_gateway_tool(call.wire_name):
+            if self._setup.answers_call(call.wire_name):
                 gateway_calls.add(call.id)
                 self._calls.begin(call)
         if not gateway_calls:
             return message
         name, tool_call = key(message, "toolCall"), member(message, "toolCall")
         listed = members(tool_call, "functionCalls")
-        client_calls = [each for each in listed if not self._setup.is_gateway_tool(messages.text(each, "name"))]
+        client_calls = [each for each in listed if not self._setup.answers_call(messages.text(each, "name"))]
         if not client_calls:
             return messages.without(message, "toolCall") or {}
         return {**message, name: {**tool_call, key(tool_call, "functionCalls"): client_calls}}

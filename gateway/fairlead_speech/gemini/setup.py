@@ -31,6 +31,7 @@ class SessionSetup:
         self._names = GatewayToolNames()
         self._sent: list[Message] | None = None
         self.client_tools = members(setup, "tools")
+        self._names.add_client_names(self.client_names)
         self.client_resumes = has(setup, "sessionResumption")
         """Whether the client requested handles, with which it resumes the session itself."""
 
@@ -44,11 +45,11 @@ class SessionSetup:
         """Whether the current tools differ from those that were sent to the provider."""
         return self._merge() != self._sent
 
-    def is_gateway_tool(self, name: str) -> bool:
-        """Whether the gateway runs calls with a name: it offers or has offered a tool with this name, and the client
-        has no function with it.
+    def answers_call(self, name: str) -> bool:
+        """Whether the gateway answers calls of a name: it offers or has offered a tool with this name, and the client
+        has no function with it, or nobody offered one.
         """
-        return name in self._names and name not in self.client_names
+        return self._names.answers(name, self.client_names)
 
     def set_offer(self, offer: ToolOffer) -> None:
         """Replace the gateway's tools."""
@@ -85,6 +86,7 @@ class SessionSetup:
         if not has(update, "tools"):
             return message
         self.client_tools = members(member(update, "tools"), "tools")
+        self._names.add_client_names(self.client_names)
         self._sent = self._merge()
         return {**message, name: {**update, "tools": {"tools": self._sent}}}
 

@@ -46,6 +46,8 @@ class ResponseState:
         """Whether a response is in progress."""
         self.requested = False
         """Whether client or gateway requested a response that is not created yet."""
+        self.gateway_requested = False
+        """Whether the gateway requested it."""
         self.speaking = False
         """Whether the user is speaking, or has spoken and gets a response next."""
         self.engine_answers = False
@@ -53,6 +55,8 @@ class ResponseState:
         self.creates_response = True
         """Whether the provider creates responses at the end of speech (`turn_detection.create_response`)."""
         self._wanted = False
+        self._covered = False
+        """Whether a response was created since the gateway's last request, and takes all outputs into account."""
         self._unconfirmed: set[str] = set()
 
     @property
@@ -74,17 +78,17 @@ class ResponseState:
             self.creates_response = detection is not None and create_response is not False
 
     def on_client_request(self) -> None:
-        """Record the client's `response.create`, so that the gateway requests none for the outputs sent so far."""
+        """Record the client's `response.create`. Its response takes the outputs sent so far into account."""
         self.requested = True
-        self._wanted = False
 
     def on_response_created(self) -> None:
         """Record a `response.created`."""
         self.active = True
-        self.requested = False
+        self.requested = self.gateway_requested = False
         if self.creates_response:
             self.speaking = False
-        if not self._unconfirmed:
+        self._covered = not self._unconfirmed
+        if self._covered:
             self._wanted = False
 
     def on_response_done(self) -> None:
@@ -109,19 +113,22 @@ class ResponseState:
         """Return whether the gateway must send `response.create` now. If so, a response counts as requested."""
         if not self._wanted or not self.idle or self.speaking:
             return False
-        self.requested = True
-        self._wanted = False
+        self.requested = self.gateway_requested = True
+        self._wanted = self._covered = False
         return True
 
     def on_request_refused(self, *, active: bool) -> None:
-        """Record the refusal of the gateway's `response.create`. `active`: whether the reason is an active response."""
-        self.requested = False
+        """Record the refusal of the gateway's `response.create`. `active`: whether the reason is an active response,
+        after which the gateway requests another one unless that takes all outputs into account.
+        """
+        self.requested = self.gateway_requested = False
         if active:
-            self.active = self._wanted = True
+            self.active = True
+            self._wanted = not self._covered
 
     def on_client_request_refused(self) -> None:
         """Record the refusal of the client's `response.create`."""
-        self.requested = False
+        self.requested = self.gateway_requested
 
     def on_speech_started(self) -> None:
         """Record `input_audio_buffer.speech_started`. Outputs sent so far are answered together with this turn."""
@@ -145,6 +152,8 @@ class _PendingResponse(msgspec.Struct):
     """Whether the client has sent `response.create` since the response."""
     done: bool = False
     completed: bool = False
+    calls: set[str] = msgspec.field(default_factory=set)
+    """Ids of all its calls to tools of the gateway."""
 
 
 class ResponseCalls:
@@ -163,9 +172,14 @@ class ResponseCalls:
         if len(self._pending) > MAX_RESPONSES:
             self._pending.popitem(last=False)
 
-    def add_call(self, response: str, call: str) -> None:
-        """Add a call of a response to a tool of the gateway."""
-        self._response(response).waiting.add(call)
+    def add_call(self, response: str, call: str) -> bool:
+        """Add a call of a response to a tool of the gateway. Returns False if the response has a call with this id."""
+        pending = self._response(response)
+        if call in pending.calls:
+            return False
+        pending.calls.add(call)
+        pending.waiting.add(call)
+        return True
 
     def add_client_call(self, response: str) -> None:
         """Record that a response calls a tool of the client."""
@@ -185,17 +199,19 @@ class ResponseCalls:
             each.client_requested = True
 
     def finish_call(self, call: str) -> bool:
-        """Record the output of a call. Returns True if the gateway must request the next response: all outputs of a
-        completed response were sent, and the client does not request it.
+        """Record the output of a call, which answers the calls of its id in all responses. Returns True if the gateway
+        must request the next response: all outputs of a completed response were sent, and the client does not request
+        it.
         """
-        for response, pending in self._pending.items():
-            if call in pending.waiting:
-                pending.waiting.discard(call)
-                if pending.waiting or not pending.done:
-                    return False
+        wanted = False
+        for response, pending in [*self._pending.items()]:
+            if call not in pending.waiting:
+                continue
+            pending.waiting.discard(call)
+            if pending.done and not pending.waiting:
                 del self._pending[response]
-                return pending.completed and (not pending.calls_client or pending.client_requested)
-        return False
+                wanted = wanted or (pending.completed and (not pending.calls_client or pending.client_requested))
+        return wanted
 
     def _response(self, response: str) -> _PendingResponse:
         return self._pending.setdefault(response, _PendingResponse())

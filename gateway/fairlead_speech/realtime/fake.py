@@ -358,6 +358,8 @@ class ScriptedResponse:
             await self._done("cancelled", {"type": "cancelled", "reason": reason})
 
     async def _run(self) -> None:
+        if self._reply.begins is not None:
+            await self._reply.begins.wait()
         await self._session.send("response.created", response=self._response("in_progress", None))
         if self._reply.text:
             await self._say(self._reply.text)

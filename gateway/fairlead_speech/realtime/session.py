@@ -42,6 +42,15 @@ _MCP_REFUSED: Final = (
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Type of the event by which a client receives the parts of a tool's result that cannot be spoken."""
 _CARRY: Final = Carry(images=False)
+_INPUT_EVENTS: Final = frozenset(
+    {
+        "conversation.item.create",
+        "conversation.item.delete",
+        "conversation.item.truncate",
+        "input_audio_buffer.commit",
+    }
+)
+"""Events by which a client changes what the model answers."""
 _TRANSCRIPT_EVENTS: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
@@ -81,6 +90,12 @@ class RealtimeSession:
         """Call ids and `conversation.item.create` events of outputs that wait for the end of a response."""
         self._gateway_events = GatewayEvents()
         """Events whose refusals are hidden from the client."""
+        self._held_request: bytes | None = None
+        """The client's `response.create` that waits until the one of the gateway is answered."""
+        self._request_adds = False
+        """Whether the client has sent anything since the gateway's `response.create` that its response may not take
+        into account.
+        """
         self._began = False
         self._takes_tools = True
         self.end = end or SessionEnd()
@@ -204,10 +219,13 @@ class RealtimeSession:
         if kind == SESSION_UPDATE:
             await self._gateway_session_update(payload)
             return None
+        if kind == "response.cancel":
+            self._held_request = None
         if not await self._tools_allowed(event, None):
             return None
         if kind == "conversation.item.create":
             await self._client_item_create(event)
+        self._request_adds = self._request_adds or kind in _INPUT_EVENTS
         return payload
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
@@ -251,13 +269,23 @@ class RealtimeSession:
         response = member(event, "response")
         if not await self._tools_allowed(event, "response.tools"):
             return None
-        if response.get("conversation") != "none":
-            self._response_calls.on_client_request()
-            self._responses.on_client_request()
-        if text(event, "event_id"):
+        self._tools.on_client_response(response)
+        if not text(event, "event_id"):
+            # an `error` identifies the event that it refuses only by its id
+            payload = _encode({**event, "event_id": self._gateway_events.add(CLIENT_REQUEST)})
+        if response.get("conversation") == "none":
             return payload
-        # an `error` identifies the event that it refuses only by its id
-        return _encode({**event, "event_id": self._gateway_events.add(CLIENT_REQUEST)})
+        if self._responses.gateway_requested and self._held_request is None:
+            # the client cannot know of the gateway's request, for which the provider would refuse its own
+            self._held_request = payload
+            self._request_adds = self._request_adds or bool(response)
+            return None
+        self._on_client_request()
+        return payload
+
+    def _on_client_request(self) -> None:
+        self._response_calls.on_client_request()
+        self._responses.on_client_request()
 
     async def _client_item_create(self, event: Event) -> None:
         """Choose the tier by the text of a written message."""
@@ -294,6 +322,7 @@ class RealtimeSession:
             self._calls.interrupt()
         elif kind == "input_audio_buffer.committed":
             self._responses.on_buffer_committed()
+            self._request_adds = True
             await self._send_pending()
         elif kind == "input_audio_buffer.cleared":
             self._responses.on_buffer_cleared()
@@ -348,14 +377,15 @@ class RealtimeSession:
         response = member(event, "response")
         if response.get("conversation_id", "") is not None:  # null: out of band
             self._responses.on_response_created()
+            if not self._request_adds:
+                self._held_request = None  # this response is also the one that the client requested
             self._response_calls.add_response(text(response, "id"))
         self._context.record.begin_answer()
 
     async def _on_response_done(self, event: Event) -> None:
         response = member(event, "response")
         for item in members(response, "output"):  # some providers omit `response.output_item.done`
-            if text(item, "call_id") not in self._calls:
-                self._start_call(text(response, "id"), item)
+            self._start_call(text(response, "id"), item)
         usage = member(response, "usage")
         if usage:
             self._context.record.record_response(usage)
@@ -371,7 +401,7 @@ class RealtimeSession:
     def _on_response_event(self, kind: str, event: Event) -> Event | None:
         item = member(event, "item")
         if item.get("type") == "function_call":
-            if self._tools.is_gateway_tool(text(item, "name")):
+            if self._tools.answers_call(text(item, "name")):
                 self._hidden.hide(text(item, "id"))
             if kind == "response.output_item.done":
                 self._start_call(text(event, "response_id"), item)
@@ -379,7 +409,7 @@ class RealtimeSession:
 
     async def _on_item_event(self, kind: str, event: Event) -> Event | None:
         item = member(event, "item")
-        if item.get("type") == "function_call" and self._tools.is_gateway_tool(text(item, "name")):
+        if item.get("type") == "function_call" and self._is_hidden_call(item):
             self._hidden.hide(text(item, "id"))
         if text(item, "id") in self._hidden:
             self._responses.confirm_output(text(item, "id"))
@@ -393,6 +423,15 @@ class RealtimeSession:
 
     # Inside
 
+    def _is_hidden_call(self, item: Event) -> bool:
+        """Whether the client does not receive the item of a call. Complete calls of unknown tools may be its own, with
+        which it restores a conversation.
+        """
+        name = text(item, "name")
+        if item.get("status") == "in_progress":
+            return self._tools.answers_call(name)
+        return self._tools.is_gateway_tool(name)
+
     def _start_call(self, response: str, item: Event) -> None:
         """Start a completed tool call. A call of an interrupted response is not run, as its arguments may be cut
         off.
@@ -400,12 +439,11 @@ class RealtimeSession:
         if item.get("type") != "function_call" or item.get("status") != "completed":
             return
         ident, name = text(item, "call_id"), text(item, "name")
-        if not self._tools.is_gateway_tool(name):
+        if not self._tools.answers_call(name):
             self._response_calls.add_client_call(response)
             return
-        call = ModelCall(ident, name, read_arguments(item.get("arguments")))
-        if self._calls.begin(call):
-            self._response_calls.add_call(response, ident)
+        if self._response_calls.add_call(response, ident):
+            self._calls.begin(ModelCall(ident, name, read_arguments(item.get("arguments"))))
 
     async def _send_pending(self) -> None:
         """Send everything that waited for the end of a response: tools, outputs, the request for the next response."""
@@ -426,5 +464,10 @@ class RealtimeSession:
             await self._provider.send(_encode(named))
             if self._response_calls.finish_call(call):
                 self._responses.want_response()
-        if self._responses.claim_request():
+        if self._held_request is not None:
+            request, self._held_request = self._held_request, None
+            self._on_client_request()
+            await self._provider.send(request)
+        elif self._responses.claim_request():
+            self._request_adds = False
             await self._provider.send(_encode({"type": "response.create", "event_id": self._gateway_events.add("")}))

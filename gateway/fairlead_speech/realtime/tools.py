@@ -45,6 +45,8 @@ class SessionTools:
         self._gateway_tools: list[Event] = []
         self._names = GatewayToolNames()
         self._sent: list[Event] | None = None
+        self._has_prompt = False
+        """Whether the session has a prompt that is stored at the provider, and may have tools of its own."""
         self._updates: deque[SentUpdate] = deque()
 
     @property
@@ -53,10 +55,19 @@ class SessionTools:
         return frozenset(text(tool, "name") for tool in self.client_tools)
 
     def is_gateway_tool(self, name: str) -> bool:
-        """Whether the gateway runs calls with a name: it offers or has offered a tool with this name, and the client
-        has no tool with it.
-        """
+        """Whether the gateway offers or has offered a tool with a name, and the client has none with it."""
         return name in self._names and name not in self.client_names
+
+    def answers_call(self, name: str) -> bool:
+        """Whether the gateway answers calls of a name: it is a tool of the gateway, or nobody offered one."""
+        if self._has_prompt and name not in self._names:
+            return False
+        return self._names.answers(name, self.client_names)
+
+    def on_client_response(self, response: Event) -> None:
+        """Record the tools that a client's `response.create` declares for its response."""
+        self._has_prompt = self._has_prompt or response.get("prompt") is not None
+        self._names.add_client_names(text(tool, "name") for tool in members(response, "tools"))
 
     def set_offer(self, offer: ToolOffer) -> None:
         """Replace the gateway's tools. Calls of tools in `offer.client_run` are left to the client."""
@@ -89,8 +100,10 @@ class SessionTools:
         self._updates.append(update)
         if "model" in session:  # clients repeat the model, which may be a route of the gateway; providers refuse that
             session = {name: value for name, value in session.items() if name != "model"}
+        self._has_prompt = self._has_prompt or session.get("prompt") is not None
         if "tools" in session:
             self.client_tools = members(session, "tools")
+            self._names.add_client_names(self.client_names)
             self._sent = self._merge()
             session = {**session, "tools": self._sent}
         return {**event, "event_id": update.event_id, "session": session}

@@ -92,6 +92,38 @@ async def test_ids_of_calls_that_come_again_in_every_turn_are_of_one_call_each(
     assert texts == dict(zip(called, [f"{number} {index}" for number in range(3) for index in range(2)], strict=True))
 
 
+AGAIN = [ScriptedCall("demo__add", {"a": 2, "b": 40}, "call_0"), ScriptedCall("theirs", {"q": 1}, "call_1")]
+
+
+@pytest.mark.parametrize(
+    ("front", "first", "second"),
+    [(front, first, second) for front in FAMILIES for first in PROVIDERS for second in PROVIDERS],
+)
+async def test_ids_of_calls_that_a_provider_repeats_in_every_turn_are_unique_at_the_next_provider(
+    tmp_path: Path, front: str, first: str, second: str
+) -> None:
+    hidden = ScriptedTurn("", AGAIN[:1])
+    repeating = [hidden, ScriptedTurn("", AGAIN), hidden, ScriptedTurn("", AGAIN[1:]), ScriptedTurn("", AGAIN)]
+    kinds = [PROVIDERS[first], PROVIDERS[second]]
+    history: list[MessageTurn] = [HI]
+    async with llm_world(tmp_path, repeating, [ScriptedTurn("So.")], providers=kinds) as world:
+        for _ in range(3):
+            _, calls, _ = answered(await post_request(world, front, *history), front, stream=False)
+            assert [call.name for call in calls] == ["theirs"]
+            history += with_results(calls)
+        text, _, _ = answered(await post_request(world, front, *history, model="scripted-1"), front, stream=False)
+        assert text == "So."
+        family = FAMILIES[_spoken(front, second)]
+        request = world.models[1].requests[0]
+    turns = family.messages.read_messages(request[family.messages_member], TranslationLosses())
+    ids = [part.call.id for turn in turns for part in turn.parts if isinstance(part, CallPart)]
+    answers = [part.id for turn in turns for part in turn.parts if isinstance(part, ResultPart)]
+    assert len(set(ids)) == 7
+    assert sorted(answers) == sorted(ids)
+    if family.name in ("anthropic", "openai-responses"):
+        assert all(json.dumps(request).count(f'"{ident}"') == 2 for ident in ids), "in the call and in its result"
+
+
 ORDERED = [(front, other) for front in FAMILIES for other in FAMILIES if front != other]
 
 

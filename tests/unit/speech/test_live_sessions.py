@@ -87,8 +87,8 @@ def test_a_setup_has_both_lists_and_remembers_what_the_client_changes() -> None:
     own = {"function_declarations": [{"name": "own"}]}
     setup = SessionSetup({"model": "models/x", "tools": [own], "system_instruction": {"parts": []}}, "m", lambda _: "")
     setup.set_offer(ToolOffer(0, definitions=(ADD,), names=("add",)))
-    assert setup.is_gateway_tool("add")
-    assert not setup.is_gateway_tool("own")
+    assert setup.answers_call("add")
+    assert not setup.answers_call("own")
     first = json.loads(setup.message())["setup"]
     assert (first["model"], len(first["tools"]), first["sessionResumption"]) == ("models/m", 2, {})
     assert not setup.pending

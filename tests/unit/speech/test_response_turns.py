@@ -45,6 +45,53 @@ def test_a_refusal_for_an_active_response_is_tried_again_after_it() -> None:
     assert turns.claim_request()
 
 
+def test_a_refusal_for_a_response_that_has_heard_of_all_outputs_is_not_tried_again() -> None:
+    turns = ResponseState()
+    turns.add_output("item")
+    turns.want_response()
+    assert turns.claim_request()
+    turns.confirm_output("item")
+    turns.on_response_created()
+    turns.on_request_refused(active=True)
+    turns.on_response_done()
+    assert not turns.claim_request(), "the provider's own response is the answer"
+    assert turns.idle
+
+
+def test_a_refusal_for_a_response_that_has_not_heard_of_an_output_is_tried_again() -> None:
+    turns = ResponseState()
+    turns.add_output("item")
+    turns.want_response()
+    assert turns.claim_request()
+    turns.on_response_created()
+    turns.confirm_output("item")
+    turns.on_request_refused(active=True)
+    turns.on_response_done()
+    assert turns.claim_request()
+
+
+def test_a_refused_request_of_the_client_loses_no_response_that_is_due() -> None:
+    turns = ResponseState()
+    turns.on_response_created()
+    turns.want_response()
+    turns.on_client_request()
+    turns.on_client_request_refused()
+    turns.on_response_done()
+    assert turns.claim_request()
+
+
+def test_a_response_that_the_client_requested_is_also_the_one_that_is_due() -> None:
+    turns = ResponseState()
+    turns.add_output("item")
+    turns.want_response()
+    turns.on_client_request()
+    assert not turns.claim_request()
+    turns.confirm_output("item")
+    turns.on_response_created()
+    turns.on_response_done()
+    assert not turns.claim_request()
+
+
 def test_another_refusal_is_not_tried_again() -> None:
     turns = ResponseState()
     turns.want_response()
@@ -106,6 +153,17 @@ def test_a_round_with_calls_of_the_client_goes_on_as_the_client_says() -> None:
         if early:
             rounds.on_client_request()
         assert rounds.finish_call("one") is early, "a response that it asked for early has not heard of this result"
+
+
+def test_finish_call_answers_the_calls_of_its_id_in_two_responses() -> None:
+    rounds = ResponseCalls()
+    for response in ("r", "s"):
+        rounds.add_response(response)
+        assert rounds.add_call(response, "one")
+        assert not rounds.add_call(response, "one"), "it is one call of this response"
+        rounds.finish_response(response, completed=True)
+    assert rounds.finish_call("one")
+    assert not rounds.finish_call("one")
 
 
 def test_an_interrupted_round_does_not_go_on() -> None:

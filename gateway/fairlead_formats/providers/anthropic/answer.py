@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.providers.anthropic.blocks import (
     TOOL_USE,
-    UNFINISHED,
     Block,
     as_message,
     blocks_of,
@@ -78,7 +78,7 @@ class AnthropicAnswer:
     malformed_call = False  # this API does not report it
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        if self.stop_reason in UNFINISHED:
+        if truncates(self.stop_reason):
             return None
         later = [each for each in (*before, self) if isinstance(each, AnthropicAnswer)][1:]
         signed = [

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.wire.protocol import SIGNED_REASONING, CallKey, InnerCall
 
 TOOL_USE: Final = "tool_use"
@@ -26,8 +27,6 @@ MARK: Final = "fairlead."
 """Beginning of the prefix of signatures."""
 FOREIGN_SIGNATURE: Final = "fairlead.0."
 """Signature of reasoning by another family's model. Clients see that reasoning; providers do not."""
-UNFINISHED: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
-"""Stop reasons after which calls may be truncated, so that none is run."""
 _MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.(?:([0-9a-f]{32})\.)?")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -112,7 +111,7 @@ def is_hidden(block: Mapping[str, Any], client_tools: Collection[str] | None) ->
 
 def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:
     """The message with calls under their `tool_name`, and without calls that may be truncated."""
-    finished = stop_reason not in UNFINISHED
+    finished = not truncates(stop_reason)
     finished_blocks = [
         {**block, "name": tool_name(block)} if block.get("type") == TOOL_USE else block
         for block in content

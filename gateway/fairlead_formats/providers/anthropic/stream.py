@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.providers.anthropic.assembly import StreamedBlock
 from fairlead_formats.providers.anthropic.blocks import (
     SIGNED,
     TOOL_USE,
-    UNFINISHED,
     as_message,
     calls_in,
     is_hidden,
@@ -261,7 +261,7 @@ class AnthropicStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        if self._thought is None or self.stop_reason in UNFINISHED:
+        if self._thought is None or truncates(self.stop_reason):
             return None
         return thought_key(self._thought)
 

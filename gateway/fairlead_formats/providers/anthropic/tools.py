@@ -50,6 +50,7 @@ from fairlead_formats.messages.content import (
     report_structured,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
@@ -188,6 +189,8 @@ class AnthropicAssembler(BlockAssembler):
     def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)
         kind, index = member(event, "type"), member(event, "index")
+        if kind == "message_delta":
+            return self._release(truncated=truncates(member(member(event, "delta"), "stop_reason")))
         if kind == "message_stop":
             return self.close()
         if not isinstance(index, int):

@@ -48,6 +48,7 @@ from fairlead_formats.messages.content import (
     report_repeated,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
@@ -243,8 +244,9 @@ class BedrockAssembler(BlockAssembler):
 
     def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)
-        if member(event, "messageStop") is not None:
-            return self.close()
+        stop = member(event, "messageStop")
+        if stop is not None:
+            return [*self._release(truncated=truncates(member(stop, "stopReason"))), *self.close()]
         for kind in ("contentBlockStart", "contentBlockDelta", "contentBlockStop"):
             block = member(event, kind)
             index = member(block, "contentBlockIndex")

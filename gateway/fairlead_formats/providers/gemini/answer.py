@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.providers.gemini.carried_ids import visible_parts
 from fairlead_formats.providers.gemini.parts import BETWEEN, ContentPart, content_of, first_call, unwrap
-from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_malformed_call, message_of
+from fairlead_formats.providers.gemini.response import GeminiResponse, is_malformed_call, message_of
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 
@@ -43,7 +44,7 @@ class GeminiAnswer:
         self.parts = [unwrap(part, calls) for part in self.parts]
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        return None if self._response.finish_reason in UNFINISHED else first_call(self.parts)
+        return None if truncates(self._response.finish_reason) else first_call(self.parts)
 
     @property
     def malformed_call(self) -> bool:

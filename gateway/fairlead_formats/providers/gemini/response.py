@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import member, text_of
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.providers.gemini.parts import EMPTY, MODEL, ContentPart, is_list
 from fairlead_formats.wire.raw_json import array
 from fairlead_mcp.surrogates import replace_lone_surrogates
@@ -24,19 +25,6 @@ _MALFORMED: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 )
 """Finish reasons of an answer with an unreadable call."""
-UNFINISHED: Final = frozenset(
-    {
-        "MAX_TOKENS",
-        "SAFETY",
-        "RECITATION",
-        "LANGUAGE",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "MODEL_ARMOR",
-    }
-)
-"""Finish reasons of an incomplete answer, whose calls are not run."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -124,5 +112,5 @@ def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
 
 def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
     """The decoded content of an answer; without calls if the answer is incomplete."""
-    finished = [part.read for part in parts if part.called_name is None or reason not in UNFINISHED]
+    finished = [part.read for part in parts if part.called_name is None or not truncates(reason)]
     return {"role": MODEL, "parts": finished}

@@ -17,11 +17,12 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.providers.gemini.answer import join_rounds
 from fairlead_formats.providers.gemini.carried_ids import carry_id, visible_parts
 from fairlead_formats.providers.gemini.errors import error_in, error_object
 from fairlead_formats.providers.gemini.parts import ContentPart, content_of, first_call, unwrap
-from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_malformed_call, message_of
+from fairlead_formats.providers.gemini.response import GeminiResponse, is_malformed_call, message_of
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_formats.wire.raw_json import add_usage
@@ -215,7 +216,7 @@ class GeminiStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        return None if self._finish_reason in UNFINISHED else first_call(self._parts)
+        return None if truncates(self._finish_reason) else first_call(self._parts)
 
     @property
     def request_messages(self) -> list[bytes]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
@@ -23,8 +24,6 @@ _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _any: Final = msgspec.json.Decoder().decode
 TOOL_CALLS: Final = "tool_calls"
 KINDS: Final = ("function", "custom")
-UNFINISHED: Final = ("length", "content_filter")
-"""Finish reasons after which calls may be truncated, so that none is run."""
 
 
 class ChatAnswer:
@@ -47,7 +46,7 @@ class ChatAnswer:
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         content = self._read.get("content")
         self.text: str = content if isinstance(content, str) else ""
-        self._unfinished = reason in UNFINISHED
+        self._truncated = truncates(reason)
         self.malformed_call = False  # this API does not report it
         self._add_missing_ids()
 
@@ -62,7 +61,7 @@ class ChatAnswer:
 
     @property
     def message(self) -> Mapping[str, Any]:
-        return without_calls(self._read) if self._unfinished else self._read
+        return without_calls(self._read) if self._truncated else self._read
 
     @property
     def head(self) -> dict[str, Raw]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.messages.streams import CallBuilder, PartialCall, begins_new_call, event_of, has_room, is_done
 from fairlead_formats.names import Names
 
@@ -38,7 +39,7 @@ class ChatAssembler:
                 continue
             self._take(member(choice, "delta", "message"))
             finished = member(choice, "finish_reason") or finished
-        return self._flush(cut_off=finished == "length") if finished else []
+        return self._flush(cut_off=truncates(finished)) if finished else []
 
     def close(self) -> list[ModelCall]:
         return self._flush(cut_off=True)

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.messages.streams import begins_new_call
-from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS, UNFINISHED
+from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS
 from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.errors import LlmError
@@ -299,7 +300,7 @@ class ChatStream:
             return b""
         text = "input" if call.kind == "custom" else "arguments"
         new = "".join(call.pieces[call.sent :])
-        if complete and not call.pieces and call.kind == "function":
+        if complete and not call.pieces and call.kind == "function" and not truncates(self.finish_reason):
             new = "{}"
         call.sent = len(call.pieces)
         if call.shown is None:
@@ -343,7 +344,7 @@ class ChatStream:
         text = texts.pop("content", "")
         others = {name: text_of_member for name, text_of_member in texts.items() if text_of_member}
         message = {"role": "assistant", "content": text or None, **others, **self._lists}
-        if not self._calls or self.finish_reason in UNFINISHED:
+        if not self._calls or truncates(self.finish_reason):
             return message
         return {**message, TOOL_CALLS: [call.as_message_call() for call in self._calls]}
 

@@ -156,7 +156,7 @@ class ResponsesApi:
                     "call_id": ident,
                     "name": call.name,
                     "arguments": call.text,
-                    "status": "completed",
+                    "status": "incomplete" if status == "incomplete" and call is turn.calls[-1] else "completed",
                 }
             )
         return items

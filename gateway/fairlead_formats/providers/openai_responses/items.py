@@ -62,6 +62,7 @@ class ItemHead(msgspec.Struct):
     name: str | None = None
     role: str | None = None
     namespace: str | None = None
+    status: str | None = None
 
     @property
     def kind(self) -> str:

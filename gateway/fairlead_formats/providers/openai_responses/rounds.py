@@ -83,8 +83,12 @@ class ShownResponse:
         return self._renamed[provider_id]
 
     def is_run_here(self, raw: bytes | Raw) -> bool:
-        """Whether an item is a call that the gateway runs."""
-        return is_hidden(head_of(raw), self._client_tools)
+        """Whether an item is a call that the gateway runs. A truncated call is never run, and no client is asked to
+        approve it.
+        """
+        head = head_of(raw)
+        truncated = head.is_call and head.status == "incomplete"
+        return is_hidden(head, self._client_tools) or (truncated and self.needs_approval(head.name))
 
     def needs_approval(self, name: str | None) -> bool:
         """Whether calls of a tool need the client's approval."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from examples import examples
 from fairlead_formats import registry
 from fairlead_formats.messages import call
-from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ModelCall
+from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ModelCall
 from fairlead_formats.registry import message_format
 
 FORMATS = sorted(registry.FORMATS)
@@ -113,7 +113,7 @@ def test_arguments_that_cannot_be_used_say_why(sent: Any, reason: str) -> None:
     read = call.read_arguments(sent)
     assert isinstance(read, InvalidCall)
     assert reason in read.reason
-    assert len(read.text) <= EXCERPT
+    assert len(read.text) <= MAX_ARGUMENT_BYTES
     msgspec.json.encode(read)
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, InvalidCall, ModelCall
-from fairlead_formats.messages.streams import CUT_OFF, Assembler
+from fairlead_formats.messages.stop_reasons import CUT_OFF
+from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 
@@ -330,7 +331,16 @@ ANTHROPIC: dict[str, tuple[list[Any], list[Any]]] = {
         ],
         [B, A],
     ),
-    "no input": ([start(0, "a", "now"), grow(0, ""), stop(0)], [("a", "now", {})]),
+    "no input": (
+        [
+            start(0, "a", "now"),
+            grow(0, ""),
+            stop(0),
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        ],
+        [("a", "now", {})],
+    ),
+    "no input, and no end": ([start(0, "a", "now"), grow(0, ""), stop(0)], [("a", "now", CUT_OFF)]),
     "the input in the start": ([start(0, "a", "now", A[2]), stop(0)], [A]),
     "no stop": ([start(0, "a", "now"), grow(0, '{"city":"Köln"}'), {"type": "message_stop"}], [A]),
     "a stream that broke off": ([start(0, "a", "now"), grow(0, '{"ci')], [("a", "now", CUT_OFF)]),
@@ -389,7 +399,9 @@ def test_calls_of_a_bedrock_stream() -> None:
         {"messageStop": {"stopReason": "tool_use"}},
     ]
     assert run(message_format("bedrock").assembler(), whole) == [B, A]
-    assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), closed(0)]) == [("a", "now", {})]
+    assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), closed(0), whole[-1]]) == [
+        ("a", "now", {})
+    ]
     assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), grown(0, '{"ci')]) == [
         ("a", "now", CUT_OFF)
     ]

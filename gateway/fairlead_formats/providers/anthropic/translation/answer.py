@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import SERVER_TOOL
 from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.messages.stop_reasons import is_truncated
 from fairlead_formats.neutral.answers import AnswerPart, ReportedUsage, StopReason, TranslatedAnswer, number
 from fairlead_formats.neutral.conversation import (
     CallPart,
@@ -55,17 +56,17 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
         text_of(body.get("id")),
         text_of(body.get("model")),
         0,
-        tuple(_parts(blocks, losses)),
+        tuple(_parts(blocks, losses, truncated=is_truncated(body))),
         read_stop(body.get("stop_reason")),
         sequence if isinstance(sequence, str) else None,
     )
 
 
-def _parts(blocks: list[Any], losses: TranslationLosses) -> Iterator[AnswerPart]:
-    calls = iter(FORMAT.parse_calls(blocks))
+def _parts(blocks: list[Any], losses: TranslationLosses, *, truncated: bool) -> Iterator[AnswerPart]:
+    calls = iter(FORMAT.parse_calls(blocks, truncated=truncated))
     for block, part in zip(blocks, FORMAT.parts(blocks), strict=False):
         if part.draft is not None:
-            yield CallPart(valid_call(next(calls), losses))
+            yield CallPart(next(calls))
         elif member(block, "type") == "thinking":
             yield ThinkingPart(text_of(member(block, "thinking")))
         elif part.what == SERVER_TOOL:
@@ -102,7 +103,7 @@ def write_answer(
     content: list[dict[str, Any]] = []
     for part in answer.parts:
         if isinstance(part, CallPart):
-            content += FORMAT.write_calls([part.call])[0]["content"]
+            content += FORMAT.write_calls([valid_call(part.call, losses)])[0]["content"]
         elif isinstance(part, ThinkingPart):
             content.append({"type": "thinking", "thinking": part.text, "signature": FOREIGN_SIGNATURE})
         elif isinstance(part, (TextPart, RefusalPart)):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import member, text_of
+from fairlead_formats.messages.call import ModelCall, items, member, read_arguments, text_of
 from fairlead_formats.neutral.answers import (
     CallBegin,
     CallDelta,
@@ -20,11 +20,13 @@ from fairlead_formats.neutral.answers import (
     TextDelta,
     sse,
 )
-from fairlead_formats.neutral.conversation import NeutralRequest
+from fairlead_formats.neutral.conversation import NeutralRequest, valid_call
 from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
 from fairlead_formats.providers.anthropic.translation.answer import WRITTEN_STOP, message_id, read_stop, write_usage
 from fairlead_formats.wire.losses import TranslationLosses
 
+_EAGER: Final = "eager_input_streaming"
+"""Member of a client's tool whose arguments flow as the model writes them (fine-grained tool streaming)."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -93,8 +95,19 @@ class AnthropicEventWriter:
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._model = request.model
         self._index = -1
+        self._losses = losses
         self._open = ""
         """Kind of the open block; empty if none is open."""
+        self._arguments: list[str] = []
+        """Pieces of the open call's arguments. They are held until their end shows that they are a JSON object, as the
+        API promises clients.
+        """
+        self._eager_tools = frozenset(
+            text_of(member(tool, "name")) for tool in items(request.tools) if member(tool, _EAGER) is True
+        )
+        """Names of tools whose arguments the client accepts in pieces, valid or not."""
+        self._eager = False
+        """Whether the open call is of one of these tools."""
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -117,10 +130,25 @@ class AnthropicEventWriter:
                 return self._in("text", {"type": "text", "text": ""}) + self._delta("text_delta", "text", event.text)
             case CallBegin():
                 call: dict[str, Any] = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
+                self._arguments = []
+                self._eager = event.name in self._eager_tools
                 return self._close() + self._in("tool_use", call)
-            case CallDelta():
+            case CallDelta() if self._eager:
                 return self._delta("input_json_delta", "partial_json", event.text)
+            case CallDelta():
+                self._arguments.append(event.text)
+                return b""
+            case CallEnd():
+                return self._write_arguments() + self._close()
         return self._close()
+
+    def _write_arguments(self) -> bytes:
+        """The arguments of the open call, wrapped in an object if they are not a JSON object."""
+        text = "".join(self._arguments)
+        call = ModelCall("", "", read_arguments(text))
+        if not call.valid:
+            text = _encode(valid_call(call, self._losses).arguments).decode()
+        return self._delta("input_json_delta", "partial_json", text) if text else b""
 
     def _in(self, kind: str, block: Mapping[str, Any]) -> bytes:
         """Start a block of this kind unless one is open."""

@@ -79,7 +79,7 @@ def read_parts(parts: Sequence[object], losses: TranslationLosses) -> Iterator[A
     calls = iter(FORMAT.parse_calls(list(parts)))
     for entry, part in zip(parts, FORMAT.parts(list(parts)), strict=False):
         if part.draft is not None:
-            yield CallPart(valid_call(next(calls), losses))
+            yield CallPart(next(calls))
         elif member(entry, "thought") is True:
             yield from [ThinkingPart(text)] if (text := text_of(member(entry, "text"))) else []
         elif part.what == SERVER_TOOL:
@@ -134,7 +134,7 @@ def write_answer(
     needs_separator = False
     for part in answer.parts:
         if isinstance(part, CallPart):
-            parts += sign_parts(FORMAT.write_calls([part.call])[0]["parts"])
+            parts += sign_parts(FORMAT.write_calls([valid_call(part.call, losses)])[0]["parts"])
         elif isinstance(part, ThinkingPart):
             parts.append({"text": part.text, "thought": True})
         elif isinstance(part, (TextPart, RefusalPart)):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.messages.call import InvalidCall, ModelCall, items, member, text_of
+from fairlead_formats.messages.stop_reasons import is_truncated
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
@@ -22,7 +23,6 @@ from fairlead_formats.neutral.conversation import (
     RefusalPart,
     TextPart,
     ThinkingPart,
-    valid_call,
 )
 from fairlead_formats.providers.openai_chat.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
@@ -35,6 +35,11 @@ _READ: Final[Mapping[str, StopReason]] = {
     "function_call": "calls",
     "length": "length",
     "content_filter": "filter",
+    "max_tokens": "length",
+    "model_length": "context",
+    "insufficient_system_resource": "pause",
+    "abort": "pause",
+    "error": "pause",
 }
 _WRITTEN: Final[Mapping[StopReason, str]] = {
     "end": "stop",
@@ -64,7 +69,7 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     """Read a whole answer."""
     choice: object = next(iter(items(body.get("choices"))), None)
     message = member(choice, "message")
-    parts = tuple(_parts(message, losses))
+    parts = tuple(_parts(message, losses, truncated=is_truncated(choice)))
     refused = any(isinstance(part, RefusalPart) for part in parts)
     stop = read_stop(member(choice, "finish_reason"), refused=refused)
     if member(choice, "logprobs") is not None:
@@ -74,7 +79,7 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     )
 
 
-def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
+def _parts(message: object, losses: TranslationLosses, *, truncated: bool) -> Iterator[AnswerPart]:
     reasoning = member(message, *THOUGHTS)
     if isinstance(reasoning, str) and reasoning:
         yield ThinkingPart(reasoning)
@@ -89,7 +94,7 @@ def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
         losses.add("citations")
     if member(message, "audio") is not None:
         losses.add("audio")
-    yield from (CallPart(valid_call(call, losses)) for call in FORMAT.parse_calls(message or {}))
+    yield from (CallPart(call) for call in FORMAT.parse_calls(message or {}, truncated=truncated))
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
@@ -130,7 +135,7 @@ def write_answer(
     text, refusal, reasoning = part_texts(answer.parts), refusal_text(answer.parts), thinking_text(answer.parts)
     message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": refusal or None}
     if calls:
-        message["tool_calls"] = FORMAT.write_calls(calls)[0]["tool_calls"]
+        message["tool_calls"] = [_write_call(call) for call in calls]
     if reasoning:
         message[THOUGHTS[0]] = reasoning
     reason = write_stop(answer.stop, refused=bool(refusal))
@@ -144,6 +149,14 @@ def write_answer(
     }
     counted = write_usage(usage)
     return body if counted is None else {**body, "usage": counted}
+
+
+def _write_call(call: ModelCall) -> dict[str, Any]:
+    """The call. Arguments that are not a JSON object are the text that the model wrote."""
+    if not isinstance(call.arguments, InvalidCall):
+        return dict(FORMAT.write_calls([call])[0]["tool_calls"][0])
+    function = {"name": call.wire_name, "arguments": call.arguments.text}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def chat_id(ident: str) -> str:

@@ -118,7 +118,8 @@ class ChatEventWriter:
                 self._empty = False
                 return self._write_call({self._kind: {self._input: event.text}})
             case CallEnd():
-                return self._write_call({self._kind: {self._input: "{}"}}) if self._empty else b""
+                needs_object = self._empty and not event.truncated
+                return self._write_call({self._kind: {self._input: "{}"}}) if needs_object else b""
         self._needs_separator = self._wrote_text
         return b""
 

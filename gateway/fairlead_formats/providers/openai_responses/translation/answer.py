@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.base import SERVER_TOOL
-from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.messages.call import InvalidCall, ModelCall, items, member, text_of
+from fairlead_formats.messages.stop_reasons import is_truncated
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
@@ -22,10 +23,10 @@ from fairlead_formats.neutral.conversation import (
     RefusalPart,
     TextPart,
     ThinkingPart,
-    valid_call,
 )
 from fairlead_formats.neutral.members import kind_of_part
 from fairlead_formats.providers.openai_responses.items import (
+    CALL,
     CUSTOM_CALL,
     FOREIGN_REASONING,
     new_response_id,
@@ -60,7 +61,7 @@ def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
     """Read a whole answer."""
-    parts = tuple(_parts(items(body.get("output")), losses))
+    parts = tuple(_parts(items(body.get("output")), losses, truncated=is_truncated(body)))
     calls = any(isinstance(part, CallPart) for part in parts)
     refused = any(isinstance(part, RefusalPart) for part in parts)
     created = body.get("created_at")
@@ -73,7 +74,7 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     )
 
 
-def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
+def _parts(output: Sequence[object], losses: TranslationLosses, *, truncated: bool) -> Iterator[AnswerPart]:
     has_text = False
     for item in output:
         kind = kind_of_part(item)
@@ -85,8 +86,8 @@ def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[Answ
         elif kind == "reasoning":
             texts = [text_of(member(part, "text")) for part in items(member(item, "summary", "content"))]
             yield from [ThinkingPart("\n\n".join(texts))] if any(texts) else []
-        elif calls := FORMAT.parse_calls(item):
-            yield from (CallPart(valid_call(call, losses)) for call in calls)
+        elif calls := FORMAT.parse_calls(item, truncated=truncated and item is output[-1]):
+            yield from (CallPart(call) for call in calls)
         elif any(part.what == SERVER_TOOL for part in FORMAT.parts(item)):
             losses.add("provider_tools")
 
@@ -171,20 +172,29 @@ def write_answer(
 ) -> dict[str, Any]:
     """Write the body of a whole answer."""
     head = response_head(answer.model, answer.created, request)
-    output = _output(answer.parts, head["id"])
+    output = _output(answer, head["id"])
     refused = any(isinstance(part, RefusalPart) for part in answer.parts)
     return {**head, **write_state(answer.stop, refused=refused), "output": output, "usage": write_usage(usage)}
 
 
-def _output(parts: Sequence[AnswerPart], response: str) -> list[dict[str, Any]]:
+def _write_call(call: ModelCall, response: str, index: int, *, truncated: bool) -> dict[str, Any]:
+    """The item of a call. Arguments that are not a JSON object are the text that the model wrote."""
+    if isinstance(call.arguments, InvalidCall):
+        item = {"type": CALL, "call_id": call.id, "name": call.wire_name, "arguments": call.arguments.text}
+    else:
+        item = FORMAT.write_calls([call])[0]
+    prefix = "ctc" if item["type"] == CUSTOM_CALL else "fc"
+    return {**item, "id": item_id(prefix, response, index), "status": "incomplete" if truncated else "completed"}
+
+
+def _output(answer: TranslatedAnswer, response: str) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = []
     joins = False
-    for part in parts:
+    for part in answer.parts:
         index = len(output)
         if isinstance(part, CallPart):
-            call = FORMAT.write_calls([part.call])[0]
-            prefix = "ctc" if call["type"] == CUSTOM_CALL else "fc"
-            output.append({**call, "id": item_id(prefix, response, index), "status": "completed"})
+            truncated = answer.ends_in_call and part is answer.parts[-1]
+            output.append(_write_call(part.call, response, index, truncated=truncated))
         elif isinstance(part, ThinkingPart):
             output.append(reasoning_item(item_id("rs", response, index), part.text))
         elif isinstance(part, (TextPart, RefusalPart)):

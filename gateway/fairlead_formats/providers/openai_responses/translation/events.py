@@ -133,6 +133,8 @@ class ResponsesEventWriter:
             case CallDelta():
                 self._text.append(event.text)
                 return self._event(f"{self._input_event_prefix}.delta", delta=event.text)
+            case CallEnd():
+                return self._close(truncated=event.truncated)
         return self._close()
 
     def _write_reasoning(self, text: str) -> bytes:
@@ -201,8 +203,8 @@ class ResponsesEventWriter:
         self._content.append(part)
         return out
 
-    def _close(self) -> bytes:
-        """Close the open item, if any."""
+    def _close(self, *, truncated: bool = False) -> bytes:
+        """Close the open item, if any. `truncated`: it is a call that may lack its end."""
         kind, out = self._open, b""
         if not kind:
             return out
@@ -216,8 +218,8 @@ class ResponsesEventWriter:
             out += self._event("response.reasoning_summary_part.done", summary_index=0, part=part)
             item = reasoning_item(self._item, text)
         else:
-            arguments = "".join(self._text) or ("" if self._call.custom else "{}")
-            item = self._call_item(arguments, "completed", self._item)
+            arguments = "".join(self._text) or ("" if self._call.custom or truncated else "{}")
+            item = self._call_item(arguments, "incomplete" if truncated else "completed", self._item)
             whole = {"input": arguments} if self._call.custom else {"name": item["name"], "arguments": arguments}
             out = self._event(f"{self._input_event_prefix}.done", **whole)
         out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})

@@ -1,0 +1,67 @@
+"""Stop reasons after which a model's message may lack its end, in the words of all providers.
+
+Pure module. A call of such a message may lack the end of its arguments, or all of them, which would count as none. So
+the gateway runs no call of it, in no family, neither of a whole answer nor of a stream.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_formats.messages.call import Draft, items, member
+
+CUT_OFF: Final = "the message ended before the arguments did"
+"""Reason why a call is invalid that lacks the end of its arguments."""
+_TRUNCATING: Final = frozenset(
+    {
+        # Chat Completions; Mistral; DeepSeek; vLLM and SGLang; OpenRouter
+        "length",
+        "content_filter",
+        "model_length",
+        "insufficient_system_resource",
+        "abort",
+        "error",
+        # Responses, where `incomplete` is the status and the others are its reasons
+        "incomplete",
+        "failed",
+        "cancelled",
+        "max_output_tokens",
+        # Anthropic Messages
+        "max_tokens",
+        "model_context_window_exceeded",
+        "refusal",
+        # Bedrock Converse
+        "content_filtered",
+        "guardrail_intervened",
+        "malformed_model_output",
+        "malformed_tool_use",
+        # Gemini
+        "safety",
+        "recitation",
+        "language",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "model_armor",
+        "image_safety",
+    }
+)
+_REASONS: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason")
+
+
+def truncates(reason: object) -> bool:
+    """Whether a stop reason says that the message may lack its end. Upper and lower case are the same."""
+    return isinstance(reason, str) and reason.lower() in _TRUNCATING
+
+
+def is_truncated(answer: object) -> bool:
+    """Whether a whole answer, or its first choice or candidate, ended by a reason that truncates."""
+    choice = next(iter([*items(member(answer, "choices")), *items(member(answer, "candidates"))]), None)
+    return truncates(member(choice, *_REASONS)) or truncates(member(answer, *_REASONS, "status"))
+
+
+def cut_off(draft: Draft) -> Draft:
+    """The last call of a truncated message: it is invalid without arguments, which may be missing."""
+    return draft if draft.arguments or draft.problem is not None else msgspec.structs.replace(draft, problem=CUT_OFF)
