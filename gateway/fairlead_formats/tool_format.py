@@ -55,6 +55,11 @@ class Action(StrEnum):
     REFUSED = "refused"
     """The whole tool is missing in the result."""
 
+    @property
+    def lossy(self) -> bool:
+        """Whether meaning was lost; false if only the form changed."""
+        return self is not Action.REWRITTEN
+
 
 class Loss(msgspec.Struct, frozen=True):
     """One part of a definition that the target format cannot represent unchanged."""
@@ -71,7 +76,7 @@ class Loss(msgspec.Struct, frozen=True):
     @property
     def lossy(self) -> bool:
         """Whether meaning was lost; false if only the form changed."""
-        return self.action is not Action.REWRITTEN
+        return self.action.lossy
 
 
 class Converted(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ that run in production, and of reports from the field. `test_format_rules` holds
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,12 +96,15 @@ def arrays_have_items(tool: Tool, rules: Rules) -> Iterator[str]:
 
 def patterns_are_python(tool: Tool, rules: Rules) -> Iterator[str]:
     for node in places(tool.schema):
-        pattern = node.schema.get("pattern") if isinstance(node.schema, dict) else None
-        if isinstance(pattern, str):
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                yield f"{node.path}: pattern is not a regex: {error}"
+        schema = node.schema if isinstance(node.schema, dict) else {}
+        for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
+            if isinstance(pattern, str):
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", FutureWarning)
+                        re.compile(pattern)
+                except (re.error, OverflowError) as error:
+                    yield f"{node.path}: pattern is not a regex: {error}"
 
 
 def no_lookaround(tool: Tool, rules: Rules) -> Iterator[str]:

@@ -87,9 +87,9 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
     )
     yield schema(
         "schema-pattern",
-        "a `pattern` that Python's `re` does not compile",
+        "a `pattern`, or a name in `patternProperties`, that Python's `re` does not compile",
         f"{_IN_CONTEXT}{{pattern!r}} is not a 'regex'.",
-        f"{_GITHUB}/BerriAI/litellm/blob/main/litellm/litellm_core_utils/prompt_templates/common_utils.py",
+        f"{_GITHUB}/bman654/clodex/pull/203",
     )
     yield schema(
         "strict-closed",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from fairlead_mcp.schemas import parts
@@ -61,8 +62,9 @@ def openai_schema_faults(name: str, schema: Schema, *, strict: bool) -> Iterator
         at: dict[str, object] = {"name": name, "context": path}
         if "array" in types_of(part) and "items" not in part:
             yield "schema-items", at
-        if not _compiles(part.get("pattern")):
-            yield "schema-pattern", {**at, "pattern": part["pattern"]}
+        for pattern in (part.get("pattern"), *_names(part.get("patternProperties"))):
+            if not _compiles(pattern):
+                yield "schema-pattern", {**at, "pattern": pattern}
         if strict:
             yield from _strict_faults(at, part)
 
@@ -78,11 +80,17 @@ def _strict_faults(at: dict[str, object], schema: Schema) -> Iterator[tuple[str,
         yield "strict-type", at
 
 
+def _names(mapping: object) -> Iterable[object]:
+    return mapping if isinstance(mapping, dict) else ()
+
+
 def _compiles(pattern: object) -> bool:
     if not isinstance(pattern, str):
         return True
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sets whose meaning may change
+            re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
         return False
     return True

@@ -55,22 +55,43 @@ def leave_open(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]
     notes.append(constraint_texts.describe("additionalProperties", value))
 
 
+def open_to_patterns(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
+    """Leave out `additionalProperties` where it would refuse properties that a left-out part of `patternProperties`
+    allows.
+    """
+    left_out = schema["patternProperties"].keys() - out.get("patternProperties", {}).keys()
+    if left_out and out.get("additionalProperties", True) not in (True, {}):
+        del out["additionalProperties"]
+        why = "it would apply to properties that patternProperties allows, too"
+        walk.lose(path, "additionalProperties", Action.WIDENED, why)
+
+
 def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
     """Add the keywords that the target requires for the resulting type."""
     target, kind = walk.target, out.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
-    if target.strict and "object" in kinds:
+    if target.strict and "object" in merge.types_of(kind):
         _close(walk, out, schema, path)
-    if "array" in kinds and target.items and "items" not in out:
+    complete_array(walk, out, path)
+    if target.typed and kind is None and not out.keys() & {"anyOf", "$ref", "enum"}:
+        out.update(anything(walk, path))
+
+
+def complete_array(walk: Walk, out: JsonObject, path: str) -> None:
+    """Add `items` to an array where the target requires them."""
+    target = walk.target
+    if "array" not in merge.types_of(out.get("type")):
+        if target.typed and isinstance(out.get("items"), bool):
+            walk.lose(path, "items", Action.REWRITTEN, "items apply to arrays alone")
+            del out["items"]
+        return
+    if target.items and "items" not in out:
         if target.typed:
             out["items"] = anything(walk, f"{path}/items")
         else:
             walk.lose(path, "items", Action.REWRITTEN, "an array needs items; any value is allowed")
             out["items"] = {}
-    elif "array" in kinds and target.typed and isinstance(out.get("items"), bool):
+    elif target.typed and isinstance(out.get("items"), bool):
         _type_items(walk, out, path)
-    if target.typed and kind is None and not out.keys() & {"anyOf", "$ref", "enum"}:
-        out.update(anything(walk, path))
 
 
 def _type_items(walk: Walk, out: JsonObject, path: str) -> None:

@@ -155,7 +155,7 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
         try:
             whole = merge.intersect(common, walk.follow(branch, f"/{keyword}"), walk.budget)
         except merge.Unmergeable as error:
-            walk.lose("", keyword, Action.WIDENED, f"an alternative is left out: {error}")
+            walk.lose("", keyword, Action.NARROWED, f"an alternative is left out: {error}")
             continue
         if isinstance(whole, dict) and "object" in merge.types_of(whole.get("type", "object")):
             branches.append(_branch(walk, whole, depth))
@@ -174,6 +174,13 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
         Action.DESCRIBED,
         f"{walk.target.name} does not support {keyword} at the root: its alternatives became one set of properties",
     )
+    narrowed = merge.narrowed_by_union(branches, union)
+    if narrowed:
+        names = constraint_texts.alternatives(narrowed)
+        why = (
+            f"an alternative that does not describe {names} accepts any value there; the one set of properties does not"
+        )
+        walk.lose("", keyword, Action.NARROWED, why)
     sets_of_arguments = _alternatives(needs, exactly=keyword == "oneOf")
     if sets_of_arguments:
         description = flat.get("description")

@@ -235,8 +235,8 @@ def _values(schema: JsonObject) -> list[Any] | None:
 def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[str]]]:
     """One object schema with the properties of all branches, and the names that each branch requires.
 
-    The union accepts every value that a branch accepts. A property may satisfy the schema of any branch, and is
-    required only where all branches require it.
+    A property may satisfy the schema of any branch that describes it, and is required only where all branches require
+    it. `narrowed_by_union` names the properties of which a branch accepts more.
     """
     properties: dict[str, list[Any]] = {}
     for branch in branches:
@@ -259,3 +259,16 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
     if all(branch.get("additionalProperties", True) is False for branch in branches):
         merged["additionalProperties"] = False
     return merged, needs
+
+
+def narrowed_by_union(branches: list[JsonObject], union: JsonObject) -> list[str]:
+    """Names of properties that the union describes, though a branch without a description of them accepts others."""
+    return [
+        name
+        for name, schema in _properties(union).items()
+        if schema is not True and schema != {} and any(_is_open_to(branch, name) for branch in branches)
+    ]
+
+
+def _is_open_to(branch: JsonObject, name: str) -> bool:
+    return name not in _properties(branch) and branch.get("additionalProperties", True) is not False

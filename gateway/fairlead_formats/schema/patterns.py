@@ -5,22 +5,19 @@ Pure module; `steps` explains what a step is.
 
 from __future__ import annotations
 
-import re
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fairlead_formats.schema import constraint_texts
+from fairlead_formats.schema.dialects import pattern_fault
 from fairlead_formats.schema.merge import type_of
 from fairlead_formats.tool_format import Action
+from fairlead_mcp.schemas import pointer
 
 if TYPE_CHECKING:
     from fairlead_formats.schema.walk import Walk
 
 JsonObject = dict[str, Any]
-
-MAX_PATTERN: Final = 2000
-"""Maximum characters of a pattern; a longer one is only described."""
-_LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 
 
 def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
@@ -96,9 +93,9 @@ def nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
 
 
 def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """Write `pattern` if the target can compile it: Python's syntax, for some targets without look-around."""
+    """Write `pattern` if it is a regular expression in the target's dialect."""
     text = schema["pattern"]
-    why = _unfit(text, lookaround=walk.target.lookaround)
+    why = _fault(walk, text)
     if why is None:
         out["pattern"] = text
         return
@@ -106,16 +103,25 @@ def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: l
     notes.append(constraint_texts.describe("pattern", text))
 
 
-def _unfit(text: str, *, lookaround: bool) -> str | None:
-    if len(text) > MAX_PATTERN:
-        return f"the pattern is longer than {MAX_PATTERN} characters"
-    if not lookaround and _LOOKAROUND.search(text):
-        return "the pattern uses look-around"
-    try:
-        re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        return f"the pattern is not valid in Python's syntax: {error}"
-    return None
+def pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """Write those of `patternProperties` whose name is a regular expression in the target's dialect."""
+    value = schema["patternProperties"]
+    faults = {name: why for name in value if (why := _fault(walk, name))}
+    for name, why in faults.items():
+        walk.lose(path + pointer("patternProperties", name), "patternProperties", Action.DESCRIBED, why)
+        notes.append(constraint_texts.describe("patternProperties", {name: value[name]}))
+    depth = walk.depth + 1
+    written = {
+        name: walk.node(part, path + pointer("patternProperties", name), depth)
+        for name, part in value.items()
+        if name not in faults
+    }
+    if written or not value:
+        out["patternProperties"] = written
+
+
+def _fault(walk: Walk, text: str) -> str | None:
+    return pattern_fault(text, walk.target.dialect, lookaround=walk.target.lookaround)
 
 
 def format_of_target(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
@@ -187,6 +193,6 @@ def tuple_(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: li
     union = different[0] if len(different) == 1 else {"anyOf": different}
     if rest is None or rest is True:
         union = True
-    out["items"] = walk.node(union, f"{path}/prefixItems", 1)
+    out["items"] = walk.node(union, f"{path}/prefixItems", walk.depth + 1)
     if rest is False:
         out["maxItems"] = min(len(parts), schema.get("maxItems", len(parts)))

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_formats.schema.dialects import Dialect
 from fairlead_formats.schema.property_names import ANTHROPIC_NAMES, GEMINI_NAMES
 
 Table = dict[str, "Cell"]
@@ -68,6 +69,8 @@ class SchemaTarget(msgspec.Struct, frozen=True, eq=False):
     """Pattern of allowed property names; None for any name."""
     formats: frozenset[str] | None = None
     """Supported values of `format`; None for any value."""
+    dialect: Dialect = Dialect.ECMA
+    """Syntax of patterns."""
     lookaround: bool = True
     """Whether patterns may use look-around."""
     min_items: int | None = None
@@ -110,14 +113,18 @@ _COLUMNS: Final = (
     "bedrock-strict",
 )
 
+_BARE_ROOTS: Final = frozenset({"anthropic", "anthropic-strict", "bedrock-strict"})
+"""Columns whose roots have no keywords but those with a row of their own."""
+
 _TABLE: Final = """
 keyword                       place   O    O5   OS   A    AS   G    GJ   B    BC   BS
 type                          any     fix  fix  fix  fix  fix  fix  fix  fix  fix  fix
 properties                    any     keep keep keep keep keep keep keep keep keep keep
 required                      any     fix  fix  fix  fix  fix  fix  fix  fix  fix  fix
-items                         any     keep keep keep keep keep keep keep keep keep keep
+items                         nested  keep keep keep keep keep keep keep keep keep keep
+items                         root    drop drop drop drop drop drop drop drop drop drop
 description                   nested  keep keep keep keep keep keep keep keep keep keep
-description                   root    keep keep keep note note keep keep keep keep keep
+description                   root    keep keep keep note note keep keep keep keep note
 anyOf                         nested  keep keep keep keep keep fix  keep keep keep keep
 oneOf                         nested  keep keep fix  fix  fix  fix  keep keep keep fix
 allOf                         nested  keep keep fix  keep fix  fix  fix  keep keep fix
@@ -134,8 +141,8 @@ dependentRequired             root    keep keep note note note note note keep ke
 dependentSchemas,dependencies nested  keep keep note keep note note note keep keep note
 dependentSchemas,dependencies root    keep keep note note note note note keep keep note
 additionalProperties          any     keep keep fix  keep fix  open keep keep keep fix
-patternProperties             nested  keep keep note keep note note keep keep keep note
-patternProperties             root    keep keep note note note note keep keep keep note
+patternProperties             nested  fix  fix  note fix  note note fix  fix  fix  note
+patternProperties             root    fix  fix  note note note note fix  fix  fix  note
 propertyNames                 nested  keep keep note keep note note note keep keep note
 propertyNames                 root    keep keep note note note note note keep keep note
 unevaluatedProperties         nested  keep keep open keep open open open keep keep open
@@ -150,7 +157,7 @@ unevaluatedItems              nested  keep keep open keep open open open keep ke
 minItems                      nested  keep keep keep keep fix  keep keep keep keep fix
 maxItems                      nested  keep keep keep keep note keep keep keep keep note
 minLength,maxLength           nested  keep keep note keep note keep keep keep keep note
-pattern                       nested  fix  fix  fix  keep note keep keep fix  keep note
+pattern                       nested  fix  fix  fix  fix  note fix  fix  fix  fix  note
 format                        nested  keep keep fix  keep fix  fix  note keep keep fix
 minimum,maximum               nested  keep keep keep keep note fix  fix  keep keep note
 exclusiveMinimum,exclusiveMaximum nested keep keep keep keep note fix fix keep keep note
@@ -166,7 +173,7 @@ nullable                      nested  keep keep fix  keep fix  fix  fix  keep ke
 deprecated                    nested  keep keep note keep note note keep keep keep note
 readOnly,writeOnly,$comment   any     keep keep drop keep drop drop drop keep keep drop
 contentEncoding,contentMediaType nested keep keep note keep note note note keep keep note
-contentSchema                 nested  keep keep drop keep drop drop drop keep keep drop
+contentSchema                 nested  drop drop drop drop drop drop drop drop drop drop
 $schema,$id,id,$anchor,$vocabulary,$dynamicAnchor root keep keep drop drop drop drop drop drop drop drop
 $schema,$id,$anchor,$vocabulary,$dynamicAnchor nested keep keep drop drop drop drop drop drop drop drop
 discriminator,xml,externalDocs any    drop drop drop drop drop drop drop drop drop drop
@@ -184,9 +191,9 @@ def _tables() -> dict[str, tuple[Table, Table]]:
                     root[keyword] = Cell(cell)
                 if level != "root":
                     nested[keyword] = Cell(cell)
-    for root, nested in tables.values():
+    for column, (root, nested) in tables.items():
         for keyword, cell in nested.items():  # keywords without meaning at the root of an object are kept or dropped
-            root.setdefault(keyword, Cell.DROP if cell in {Cell.NOTE, Cell.FIX} else cell)
+            root.setdefault(keyword, Cell.DROP if column in _BARE_ROOTS or cell in {Cell.NOTE, Cell.FIX} else cell)
     return tables
 
 
@@ -219,9 +226,9 @@ _CLAUDE_LIMITS: Final[dict[str, Any]] = {
     "names": ANTHROPIC_NAMES,
 }
 
-OPENAI: Final = _target("openai")
+OPENAI: Final = _target("openai", dialect=Dialect.PYTHON)
 """For gpt-4*, gpt-3.5*, chatgpt-4o*, o1*, o3*, o4* and unknown models: no combinators at the root."""
-OPENAI_5: Final = _target("openai-5")
+OPENAI_5: Final = _target("openai-5", dialect=Dialect.PYTHON)
 """For gpt-5 and later: combinators at the root are supported."""
 OPENAI_STRICT: Final = _target(
     "openai-strict",
@@ -229,6 +236,7 @@ OPENAI_STRICT: Final = _target(
     bare_refs=True,
     typed=True,
     formats=STRICT_FORMATS,
+    dialect=Dialect.PYTHON,
     lookaround=False,
     unknown=Cell.DROP,
     unknown_root=Cell.DROP,
@@ -253,7 +261,7 @@ GEMINI: Final = _target(
 """For `parameters`, a subset of OpenAPI 3.0, which Gemini Live reads as well."""
 GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP, max_levels=5, names=GEMINI_NAMES)
 """For `parametersJsonSchema`."""
-BEDROCK: Final = _target("bedrock", refs=False, lookaround=False, names=ANTHROPIC_NAMES)
+BEDROCK: Final = _target("bedrock", refs=False, dialect=Dialect.PYTHON, lookaround=False, names=ANTHROPIC_NAMES)
 """For Converse with any model family; Nova and Llama do not resolve `$ref`."""
 BEDROCK_CLAUDE: Final = _target("bedrock-claude", names=ANTHROPIC_NAMES)
 BEDROCK_STRICT: Final = _target("bedrock-strict", typed=True, **_CLAUDE_LIMITS)

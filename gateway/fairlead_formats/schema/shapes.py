@@ -6,6 +6,7 @@ whole request for `"type": "any"` or `"required": true`, both of which public se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from fairlead_formats.schema.budget import MAX_DEPTH
 from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, escape_step
 
 TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_ANCHOR: Final = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*\Z")
+_IDENTIFIER: Final = re.compile(r"[^#]*#?\Z")
 
 
 def _names(value: Any) -> bool:
@@ -25,6 +28,10 @@ def _count(value: Any) -> bool:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
 
 
 def _text(value: Any) -> bool:
@@ -43,6 +50,14 @@ def _map(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(schema, dict | bool) for schema in value.values())
 
 
+def _anchor(value: Any) -> bool:
+    return isinstance(value, str) and _ANCHOR.match(value) is not None
+
+
+def _dependencies(value: Any) -> bool:
+    return isinstance(value, dict) and all(_names(part) or _schema(part) for part in value.values())
+
+
 def _type(value: Any) -> bool:
     if isinstance(value, list):
         return bool(value) and _names(value) and TYPES.issuperset(value)
@@ -55,14 +70,21 @@ SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "enum": lambda value: isinstance(value, list) and bool(value),
     "items": lambda value: _schema(value) or isinstance(value, list),  # a list was a tuple until draft 2019-09
     "multipleOf": lambda value: _number(value) and value > 0,
-    "uniqueItems": lambda value: isinstance(value, bool),
-    "nullable": lambda value: isinstance(value, bool),
     "$defs": lambda value: isinstance(value, dict),
     "definitions": lambda value: isinstance(value, dict),
+    "$vocabulary": lambda value: isinstance(value, dict) and all(isinstance(part, bool) for part in value.values()),
+    "$id": lambda value: isinstance(value, str) and _IDENTIFIER.match(value) is not None,
+    "examples": lambda value: isinstance(value, list),
+    "contentSchema": _schema,
+    "additionalItems": _schema,
     "dependentRequired": lambda value: isinstance(value, dict) and all(_names(v) for v in value.values()),
-    "dependencies": lambda value: isinstance(value, dict),
-    **dict.fromkeys(("description", "title", "pattern", "format", "$ref", "$schema", "$id"), _text),
+    "dependencies": _dependencies,
+    **dict.fromkeys(("$anchor", "$dynamicAnchor", "$recursiveAnchor"), _anchor),
+    **dict.fromkeys(("uniqueItems", "nullable", "deprecated", "readOnly", "writeOnly"), _flag),
+    **dict.fromkeys(("description", "title", "pattern", "format", "contentEncoding", "contentMediaType"), _text),
+    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$schema", "$comment"), _text),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
+    **dict.fromkeys(("minContains", "maxContains"), _count),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
     **dict.fromkeys(SINGLES - {"items"}, _schema),
     **dict.fromkeys(LISTS, _schemas),
@@ -76,6 +98,11 @@ def replace_schemas(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> 
         return {name: by(part, f"/{keyword}/{escape_step(name)}") for name, part in value.items()}
     if keyword in LISTS:
         return [by(part, f"/{keyword}/{index}") for index, part in enumerate(value)]
+    if keyword == "dependencies":  # until draft 7 for lists of names, too
+        return {
+            name: part if isinstance(part, list) else by(part, f"/{keyword}/{escape_step(name)}")
+            for name, part in value.items()
+        }
     return by(value, f"/{keyword}") if keyword in SINGLES else value
 
 

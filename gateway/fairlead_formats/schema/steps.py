@@ -221,6 +221,7 @@ STEPS: Final[dict[str, Step]] = {
     "enum": patterns.enumeration,
     "const": patterns.constant,
     "pattern": patterns.pattern,
+    "patternProperties": patterns.pattern_properties,
     "format": patterns.format_of_target,
     "minItems": patterns.least_items,
     "prefixItems": patterns.tuple_,

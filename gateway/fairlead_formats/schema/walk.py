@@ -19,6 +19,8 @@ SchemaLoss = tuple[str, str, Action, str]
 """(path below the schema, keyword, action, why)"""
 
 _COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
+_REVERSED: Final = frozenset({"not", "if"})
+"""Keywords whose subschemas accept more where the whole schema accepts less; `oneOf` is one where branches overlap."""
 _HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
 
 
@@ -42,12 +44,17 @@ class Walk:
         self.losses: list[SchemaLoss] = []
         self.defs: dict[str, str] = {}
         """Maps each name below `$defs` to the reference that it was made for."""
+        self.depth = 0
+        """Level of the schema that a step is called for."""
         self._active: list[str] = []
+        self._reversed = False
 
     def lose(self, path: str, keyword: str, action: Action, why: str) -> None:
         """Report a loss. Raises NotStrict if the target is strict and the schema's meaning changes."""
         if self.target.strict and action is not Action.REWRITTEN and keyword not in merge.ANNOTATIONS:
             raise NotStrict(path, keyword, why)
+        if self._reversed and action.lossy and keyword not in merge.ANNOTATIONS:
+            action = Action.NARROWED
         self.losses.append((path, keyword, action, why))
 
     def node(self, schema: Any, path: str, depth: int) -> JsonObject:
@@ -98,15 +105,21 @@ class Walk:
             try:
                 whole = merge.intersect(rest, self.follow(part, path), self.budget)
                 rest = whole if isinstance(whole, dict) else {} if whole is True else merge.NOTHING
+                rest = self.drop_malformed(rest, path)
             except merge.Unmergeable as error:
                 self.lose(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
         self.lose(path, "allOf", Action.REWRITTEN, "the parts of allOf are merged")
         return self.merge_all_of(rest, path, depth + 1) if rest.get("allOf") else rest
 
     def follow(self, schema: Any, path: str) -> Any:
-        """The schema with its `$ref`s resolved. A recursive reference is left out. Raises TooMuch."""
+        """The schema with its `$ref`s resolved, without malformed keywords. A recursive reference is left out. Raises
+        TooMuch.
+        """
         depth = 0
-        while isinstance(schema, dict) and "$ref" in schema:
+        while isinstance(schema, dict):
+            schema = self.drop_malformed(schema, path)
+            if "$ref" not in schema:
+                break
             ref = schema["$ref"]
             target = self.refs.target(ref)
             rest = {key: value for key, value in schema.items() if key != "$ref"}
@@ -152,15 +165,22 @@ class Walk:
         notes: list[str] = []
         for keyword, value in schema.items():
             cell = table.get(keyword)
+            if keyword == "items" and "prefixItems" in schema and table.get("prefixItems") is Cell.FIX:
+                continue  # the step of prefixItems writes both
             if cell is Cell.KEEP:
                 out[keyword] = self._convert_value(keyword, value, path, depth)
             elif cell is Cell.FIX:
+                self.depth = depth
                 steps.STEPS[keyword](self, out, schema, path, notes)
             elif cell is None:
                 self._write_unknown(out, keyword, value, path, root=table is self.target.root)
             else:
                 self._leave_out(cell, keyword, value, path, notes)
-        if not partial:
+        if "patternProperties" in schema:
+            closing.open_to_patterns(self, out, schema, path)
+        if partial:
+            closing.complete_array(self, out, path)
+        else:
             closing.finish(self, out, schema, path)
         if notes:
             out["description"] = constraint_texts.with_notes(out.get("description"), notes)
@@ -169,12 +189,19 @@ class Walk:
         return out
 
     def _convert_value(self, keyword: str, value: Any, path: str, depth: int) -> Any:
-        if keyword not in HELD:
+        if keyword not in HELD and keyword != "dependencies":
             return value
         trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
         if trivial and (value is False or keyword != "items" or not self.target.typed):
             return value
-        return shapes.replace_schemas(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
+        before = self._reversed
+        self._reversed = before or keyword in _REVERSED or (keyword == "oneOf" and not self._disjoint(value))
+        written = shapes.replace_schemas(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
+        self._reversed = before
+        return written
+
+    def _disjoint(self, branches: list[Any]) -> bool:
+        return merge.disjoint([self.refs.peek(branch) for branch in branches])
 
     def _write_unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
         if keyword in _HANDLED:

@@ -38,6 +38,7 @@ FAULT: Final = "the converter failed on this tool; the gateway's log has the tra
 MAX_NAME: Final = 1024
 """Maximum characters of a source name; MCP recommends 128."""
 
+_encode = msgspec.json.Encoder().encode
 _CARRIED: Final = frozenset({"name", "description", "inputSchema"})
 _WHY_DROPPED: Final = {
     "title": "the format has no title of a tool",
@@ -55,6 +56,10 @@ identify a model selects the narrowest rules of the format."""
 
 class NotAFunction(UnusableSchema):
     """A definition that is not a function, such as a tool that the provider runs: no other format can represent it."""
+
+
+class NotJson(ValueError):
+    """A definition that cannot be sent, such as one with half a surrogate pair."""
 
 
 class PreparedTool(msgspec.Struct, frozen=True):
@@ -189,9 +194,14 @@ class ToolFormat:
         """Convert one tool except for its name. Never raises for the content of the definition."""
         name = name_of(tool)
         try:
-            return self._convert(tool, name, options)
+            prepared = self._convert(tool, name, options)
+            if prepared.definition is not None:
+                _check_json(prepared.definition)
+            return prepared
         except (UnusableSchema, TooMuch) as error:
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
+        except NotJson as error:
+            return PreparedTool(None, (Loss(name, "", "", Action.REFUSED, str(error)),))
         except Exception as error:
             log.exception("The conversion of %r to %s failed", name[:128], self.name)
             why = f"{FAULT}: {type(error).__name__}"
@@ -281,6 +291,18 @@ class ToolFormat:
         member, array = array_of(self.envelope.request([*tools, *named]))
         others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
         return member, array + others
+
+
+def _check_json(definition: JsonObject) -> None:
+    """Raises NotJson, or TooMuch for a definition that is nested too deeply to be written."""
+    try:
+        _encode(definition)
+    except RecursionError as error:
+        raise TooMuch("the schema is nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise NotJson("a text in the definition has half of a surrogate pair, which UTF-8 cannot hold") from error
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise NotJson(f"the definition cannot be written as JSON: {error}") from error
 
 
 def name_of(tool: Definition) -> str:
