@@ -1,4 +1,5 @@
-"""Store of OpenAI Responses under ids of the gateway, which requests continue with `previous_response_id`.
+"""Store of OpenAI Responses under ids of the gateway, which requests continue with `previous_response_id`, or to whose
+items they refer (`item_reference`). An item is found by its id, which contains that of its response.
 
 Responses are in the store of kept results: bound to the principal, for a limited time, in Redis if replicas share it.
 If the provider stores a response, the entry has the provider's id and the results of calls that the client did not

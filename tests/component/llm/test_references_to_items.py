@@ -134,6 +134,15 @@ async def test_a_turn_whose_response_is_deleted_goes_out_once(tmp_path: Path) ->
     assert [item["output"] for item in sent if "output" in item] == ["42", "so"]
 
 
+async def test_items_of_many_responses_are_referred_to(tmp_path: Path) -> None:
+    turns = [ScriptedTurn(f"Answer {number}.") for number in range(40)]
+    async with llm_world(tmp_path, *turns, ScriptedTurn("Done."), provider={"responses": False}) as world:
+        outputs = [(await final(world, [ASKED], stream=False))["output"] for _ in turns]
+        await final(world, [*(reference for output in outputs for reference in references(output)), MORE], stream=False)
+    sent = str(world.model.requests[-1]["messages"])
+    assert all(turn.text in sent for turn in turns)
+
+
 async def test_an_item_that_is_referred_to_twice_goes_out_once(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi"), ScriptedTurn("Yes.")) as world:
         output = (await final(world, [ASKED], stream=False))["output"]
