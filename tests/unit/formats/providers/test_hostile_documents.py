@@ -20,7 +20,7 @@ from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.protocol import BadAnswer, BadStream, WireFormat
 
 TURN = ScriptedTurn("Both.", [ScriptedCall("theirs", {"q": 1}), ScriptedCall("ours", {})], thoughts=["Hm."])
-REQUESTS = {
+REQUESTS: dict[str, tuple[WireFormat, dict[str, Any]]] = {
     "chat": (CHAT, {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}),
     "responses": (RESPONSES, {"model": "m", "input": "Hi"}),
     "anthropic": (ANTHROPIC, {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}),
