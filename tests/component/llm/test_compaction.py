@@ -219,3 +219,17 @@ def test_documented_members_of_both_requests_are_those_of_the_sdk() -> None:
 
     assert set(ResponseCompactParams.__annotations__) == MEMBERS
     assert set(InputTokenCountParams.__annotations__) == COUNTED
+
+
+async def test_compaction_runs_no_call_that_waits_for_approval(tmp_path: Path) -> None:
+    asks = {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "always"}
+    async with responses_world(tmp_path, ScriptedTurn("", [ADD])) as world:
+        first = (await respond(world, "Add", tools=[asks])).message
+        (request,) = [item for item in first["output"] if item["type"] == "mcp_approval_request"]
+        approves = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+        continued = await _ask(world, COMPACT, [approves], previous_response_id=first["id"])
+        whole = await _ask(world, COMPACT, [USER, *first["output"], approves])
+    for refused in (continued, whole):
+        assert (refused.status, refused.message["error"]["param"]) == (400, "input")
+        assert "continue there, then compact" in refused.message["error"]["message"]
+    assert not world.called

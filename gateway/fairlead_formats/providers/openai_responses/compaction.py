@@ -6,6 +6,7 @@ have. The answer is not stored: clients send its output as the `input` of their 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -49,13 +50,21 @@ class CompactionRequest(ResponsesRequest):
         super().__init__(body)
         if self.stream:
             raise BadRequest(f"stream: {COMPACT} has no streams: leave `stream` out", "stream")
+        self.no_injection = True
+        self.is_kept = False
+        self._refuse_approvals()
+
+    def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
+        super().resume(previous, waiting)
+        self._refuse_approvals()
+
+    def _refuse_approvals(self) -> None:
+        """Raises BadRequest for a request that approves calls, which compaction does not run."""
         if self.approved:
             raise BadRequest(
                 "input: calls that wait for approval are run by /v1/responses: continue there, then compact",
                 "input",
             )
-        self.no_injection = True
-        self.is_kept = False
 
 
 class CompactionAnswer(ResponsesAnswer):
