@@ -39,7 +39,8 @@ class AnthropicAnswer:
         """Raises BadAnswer."""
         try:
             self._members = _members(body)
-            self.blocks = [_with_id(block) for block in blocks_of(bytes(self._members["content"]))]
+            taken: set[str] = set()
+            self.blocks = [_with_id(block, taken) for block in blocks_of(bytes(self._members["content"]))]
             usage = _any(self._members.get("usage", b"null"))
             reason = _any(self._members.get("stop_reason", b"null"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -115,9 +116,15 @@ class AnthropicAnswer:
         ]
 
 
-def _with_id(block: Block) -> Block:
-    """The block; a call without an id gets one."""
-    if block.kind != TOOL_USE or (isinstance(block.members.get("id"), str) and block.members["id"]):
+def _with_id(block: Block, taken: set[str]) -> Block:
+    """The block; a call without an id, or with that of an earlier call, gets one. `taken`: ids of the answer's calls so
+    far, to which the call's is added.
+    """
+    if block.kind != TOOL_USE:
+        return block
+    ident = block.members.get("id")
+    if isinstance(ident, str) and ident and ident not in taken:
+        taken.add(ident)
         return block
     return _with(block, "id", new_id("toolu"))
 

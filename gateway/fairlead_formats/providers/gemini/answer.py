@@ -22,7 +22,8 @@ class GeminiAnswer:
         """Raises BadAnswer."""
         try:
             self._response = GeminiResponse(body)
-            self.parts = [part.add_call_id() for part in self._response.parts]
+            taken: set[str] = set()
+            self.parts = [part.add_call_id(taken) for part in self._response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is not a response of generateContent: {error}") from error
         if not {"candidates", "promptFeedback", "usageMetadata"} & set(self._response.members):

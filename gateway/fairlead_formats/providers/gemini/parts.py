@@ -58,13 +58,19 @@ class ContentPart:
         """Text of the part; empty for a thought."""
         return "" if self.thought else text_of(member(self.read, "text"))
 
-    def add_call_id(self) -> ContentPart:
-        """The part; a call without an id gets one, by which the turn's results are matched."""
-        if self.called_name is None or self.call_id or not isinstance(self._call, dict):
+    def add_call_id(self, taken: set[str]) -> ContentPart:
+        """The part; a call without an id, or with that of an earlier call, gets one, by which the turn's results are
+        matched. `taken`: ids of the answer's calls so far, to which the call's is added.
+        """
+        if self.called_name is None or not isinstance(self._call, dict):
+            return self
+        if self.call_id and self.call_id not in taken:
+            taken.add(self.call_id)
             return self
         members = _members(self.raw)
         name = key_of(members, *CALL)
-        members[name] = Raw(_encode({"id": new_id(), **_members(members[name])}))
+        call = {member: value for member, value in _members(members[name]).items() if member != "id"}
+        members[name] = Raw(_encode({"id": new_id(), **call}))
         return ContentPart(_encode(members))
 
 

@@ -89,6 +89,8 @@ class GeminiStream:
     def _begin(self) -> None:
         self._round_usage: Mapping[str, Any] = {}
         self._parts: list[ContentPart] = []
+        self._ids: set[str] = set()
+        """Ids of the calls in `_parts`."""
         self._passed_texts: list[str] = []
         """Texts after `_parts` that passed unchanged."""
         self._passed_usage = Raw(b"null")
@@ -109,7 +111,7 @@ class GeminiStream:
         self._gather()
         try:
             response = GeminiResponse(data)
-            parts = [part.add_call_id() for part in response.parts]
+            parts = [part.add_call_id(self._ids) for part in response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             broken = error_in(data)
             if broken is not None:

@@ -51,12 +51,18 @@ class ChatAnswer:
         self._add_missing_ids()
 
     def _add_missing_ids(self) -> None:
-        """Add ids to calls without one, as results are matched by id."""
+        """Add ids to calls without one, or with that of an earlier call, as results are matched by id."""
         calls = calls_of(self._read)
-        lacking = [call for call in calls if not isinstance(call.get("id"), str) or not call["id"]]
-        for call in lacking:
-            call["id"] = new_id()
-        if lacking:
+        taken: set[str] = set()
+        changed = False
+        for call in calls:
+            ident = call.get("id")
+            if not isinstance(ident, str) or not ident or ident in taken:
+                call["id"] = new_id()
+                changed = True
+            else:
+                taken.add(ident)
+        if changed:
             self._message[TOOL_CALLS] = Raw(_encode(calls))
 
     @property

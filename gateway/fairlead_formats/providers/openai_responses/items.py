@@ -186,12 +186,15 @@ def message_text(item: Mapping[str, Any]) -> str:
 
 
 def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
-    """The items, with new ids for calls without one, as results are matched by id."""
+    """The items, with new ids for calls without one or with that of an earlier call, as results are matched by id."""
     with_ids = []
+    taken: set[str] = set()
     for raw in items:
         head = head_of(raw)
-        if head.type == CALL and not head.call_id:
+        if head.type == CALL and (not head.call_id or head.call_id in taken):
             raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(call_ids.new_id()))}))
+        elif head.type == CALL and head.call_id:
+            taken.add(head.call_id)
         with_ids.append(raw)
     return with_ids
 

@@ -23,8 +23,8 @@ def response(*parts: dict[str, Any], reason: str | None = None, **more: Any) -> 
     return json.dumps({"candidates": [candidate], "responseId": "r1", **more}).encode()
 
 
-def call(name: str = "theirs", **more: Any) -> dict[str, Any]:
-    return {"functionCall": {"id": "c1", "name": name, "args": {}}, **more}
+def call(name: str = "theirs", ident: str = "c1", **more: Any) -> dict[str, Any]:
+    return {"functionCall": {"id": ident, "name": name, "args": {}}, **more}
 
 
 def shown(out: bytes) -> list[Any]:
@@ -96,7 +96,7 @@ def test_parts_of_a_round_are_one_content_in_the_next_request() -> None:
     stream.feed(response({"text": "Hm", "thought": True}))
     stream.feed(response({"text": ".", "thought": True}, {"text": "So"}))
     stream.feed(response({"text": ", then."}, {"text": "", "thoughtSignature": "cw=="}))
-    stream.feed(response(call("ours", thoughtSignature="cw=="), call("theirs"), reason="STOP"))
+    stream.feed(response(call("ours", thoughtSignature="cw=="), call("theirs", "c2"), reason="STOP"))
     stream.end_round()
     assert json.loads(stream.request_messages[0]) == {
         "role": "model",
@@ -105,7 +105,7 @@ def test_parts_of_a_round_are_one_content_in_the_next_request() -> None:
             {"text": "So, then."},
             {"text": "", "thoughtSignature": "cw=="},
             call("ours", thoughtSignature="cw=="),
-            call("theirs"),
+            call("theirs", "c2"),
         ],
     }
 
