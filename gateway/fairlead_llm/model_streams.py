@@ -11,11 +11,10 @@ import msgspec
 
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.protocol import BadRequest, BadStream, ModelRound, WireStream
+from fairlead_formats.wire.protocol import BadRequest, BadStream, ModelRound, ProviderEventParser, WireStream
 from fairlead_llm.preparation import provider_format
 from fairlead_llm.streaming import MAX_EVENT, readable
 from fairlead_mcp.errors import TooLarge
-from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import closed_error
 from fairlead_models.model_breakers import ModelAttempt, ModelBreakers, ModelClosed
 from fairlead_models.next_model import asks_next
@@ -91,7 +90,7 @@ class ModelStreams:
                 refused = LlmError(answer.status, message, "provider_refused")
                 raise _NotBegun(refused, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(
-                self._events(answer, target.provider, attempt, wire.stream(request, None))
+                self._events(answer, target.provider, attempt, wire.stream(request, None), wire.event_parser(MAX_EVENT))
             ) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -99,9 +98,13 @@ class ModelStreams:
             answer.close()
 
     async def _events(
-        self, answer: ProviderAnswer, provider: str, attempt: ModelAttempt, stream: WireStream
+        self,
+        answer: ProviderAnswer,
+        provider: str,
+        attempt: ModelAttempt,
+        stream: WireStream,
+        parser: ProviderEventParser,
     ) -> AsyncGenerator[bytes, None]:
-        parser = EventParser(MAX_EVENT)
         try:
             async for piece in answer.pieces():
                 out = b"".join(stream.feed(readable(event.data)) for event in parser.feed(piece))

@@ -22,7 +22,6 @@ from fairlead_llm.stored_turns import TurnStore
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.read_bounds import LONG_BYTES, explain_excess, is_long
-from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import llm_error
 from fairlead_models.provider_requests import ProviderAnswer, ProviderUnavailable
 from fairlead_models.request_record import CLIENT_CLOSED
@@ -189,7 +188,7 @@ class StreamedAnswer(Response):
 
     async def _relay_round(self) -> None:
         """Relay one answer of the model to its end."""
-        parser = EventParser(MAX_EVENT)
+        parser = self._loop.prepared.wire.event_parser(MAX_EVENT)
         ids = None if self._loop.client_tools is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
         size = 0
         async for piece in self._answer.pieces():

@@ -13,10 +13,13 @@ from fairlead_formats.providers.openai_chat.fake import openai_error
 from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, fault, sealed
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
+from fairlead_formats.wire.protocol import EVENT_STREAM
 
 
 class ResponsesApi:
     """`POST /responses`, and requests about those that one model keeps."""
+
+    stream_type = EVENT_STREAM
 
     def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
         self._check_schema = check_schema
@@ -31,7 +34,7 @@ class ResponsesApi:
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
 
-    def sse_event(self, data: str) -> str:
+    def stream_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
