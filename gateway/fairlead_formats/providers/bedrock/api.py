@@ -1,6 +1,6 @@
 """Amazon Bedrock's HTTP API, whose paths name model and method. Pure module.
 
-Source: Amazon Bedrock API reference, `Converse`, `ConverseStream`, `CountTokens` and `ListFoundationModels`.
+Source: Amazon Bedrock API reference: Converse, ConverseStream, CountTokens and ListFoundationModels.
 """
 
 from __future__ import annotations

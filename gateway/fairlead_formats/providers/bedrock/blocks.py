@@ -64,7 +64,8 @@ def as_foreign(block: Block) -> Block | None:
 
 def is_foreign_reasoning(block: Mapping[str, Any]) -> bool:
     """Whether a block is reasoning that providers do not get."""
-    return member(member(member(block, REASONING), "reasoningText"), "signature") == FOREIGN_SIGNATURE
+    signature: object = member(member(member(block, REASONING), "reasoningText"), "signature")
+    return signature == FOREIGN_SIGNATURE
 
 
 def message_of(blocks: Iterable[Block], stop_reason: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Token counting with Bedrock's API. Pure module.
 
-Source: Amazon Bedrock API reference, `CountTokens`. It counts the members of a Converse request that the model reads.
+Source: Amazon Bedrock API reference, CountTokens. It counts the members of a Converse request that the model reads.
 """
 
 from __future__ import annotations

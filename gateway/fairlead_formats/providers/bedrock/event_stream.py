@@ -3,7 +3,7 @@
 Source: Amazon event stream specification (Smithy). A message is its total length, the length of its headers, a CRC-32
 of these two, headers, payload, and a CRC-32 of all before. Converse uses string headers only: `:message-type` is
 `event`, `exception` or `error`. botocore has a parser, but cannot be installed beside the Kubernetes client, as each
-needs another `python-dateutil`; AWS's `awscrt` has none in its Python API.
+needs another `python-dateutil`; the AWS Common Runtime has none in its Python API.
 """
 
 from __future__ import annotations

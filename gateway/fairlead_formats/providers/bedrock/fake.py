@@ -1,6 +1,6 @@
 """Bedrock's Converse API of the scripted model, which rejects what the real one rejects. Pure module.
 
-Source: Amazon Bedrock API reference, `Converse`, `ConverseStream` and `CountTokens`.
+Source: Amazon Bedrock API reference: Converse, ConverseStream and CountTokens.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 _CLAUDE: Final = re.compile(r"claude|anthropic", re.IGNORECASE)
+_MIXES_RESULTS: Final = re.compile(r"claude|anthropic|nova", re.IGNORECASE)
+"""Models that take results and other blocks in one message."""
 _FIELDS: Final = "additionalModelRequestFields"
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -192,8 +194,11 @@ def _write_choice(choice: ToolChoice | None, losses: TranslationLosses) -> dict[
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Remove fields that only Claude has from requests to other models, and thinking from those to models without it;
-    newer models of Claude get adaptive thinking with an effort.
+    newer models of Claude get adaptive thinking with an effort. Models that take results only alone get what the user
+    says beside them within the last result.
     """
+    if not _MIXES_RESULTS.search(model) and b'"toolResult"' in bytes(members["messages"]):
+        members["messages"] = Raw(_encode([*map(_results_alone, _decode(members["messages"]))]))
     fields = _decode(members.get(_FIELDS, b"{}"))
     if not fields:
         return
@@ -212,3 +217,14 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
         members[_FIELDS] = Raw(_encode(fields))
     else:
         del members[_FIELDS]
+
+
+def _results_alone(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with all blocks beside results in the last result."""
+    results = [block for block in message["content"] if "toolResult" in block]
+    others = [block for block in message["content"] if "toolResult" not in block]
+    if not results or not others:
+        return message
+    last = results[-1]["toolResult"]
+    results[-1] = {"toolResult": {**last, "content": [*last.get("content", ()), *others]}}
+    return {**message, "content": results}
