@@ -96,7 +96,8 @@ ORDERED = [(front, other) for front in FAMILIES for other in FAMILIES if front !
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "provider"), [(*pair, [*PROVIDERS][index % 4]) for index, pair in enumerate(ORDERED)]
+    ("first", "second", "provider"),
+    [(*pair, [*PROVIDERS][index % len(PROVIDERS)]) for index, pair in enumerate(ORDERED)],
 )
 async def test_a_conversation_goes_on_in_another_clients_form(
     tmp_path: Path, first: str, second: str, provider: str
@@ -115,7 +116,8 @@ def _spoken(front: str, provider: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("one_provider", "other", "front"), [(*pair, [*FAMILIES][index % 4]) for index, pair in enumerate(ORDERED)]
+    ("one_provider", "other", "front"),
+    [(*pair, [*FAMILIES][index % len(FAMILIES)]) for index, pair in enumerate(ORDERED)],
 )
 async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
     tmp_path: Path, one_provider: str, other: str, front: str
