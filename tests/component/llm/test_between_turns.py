@@ -14,6 +14,7 @@ import pytest
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultPart, TextPart
 from fairlead_formats.pairs.families import FAMILIES
+from fairlead_formats.providers.bedrock.tools import BEDROCK
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.losses import TranslationLosses
 from familytalks import PROVIDERS, answered, post_request, with_results
@@ -166,7 +167,7 @@ async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, pro
         answer = await post_request(world, front, HI)
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
         assert "x-ratelimit-limit-requests" not in answer.headers
-        assert answer.message["error"]["message"] == "slow down"
+        assert answer.message.get("error", answer.message)["message"] == "slow down"
 
 
 @pytest.mark.parametrize("front", [name for name in FAMILIES if name != "anthropic"])
@@ -186,6 +187,8 @@ async def test_usage_is_told_where_nothing_is_injected(tmp_path: Path, front: st
         }
         if front == "gemini":
             path = "/v1beta/models/scripted:streamGenerateContent?alt=sse"
+        elif front == BEDROCK:
+            path = "/model/scripted/converse-stream"
         else:
             path = {"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses"}.get(
                 front, "/v1/messages"

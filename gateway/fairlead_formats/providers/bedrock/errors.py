@@ -105,7 +105,10 @@ def write_provider_refusal(status: int, body: bytes) -> tuple[int, bytes]:
 
 
 def exception_of(name: str, payload: object) -> bytes:
-    """The error object of an exception in a stream. `name` is the exception's, such as `throttlingException`."""
+    """The error object of an exception in a stream. `name` is the exception's, such as `throttlingException`, or `error`
+    for an error that states its type as `code`.
+    """
+    name = text_of(member(payload, "code")) or name
     message = text_of(member(payload, "message", "Message"))
     return _encode({"__type": name[:1].upper() + name[1:], "message": message or f"the stream ended with {name}"})
 

@@ -99,6 +99,8 @@ def _headers(raw: bytes) -> dict[str, str]:
             if kind == _STRING:
                 headers[name] = raw[at : at + size].decode()
             at += size
+        if at > len(raw):
+            raise IndexError
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise BadStream("the provider's stream has a message whose headers are cut") from error
     return headers
