@@ -105,8 +105,8 @@ def write_provider_refusal(status: int, body: bytes) -> tuple[int, bytes]:
 
 
 def exception_of(name: str, payload: object) -> bytes:
-    """The error object of an exception in a stream. `name` is the exception's, such as `throttlingException`, or `error`
-    for an error that states its type as `code`.
+    """The error object of an exception in a stream. `name` is the exception's, such as `throttlingException`, or
+    `error` for an error that states its type as `code`.
     """
     name = text_of(member(payload, "code")) or name
     message = text_of(member(payload, "message", "Message"))
