@@ -25,8 +25,8 @@ fairlead up --llm scripted-strict
 ```
 
 The scripted model then answers a request that breaks a rule of Chat Completions as OpenAI's API does: with the status,
-type, code and param below, and a message in our words. The scripted providers of all six APIs, which the tests of this
-repository run against, hold to the whole list.
+type, code and param below, and a message in our words. The scripted providers of all seven APIs, which the tests of
+this repository run against, hold to the whole list.
 
 A rule is here where a provider's reference, the types of its SDK or a public report of its users name it; the last
 column says where. No rule was tried with a provider's key. A request that breaks several rules gets the error of one.
@@ -36,6 +36,7 @@ _ABOUT: Final = {
     ApiFamily.RESPONSES: "Errors have the type `invalid_request_error`.",
     ApiFamily.MESSAGES: "Errors have the type `invalid_request_error`; there are no codes.",
     ApiFamily.GEMINI: "Errors have the status `INVALID_ARGUMENT`; there are no codes.",
+    ApiFamily.CONVERSE: "Errors have the type `ValidationException`; there are no codes.",
     ApiFamily.REALTIME: "The session goes on after an `error` event of the type `invalid_request_error`.",
     ApiFamily.LIVE: "The connection is closed with the code that stands in place of a status.",
 }

@@ -16,7 +16,6 @@ from fairlead_llm.preparation import provider_format
 from fairlead_llm.stream_documents import document_events
 from fairlead_llm.streaming import MAX_EVENT, readable
 from fairlead_mcp.errors import TooLarge
-from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import closed_error
 from fairlead_models.model_breakers import ModelAttempt, ModelBreakers, ModelClosed
 from fairlead_models.next_model import asks_next
@@ -92,7 +91,7 @@ class ModelStreams:
                 refused = LlmError(answer.status, message, "provider_refused")
                 raise _NotBegun(refused, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(
-                self._events(answer, target.provider, attempt, wire, wire.stream(request, None))
+                self._events(answer, target.provider, attempt, wire, wire.stream(request, None), wire.event_parser(MAX_EVENT))
             ) as pieces:
                 async for piece in pieces:
                     yield piece

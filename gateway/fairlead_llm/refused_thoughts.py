@@ -33,7 +33,8 @@ MOST_TEXT: Final = 4096
 
 def reports_refused_thoughts(body: bytes) -> bool:
     """Whether a provider's error is about encrypted or signed reasoning."""
-    error = decode_object(body).get("error")
+    document = decode_object(body)
+    error = document.get("error", document)
     if not isinstance(error, dict):
         return False
     return error.get("code") == _CODE or bool(_WORDS.search(str(error.get("message", ""))[:MOST_TEXT]))

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.providers.anthropic import fake as anthropic
+from fairlead_formats.providers.bedrock import fake as bedrock
 from fairlead_formats.providers.gemini import fake as gemini
 from fairlead_formats.providers.openai_chat import fake as chat
 from fairlead_formats.providers.openai_responses.fake import ResponsesApi
@@ -24,6 +25,9 @@ from fairlead_tools.validation.schema_draft import draft_error
 class ScriptedApi(Protocol):
     """Writes turns of the script in the form of one API. `number`: the request's, from 1 on."""
 
+    stream_type: str
+    """Media type of streams."""
+
     def write_error(self, turn: ScriptedTurn) -> bytes:
         """Body of an error."""
 
@@ -33,8 +37,8 @@ class ScriptedApi(Protocol):
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> Iterator[str]:
         """Data of the events of a streamed answer."""
 
-    def sse_event(self, data: str) -> str:
-        """One server-sent event with these data."""
+    def stream_event(self, data: str) -> str | bytes:
+        """One event of a stream with these data, encoded."""
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any], /) -> bool:
         """Whether the answer is to be streamed."""
@@ -50,6 +54,7 @@ _APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
     "/messages": anthropic.AnthropicApi,
     "/models/": gemini.GeminiApi,
     "": chat.ChatApi,
+    "/model/": bedrock.BedrockApi,
 }
 """APIs by a part of their paths, the first that fits."""
 _BELOW_RESPONSES: Final = ("/responses/compact", "/responses/input_tokens")
@@ -134,7 +139,7 @@ def scripted_response(
         return _json(api.write_error(turn), turn.status, turn.headers)
     if api.asks_for_stream(path, request) and not turn.ignores_stream:
         stream = _stream(api, turn, number, request)
-        return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
+        return StreamingResponse(stream, headers=dict(turn.headers), media_type=api.stream_type)
     return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, request), 200, turn.headers)
 
 
@@ -142,9 +147,11 @@ def _json(body: bytes, status: int = 200, headers: Mapping[str, str] | None = No
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> AsyncIterator[str]:
+async def _stream(
+    api: ScriptedApi, turn: ScriptedTurn, number: int, request: Mapping[str, Any]
+) -> AsyncIterator[str | bytes]:
     for event in turn.events if turn.events is not None else api.events(turn, number, request):
-        yield api.sse_event(event)
+        yield api.stream_event(event)
     if turn.breaks:
         raise ConnectionAbortedError("the connection is broken here, as the script says")
     if turn.lingers:

@@ -23,7 +23,6 @@ from fairlead_llm.stream_documents import ReceivedStream, read_document
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.read_bounds import LONG_BYTES, explain_excess, is_long
-from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import llm_error
 from fairlead_models.provider_requests import ProviderUnavailable
 from fairlead_models.request_record import CLIENT_CLOSED

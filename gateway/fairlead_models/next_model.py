@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-_ASK_NEXT: Final = frozenset({401, 403, 404, 408, 429})
-"""Statuses of refusals that another provider may not have: credentials, unknown model, timeout, rate limit."""
+_ASK_NEXT: Final = frozenset({401, 403, 404, 408, 424, 429})
+"""Statuses of refusals that another provider may not have: credentials, unknown model, timeout, a failed model
+(Bedrock), rate limit.
+"""
 
 
 def asks_next(status: int) -> bool:

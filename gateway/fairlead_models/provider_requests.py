@@ -18,8 +18,11 @@ from typing import Final, TypeAlias
 
 import aiohttp
 import msgspec
+from yarl import URL
 
+from fairlead_formats.pairs.provider_apis import APIS
 from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
+from fairlead_models.aws_signatures import RequestSigner, SigningFailed, SigningScope
 from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10
@@ -157,10 +160,15 @@ class ProviderAnswer:
     """Answer to a request. Its owner calls `close` at the end."""
 
     def __init__(
-        self, answer: aiohttp.ClientResponse, forwarded: Sequence[str], idle_seconds: float, key: str = ""
+        self,
+        answer: aiohttp.ClientResponse,
+        forwarded: Sequence[str],
+        idle_seconds: float,
+        key: str = "",
+        stream_type: str = EVENT_STREAM,
     ) -> None:
         """`forwarded`: `ProviderRequest.answer_headers`. Values that contain the `key`, or that are not printable
-        ASCII, are not forwarded.
+        ASCII, are not forwarded. `stream_type`: media type of the provider's streams.
         """
         self._answer = answer
         self._key = key
@@ -170,7 +178,7 @@ class ProviderAnswer:
         self.retry_after = seconds_until(answer.headers)
         self.content_type = answer.content_type
         """Media type in lower case, without parameters."""
-        self.streams = answer.content_type == EVENT_STREAM
+        self.streams = answer.content_type == stream_type
         self.headers: Mapping[str, str] = {
             name.lower(): value
             for name, value in answer.headers.items()
@@ -223,6 +231,7 @@ class ProviderClient:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._signer = RequestSigner()
 
     def for_caller(self, key: str) -> KeyedClient:
         """Make a client for the requests of one caller. `key`: the caller's own API key; empty: none."""
@@ -233,19 +242,23 @@ class ProviderClient:
         ProviderUnavailable.
         """
         key = key or await key_of(provider)
+        api, region = APIS[provider.kind], provider.signing_region
         headers = provider.request_headers(key, request.headers)
         headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
         async with _answering(provider):
+            if region and not key:
+                signing = SigningScope(region, api.signing_service)
+                headers |= await self._signer.sign(signing, request.method, str(url), request.body)
             answer = await self._open_session().request(
                 request.method,
-                provider.url(request.path),
+                url,
                 data=_in_pieces(request.body),
                 headers=headers,
                 timeout=_NO_TIMEOUT,
                 allow_redirects=False,
             )
             try:
-                return ProviderAnswer(answer, request.answer_headers, provider.idle_seconds, key)
+                return ProviderAnswer(answer, request.answer_headers, provider.idle_seconds, key, api.stream_type)
             except BaseException:
                 answer.close()
                 raise

@@ -5,6 +5,7 @@ The composition root reads them from the installation's configuration. Example:
     providers:
       openai: {baseUrl: "https://api.openai.com/v1", keyEnv: OPENAI_API_KEY, models: ["gpt-*", "o4-*"]}
       claude: {kind: anthropic, baseUrl: "https://api.anthropic.com", keyEnv: ANTHROPIC_API_KEY, models: ["claude-*"]}
+      aws: {kind: bedrock, baseUrl: "https://bedrock-runtime.us-east-1.amazonaws.com", models: ["us.anthropic.*"]}
       local: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}
       voice: {kind: cascaded, stt: {…}, llm: our-qwen, tts: {…}}  # see CascadedProvider
 """
@@ -36,6 +37,8 @@ _SPEAKING: Final = tuple(api.kind for api in APIS.values() if api.speech)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DOTS: Final = frozenset({".", ".."})
 _PATTERN: Final = re.compile(r"[*?[]")
+_AWS_HOST: Final = re.compile(r"(?:^|[.])[a-z-]*runtime[a-z-]*\.(?P<region>[a-z]{2}(?:-[a-z]+)+-\d+)\.")
+"""Host of an AWS runtime API, also of a VPC endpoint, with its region."""
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS: Final = frozenset(
     {
@@ -46,6 +49,8 @@ _OURS: Final = frozenset(
         "accept-encoding",
         "connection",
         "x-fairlead-provider-key",
+        "x-amz-date",
+        "x-amz-security-token",
     }
 )
 """Headers that a provider's setting may not name: they are written here."""
@@ -79,7 +84,8 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """Base URL of the API. `openai`: with the version, as in `https://api.openai.com/v1`, to which `/chat/completions`
     is appended. `anthropic` and `gemini`: without the version, as in `https://api.anthropic.com` and
     `https://generativelanguage.googleapis.com`, to which `/v1/messages` and `/v1beta/models/…` are appended; a version
-    at the end is ignored.
+    at the end is ignored. `bedrock`: as in `https://bedrock-runtime.us-east-1.amazonaws.com`, to which `/model/…` is
+    appended.
     """
     kind: ProviderKind = "openai"
     """Wire format. `openai` is also the format of compatible servers such as vLLM, Ollama and LiteLLM."""
@@ -107,6 +113,19 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """Turns of speech sessions that a cascaded engine answers, for the kinds `openai` and `gemini`."""
     responses: bool | None = None
     """Whether the API has `/responses`, for the kind `openai`. By default only OpenAI's own API has it."""
+
+    region: str | None = None
+    """AWS region that requests without a key are signed for, for the kind `bedrock`. By default the one in `baseUrl`;
+    requests to another host are not signed.
+    """
+
+    @property
+    def signing_region(self) -> str:
+        """AWS region that requests without a key are signed for; empty if they are not signed."""
+        if not APIS[self.kind].signing_service:
+            return ""
+        named = _AWS_HOST.search(urlsplit(self.base_url).hostname or "")
+        return self.region or (named["region"] if named is not None else "")
 
     @property
     def speaks_responses(self) -> bool:
@@ -310,6 +329,8 @@ def _check_name(name: str) -> None:
 def _check(name: str, provider: Provider) -> None:
     _check_name(name)
     _check_endpoint(name, provider.base_url, provider.key_env, provider.key_file, provider.headers)
+    if provider.region is not None and not APIS[provider.kind].signing_service:
+        raise InvalidProvider(f"providers: {name}: region is of the kind bedrock: remove it")
     if provider.caller_key == "Require" and (provider.key_env is not None or provider.key_file is not None):
         raise InvalidProvider(
             f"providers: {name}: with callerKey Require, keyEnv and keyFile are never used: remove them"

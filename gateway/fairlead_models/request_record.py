@@ -75,9 +75,14 @@ class TokenUsage(msgspec.Struct, frozen=True):
 
 
 def token_usage(usage: _Usage) -> TokenUsage:
-    """Read a usage object of OpenAI Chat, Responses or Realtime, Anthropic Messages, Gemini or Gemini Live. Missing
-    members count as zero. Anthropic states cached input separately, all others as part of the input.
+    """Read a usage object of OpenAI Chat, Responses or Realtime, Anthropic Messages, Gemini, Gemini Live or Bedrock
+    Converse. Missing members count as zero. Anthropic and Bedrock state cached input separately, all others as part of
+    the input.
     """
+    if "inputTokens" in usage or "outputTokens" in usage:
+        read, written = _count_of(usage, "cacheReadInputTokens"), _count_of(usage, "cacheWriteInputTokens")
+        total = _count_of(usage, "inputTokens") + read + written
+        return TokenUsage(total, _count_of(usage, "outputTokens"), read, written)
     if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
         return TokenUsage(
             _count_of(usage, "promptTokenCount") + _count_of(usage, "toolUsePromptTokenCount"),

@@ -7,13 +7,16 @@ text, calls, own = answered(answer, "gemini", stream=False)
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.neutral.answers import CallBegin, TextDelta, TranslatedAnswer, part_texts
 from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultPart
 from fairlead_formats.pairs.families import FAMILIES
+from fairlead_formats.providers.bedrock.event_stream import EventStreamParser
+from fairlead_formats.providers.bedrock.tools import BEDROCK
 from fairlead_formats.registry import find
 from fairlead_formats.tools.between import between
 from fairlead_formats.wire.losses import TranslationLosses
@@ -26,7 +29,9 @@ PROVIDERS: Mapping[str, Mapping[str, Any]] = {
     "openai-responses": {"kind": "openai", "responses": True},
     "anthropic": {"kind": "anthropic"},
     "gemini": {"kind": "gemini"},
+    BEDROCK: {"kind": "bedrock"},
 }
+"""Members of a provider, by the name of its format. Hosts outside of AWS get requests without a signature."""
 
 
 async def post_request(
@@ -42,11 +47,15 @@ async def post_request(
     family = FAMILIES[front]
     body: dict[str, Any] = {family.messages_member: family.messages.write_messages(turns, TranslationLosses()).messages}
     if tools:
-        body["tools"] = between([theirs()], find("openai-chat"), find(front)).tools
+        offered = between([theirs()], find("openai-chat"), find(front)).tools
+        body |= {"toolConfig": {"tools": offered}} if front == BEDROCK else {"tools": offered}
     path = {"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses", "anthropic": "/v1/messages"}
     if front == "gemini":
         method = "streamGenerateContent?alt=sse" if stream else "generateContent"
         return await post(world.gateway, f"/v1beta/models/{model}:{method}", body | dict(members or {}))
+    if front == BEDROCK:
+        method = "converse-stream" if stream else "converse"
+        return await post(world.gateway, f"/model/{quote(model, safe='')}/{method}", body | dict(members or {}))
     body |= {"model": model, "stream": stream, **({"max_tokens": 99} if front == "anthropic" else {})}
     return await post(world.gateway, path[front], body | dict(members or {}))
 
@@ -64,11 +73,8 @@ def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelC
     text = ""
     made = []
     own: dict[str, Any] = {}
-    for line in answer.body.decode().split("\n"):
-        data = line.removeprefix("data: ")
-        if data == line or data == "[DONE]":
-            continue
-        event = json.loads(data)
+    for event in _events(answer, front):
+        own = (event.get("metadata") or {}).get("fairlead") or own
         own = event.get("fairlead") or (event.get("response") or {}).get("fairlead") or own
         for each in reader.events(event):
             if isinstance(each, TextDelta) and each.kind == "text":
@@ -77,6 +83,18 @@ def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelC
                 made.append(ModelCall(each.id, each.name, {}))
     assert reader.stop is not None
     return text, made, own
+
+
+def _events(answer: Answer, front: str) -> Iterator[dict[str, Any]]:
+    """Decoded events of a streamed answer."""
+    if front == BEDROCK:
+        parser = EventStreamParser(len(answer.body))
+        yield from (json.loads(event.data) for event in parser.feed(answer.body))
+        return
+    for line in answer.body.decode().split("\n"):
+        data = line.removeprefix("data: ")
+        if data != line and data != "[DONE]":
+            yield json.loads(data)
 
 
 def with_results(calls: Sequence[ModelCall]) -> tuple[MessageTurn, MessageTurn]:

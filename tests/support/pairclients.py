@@ -19,6 +19,8 @@ from google.genai import types
 from fairlead_formats.pairs.pair import pair
 from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.bedrock.fake import BedrockApi
+from fairlead_formats.providers.bedrock.format import BEDROCK
 from fairlead_formats.providers.gemini.fake import GeminiApi
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.fake import ChatApi
@@ -37,14 +39,18 @@ FORMATS: Mapping[str, WireFormat] = {
     "responses": RESPONSES,
     "anthropic": ANTHROPIC,
     "gemini": GEMINI_EVENTS,
+    "bedrock": BEDROCK,
 }
 APIS: Mapping[str, Callable[[SchemaCheck], ScriptedApi]] = {
     "chat": ChatApi,
     "responses": ResponsesApi,
     "anthropic": AnthropicApi,
     "gemini": GeminiApi,
+    "bedrock": BedrockApi,
 }
-PAIRS = [(front, provider) for front in FORMATS for provider in FORMATS if front != provider]
+FRONTS = ("chat", "responses", "anthropic", "gemini")
+"""Families with an SDK here."""
+PAIRS = [(front, provider) for front in FRONTS for provider in FORMATS if front != provider]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "integer"}}}
 KEY = "no-key"
 

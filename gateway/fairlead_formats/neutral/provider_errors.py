@@ -37,6 +37,7 @@ _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     408: "timeout",
     409: "conflict",
     413: "too_large",
+    424: "api",
     429: "rate_limit",
     503: "overloaded",
     504: "timeout",
@@ -71,7 +72,24 @@ _BY_WORD: Final[Mapping[str, ErrorKind]] = {
     "internal": "api",
     "unavailable": "overloaded",
     "deadline_exceeded": "timeout",
+    "accessdeniedexception": "permission",
+    "conflictexception": "conflict",
+    "internalserverexception": "api",
+    "modelerrorexception": "api",
+    "modelnotreadyexception": "overloaded",
+    "modelstreamerrorexception": "api",
+    "modeltimeoutexception": "timeout",
+    "resourcenotfoundexception": "not_found",
+    "servicequotaexceededexception": "billing",
+    "serviceunavailableexception": "overloaded",
+    "throttlingexception": "rate_limit",
+    "unrecognizedclientexception": "authentication",
+    "validationexception": "invalid",
 }
+
+
+_TOO_LONG: Final = ("prompt is too long", "Input is too long for requested model")
+"""Parts of the messages with which Anthropic and Bedrock refuse a request that exceeds the context window."""
 
 
 class ProviderRefusal(msgspec.Struct, frozen=True):
@@ -93,15 +111,15 @@ def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
     if isinstance(value, list):
         value = value[0] if value else None
     error = member(value, "error") or value
-    words = [text_of(member(error, name)).lower() for name in ("code", "type", "status")]
+    words = [text_of(member(error, name)).lower() for name in ("code", "type", "status", "__type")]
     kind = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
     if status is None:
         code = member(error, "code", "status")
         status = code if isinstance(code, int) and 400 <= code < 600 else None
     if status is not None and (kind is None or kind in ("invalid", "api")):
         kind = _BY_STATUS.get(status, "invalid" if status < 500 else "api")
-    message = text_of(error if isinstance(error, str) else member(error, "message"))[:MAX_MESSAGE]
-    if kind == "invalid" and "prompt is too long" in message:
+    message = text_of(error if isinstance(error, str) else member(error, "message", "Message"))[:MAX_MESSAGE]
+    if kind == "invalid" and any(words in message for words in _TOO_LONG):
         kind = "too_large"
     if kind == "authentication":
         message = "the provider refused the API key"

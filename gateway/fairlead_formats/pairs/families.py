@@ -8,6 +8,8 @@ from typing import Final
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.anthropic import counting as anthropic_counting
 from fairlead_formats.providers.anthropic import format as anthropic
+from fairlead_formats.providers.bedrock import counting as bedrock_counting
+from fairlead_formats.providers.bedrock import format as bedrock
 from fairlead_formats.providers.gemini import counting as gemini_counting
 from fairlead_formats.providers.gemini import format as gemini
 from fairlead_formats.providers.openai_chat import format as openai_chat
@@ -21,6 +23,7 @@ FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
     "openai": openai_chat.CHAT,
     "anthropic": anthropic.ANTHROPIC,
     "gemini": gemini.GEMINI_EVENTS,
+    "bedrock": bedrock.BEDROCK,
 }
 """Format of all providers of a kind; some providers of kind `openai` accept Responses as well."""
 CLIENT_FORMATS: Final[Mapping[str, WireFormat]] = {
@@ -30,12 +33,14 @@ CLIENT_FORMATS: Final[Mapping[str, WireFormat]] = {
     "messages": anthropic.ANTHROPIC,
     "gemini": gemini.GEMINI_EVENTS,
     "gemini-array": gemini.GEMINI_ARRAY,
+    "converse": bedrock.BEDROCK,
 }
 """Formats that clients speak, by the names in `ApiOperation.wire`."""
 COUNTING: Final[Mapping[ProviderKind, CountFormat]] = {
     "openai": openai_counting.COUNTING,
     "anthropic": anthropic_counting.COUNTING,
     "gemini": gemini_counting.COUNTING,
+    "bedrock": bedrock_counting.COUNTING,
 }
 """Count requests, by kind of API; OpenAI's counts those of Responses alone."""
 FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
@@ -45,6 +50,7 @@ FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
         openai_responses.TRANSLATION,
         anthropic.TRANSLATION,
         gemini.TRANSLATION,
+        bedrock.TRANSLATION,
     )
 }
 """Families by the name of their format."""

@@ -19,18 +19,19 @@ from fairlead_formats.neutral.provider_errors import refusal_of
 from fairlead_formats.neutral.tools import translate_choice
 from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.families import FAMILIES
-from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
+from fairlead_formats.pairs.pair_answers import MAX_EVENT, PairAnswer, PairStream
 from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
-    EVENT_STREAM,
+    JSON,
     AnswerRange,
     BadAnswer,
     BadRequest,
     ModelRound,
+    ProviderEventParser,
     StoredTurn,
     WireFormat,
     WireRequest,
@@ -118,7 +119,7 @@ class PairFormat:
             request = self._client.requests.read_request(decoded_body, model, stream, losses)
             tools = translate_tools(limit_parts(request.tools, "tools"), self._client.name, self._family.name, losses)
             turns = rename_tools(request.turns, tools.forward, tools.forward_properties)
-            request = msgspec.structs.replace(request, turns=turns, array=self.stream_type != EVENT_STREAM)
+            request = msgspec.structs.replace(request, turns=turns, array=self.stream_type == JSON)
             choice = translate_choice(request.choice, tools, losses)
             written = _encode(self._family.requests.write_request(request, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
@@ -142,7 +143,10 @@ class PairFormat:
         translated = _as_translated(request)
         # not None in any case: with None the family passes events unchanged, whose calls may interleave or split names
         inner = self._provider.stream(translated, EVERY_NAME if client_tools is None else client_tools)
-        return PairStream(inner, translated.exchange, int(time.time()))
+        return PairStream(inner, translated.exchange, int(time.time()), self._provider.event_parser(MAX_EVENT))
+
+    def event_parser(self, max_event: int) -> ProviderEventParser:
+        return self._provider.event_parser(max_event)
 
     def whole_events(self, body: bytes) -> Sequence[bytes]:
         return self._provider.whole_events(body)
@@ -163,7 +167,8 @@ class PairFormat:
         return self._front.error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        status, error = self._client.errors.write_refusal(refusal_of(status, body))
+        refused = refusal_of(*self._provider.refusal(status, body))
+        status, error = self._client.errors.write_refusal(refused)
         return status, _encode(self._client.errors.refusal_body(error))
 
     def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:

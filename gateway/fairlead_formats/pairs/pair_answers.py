@@ -36,11 +36,11 @@ from fairlead_formats.wire.protocol import (
     FinishedCall,
     InnerCall,
     LoopResult,
+    ProviderEventParser,
     RunningCall,
     WireAnswer,
     WireStream,
 )
-from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
 """Maximum bytes of one event in the provider's format."""
@@ -107,12 +107,14 @@ class PairAnswer:
 class PairStream:
     """One client's stream over all rounds, translated from the provider's format."""
 
-    def __init__(self, inner: WireStream, exchange: TranslatedExchange, created: int) -> None:
-        """`created`: seconds since 1970."""
+    def __init__(
+        self, inner: WireStream, exchange: TranslatedExchange, created: int, parser: ProviderEventParser
+    ) -> None:
+        """`created`: seconds since 1970. `parser`: parses what `inner` writes for clients of the provider's format."""
         self._inner = inner
         self._exchange = exchange
         self._tools = exchange.tools
-        self._parser = EventParser(MAX_EVENT)
+        self._parser = parser
         self._reader = exchange.provider.reader(exchange.losses)
         self._writer = exchange.client.writer(exchange.request, created, exchange.losses)
         self._started = False

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead_formats.providers.anthropic import api as anthropic
+from fairlead_formats.providers.bedrock import api as bedrock
 from fairlead_formats.providers.gemini import api as gemini
 from fairlead_formats.providers.openai_chat import api as openai
 from fairlead_formats.wire.provider_api import ProviderApi, ProviderKind, RequestHead
 
-APIS: Final[Mapping[ProviderKind, ProviderApi]] = {api.kind: api for api in (openai.API, gemini.API, anthropic.API)}
+APIS: Final[Mapping[ProviderKind, ProviderApi]] = {
+    api.kind: api for api in (openai.API, gemini.API, anthropic.API, bedrock.API)
+}
 _VERSION: Final = "v1"
 _DEFAULT: Final[ProviderKind] = "openai"
 """API of requests to shared segments that no API owns: its clients send nothing that tells them apart."""

@@ -28,6 +28,7 @@ class ApiFamily(StrEnum):
     RESPONSES = "Responses"
     MESSAGES = "Messages"
     GEMINI = "Gemini"
+    CONVERSE = "Bedrock Converse"
     REALTIME = "Realtime"
     LIVE = "Gemini Live"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from fairlead_formats.request_rules.bedrock import BEDROCK_RULES
 from fairlead_formats.request_rules.gemini import GEMINI_RULES
 from fairlead_formats.request_rules.messages import MESSAGES_RULES
 from fairlead_formats.request_rules.openai import OPENAI_RULES
@@ -12,7 +13,7 @@ from fairlead_formats.request_rules.rule import BrokenRule, RequestRule
 from fairlead_formats.request_rules.speech import SPEECH_RULES
 
 RULES: Final[Mapping[str, RequestRule]] = {
-    rule.name: rule for rule in (*OPENAI_RULES, *MESSAGES_RULES, *GEMINI_RULES, *SPEECH_RULES)
+    rule.name: rule for rule in (*OPENAI_RULES, *MESSAGES_RULES, *GEMINI_RULES, *BEDROCK_RULES, *SPEECH_RULES)
 }
 """By name, in the order of their APIs."""
 

@@ -3,8 +3,8 @@
 The ids of a turn's calls are the key of the stored turn. Providers' ids are not safe as keys: they can be guessed, and
 some repeat in every conversation (`call_0`; Kimi's `functions.NAME:INDEX`). So `ProviderCallIds` replaces each id of an
 answer with a generated one, which has 131 random bits and contains the provider's id. `with_provider_ids` puts the
-provider's ids back into each request to the provider. The formats are Chat Completions, Responses, Anthropic's Messages
-and Gemini.
+provider's ids back into each request to the provider. The formats are Chat Completions, Responses, Anthropic's
+Messages, Gemini and Bedrock's Converse.
 
 A generated id also states whether its turn may have been stored: ids of turns that are never stored are not looked up.
 """
@@ -32,12 +32,14 @@ _WITH_PROVIDERS: Final = re.compile(rf'(?<!\\)"({_FORM})-((?:[^"\\]|\\.)+)"'.enc
 _MAY_REPEAT: Final = frozenset({"openai-chat", "gemini"})
 """Formats whose requests may have one id in several turns, as their servers that count from zero write it."""
 _MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_KEPT, _LOST))
+LONGEST_IN_CONVERSE: Final = 64
+"""Maximum characters of an id in Bedrock's Converse."""
 LONGEST_IN_CHAT: Final = 40
 """Maximum characters of an id in Chat Completions: a client may continue its conversation at OpenAI without the
 gateway."""
 _ANY_LENGTH: Final = 1 << 16
 _OF_OPENAI: Final = re.compile(r"call_[A-Za-z0-9]+")
-_HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'"function_call"')
+_HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'"function_call"', b'"toolUse"')
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -93,7 +95,7 @@ class ProviderCallIds:
                 self._generated_ids[ident] = self._replacing(ident, prefix, longest)
         for ident, generated in self._generated_ids.items():
             quoted_id = re.escape(_encode(ident))
-            data = re.sub(rb'("(?:id|call_id)"\s*:\s*)' + quoted_id, _replacement(generated), data)
+            data = re.sub(rb'("(?:id|call_id|toolUseId)"\s*:\s*)' + quoted_id, _replacement(generated), data)
         return data
 
     def _replacing(self, ident: str, prefix: str, longest: int) -> str:
@@ -124,6 +126,8 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
         for member, item in value.items():
             if member == "tool_calls" and isinstance(item, list):
                 yield from ((ident, "call", LONGEST_IN_CHAT) for call in item for ident in _text(call, "id"))
+            elif member == "toolUse":
+                yield from ((ident, "toolu", LONGEST_IN_CONVERSE) for ident in _text(item, "toolUseId"))
             elif member in ("functionCall", "function_call"):
                 yield from ((ident, "call", _ANY_LENGTH) for ident in _text(item, "id"))
             elif isinstance(item, list | Mapping):

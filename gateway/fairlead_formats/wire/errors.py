@@ -11,7 +11,9 @@ from typing import Final
 from fairlead_formats.wire.raw_json import decode_object
 
 _MESSAGE: Final = "the provider refused the API key"
-_WORDS: Final = frozenset({"invalid_api_key", "authentication_error", "unauthenticated", "401"})
+_WORDS: Final = frozenset(
+    {"invalid_api_key", "authentication_error", "unauthenticated", "401", "unrecognizedclientexception"}
+)
 
 
 class LlmError(Exception):
@@ -49,4 +51,4 @@ def reports_refused_key(raw: bytes) -> bool:
     body = decode_object(raw)
     inner = body.get("error")
     error = inner if isinstance(inner, dict) else body
-    return any(str(error.get(name)).lower() in _WORDS for name in ("code", "type", "status"))
+    return any(str(error.get(name)).lower() in _WORDS for name in ("code", "type", "status", "__type"))

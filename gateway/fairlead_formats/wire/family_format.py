@@ -15,8 +15,9 @@ from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError, hide_key
 from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest
+from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, ProviderEventParser
 from fairlead_formats.wire.raw_json import array, decode_object, error_in, text_of
+from fairlead_mcp.sse import EventParser
 
 GATEWAY_MEMBER: Final = "fairlead"
 """Member of a request with options for the gateway, which is not sent to the provider."""
@@ -31,6 +32,9 @@ class FamilyFormat(ABC):
 
     def receive(self, body: bytes) -> bytes:
         return body
+
+    def event_parser(self, max_event: int) -> ProviderEventParser:
+        return EventParser(max_event)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         decoded_message = decode_object(message)

@@ -125,6 +125,21 @@ class ModelRound(msgspec.Struct, frozen=True):
     """Whether to forbid calls."""
 
 
+class ProviderEvent(Protocol):
+    """One event of a provider's stream."""
+
+    @property
+    def data(self) -> bytes:
+        """JSON, or text that only marks the end of a stream."""
+
+
+class ProviderEventParser(Protocol):
+    """Incremental parser of a provider's stream."""
+
+    def feed(self, chunk: bytes, /) -> Sequence[ProviderEvent]:
+        """Events that a chunk completes. Raises TooLarge, BadStream."""
+
+
 class WireRequest(Protocol):
     """One request of a client. Members that the gateway does not interpret reach the provider unchanged."""
 
@@ -307,6 +322,9 @@ class WireFormat(Protocol):
 
     def path(self, model: str, *, stream: bool) -> str:
         """Path of a request, relative to the base URL of the provider's API."""
+
+    def event_parser(self, max_event: int) -> ProviderEventParser:
+        """Create the parser of a provider's streamed answer, in which an event has at most `max_event` bytes."""
 
     def answer(self, body: bytes, request: WireRequest) -> WireAnswer:
         """Read a provider's whole answer to a request. Raises BadAnswer."""

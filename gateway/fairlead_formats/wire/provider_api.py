@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-ProviderKind = Literal["openai", "anthropic", "gemini"]
+ProviderKind = Literal["openai", "anthropic", "gemini", "bedrock"]
 """Kind of a provider that requests are sent to, as configurations name it."""
 
 
@@ -62,6 +62,10 @@ class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
     key_header: str
     key_prefix: str = ""
     """Text before the key in the value of `key_header`."""
+    signing_service: str = ""
+    """Name of the service in AWS signatures of requests without a key; empty: requests are not signed."""
+    stream_type: str = "text/event-stream"
+    """Media type of streamed answers."""
     headers: Mapping[str, str] = {}
     """Headers that every request needs, unless the configuration gives others."""
     first_segments: frozenset[str] = frozenset()

@@ -23,7 +23,9 @@ PAIRS = clients.PAIRS
 ask = clients.ask
 
 LENGTH = {"chat": "length", "responses": "max_output_tokens", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
+LENGTH["bedrock"] = "max_tokens"
 FILTER = {"chat": "content_filter", "responses": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"}
+FILTER["bedrock"] = "content_filtered"
 CALLS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
 
 
@@ -121,7 +123,7 @@ def _counts(front: str, usage: Any) -> tuple[int, ...]:
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_usage_is_counted_as_the_clients_family_counts(front: str, provider: str, stream: bool) -> None:
     answer, _ = ask(front, provider, ScriptedTurn("Hello"), stream=stream)
-    total = 145 if provider == "anthropic" else 100
+    total = 145 if provider in ("anthropic", "bedrock") else 100
     output = 10 - (5 if front == "gemini" and provider == "responses" else 0)  # thoughts stand beside the answer there
     assert _counts(front, answer.usage) == (total, 40, output)
 
@@ -178,7 +180,7 @@ TURNS = (
     MessageTurn("assistant", (TextPart("A dot."),)),
     MessageTurn("user", (TextPart("And now?"),)),
 )
-NAMES_OF = {"chat": "openai-chat", "responses": "openai-responses", "anthropic": "anthropic", "gemini": "gemini"}
+NAMES_OF = {name: wire.name for name, wire in FORMATS.items()}
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

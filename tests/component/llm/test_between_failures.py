@@ -93,6 +93,8 @@ def test_a_cut_stream_is_an_error_and_no_end(front: str, provider: str) -> None:
 def test_an_error_of_the_provider_in_its_stream_is_the_last_event(front: str, provider: str) -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "code": 503, "message": "too much"}}
     data = json.dumps(error if provider in ("anthropic", "responses") else {"error": error["error"]})
+    if provider == "bedrock":
+        data = json.dumps({"serviceUnavailableException": {"message": "too much"}})
     wire = Wire(front, provider, [ScriptedTurn(events=[data])])
     last = _raw(wire).rstrip().rpartition(b"data: ")[2]
     told = json.loads(last)["error"]

@@ -43,7 +43,9 @@ async def follow_up(
 
 
 def has_no_choice(request: Mapping[str, Any]) -> bool:
-    """Whether the model was told to call no tool."""
+    """Whether the model was told to call no tool. Bedrock has no such choice, so it gets no tools."""
+    if "messages" in request and "model" not in request:
+        return "toolConfig" not in request
     config = request.get("toolConfig", {}).get("functionCallingConfig", {})
     choice = request.get("tool_choice", config.get("mode"))
     return choice in ("none", "NONE", {"type": "none"})

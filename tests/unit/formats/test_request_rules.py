@@ -14,6 +14,8 @@ import pytest
 
 from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from fairlead_formats.providers.anthropic.fake_rules import signature as thinking_signature
+from fairlead_formats.providers.bedrock.fake import BedrockApi
+from fairlead_formats.providers.bedrock.fake_rules import signature as converse_signature
 from fairlead_formats.providers.gemini.fake import GeminiApi
 from fairlead_formats.providers.gemini.fake_rules import signature
 from fairlead_formats.providers.openai_chat.fake import ChatApi
@@ -294,15 +296,126 @@ GEMINI_CASES: dict[str, dict[str, Any]] = {
         "contents": [HELLO, content("model", called(thoughtSignature="another's")), content("user", responded())]
     },
 }
+
+
+def converse_tool(name: str = "find", schema: Any = SCHEMA, **members: Any) -> dict[str, Any]:
+    spec = {"name": name, "description": "Finds", "inputSchema": {"json": schema}, **members}
+    return {"toolConfig": {"tools": [{"toolSpec": spec}]}}
+
+
+def converse_use(ident: str = "c1", **members: Any) -> dict[str, Any]:
+    return {"toolUse": {"toolUseId": ident, "name": "find", "input": {}, **members}}
+
+
+def converse_result(ident: str = "c1", **members: Any) -> dict[str, Any]:
+    return {"toolResult": {"toolUseId": ident, "content": [{"text": "found"}], **members}}
+
+
+def document(name: str = "a file") -> dict[str, Any]:
+    return {"document": {"format": "pdf", "name": name, "source": {"bytes": "QQ=="}}}
+
+
+def asks_converse(*parts: Any) -> dict[str, Any]:
+    return {"messages": [blocks("user", *parts)]}
+
+
+SAYS = {"text": "Find it"}
+THOUGHT_OF = {"reasoningText": {"text": "Hm", "signature": converse_signature(1, "Hm")}}
+CONVERSE: dict[str, Any] = {
+    "messages": [
+        blocks("user", SAYS, document(), {"image": {"format": "png", "source": {"bytes": "QQ=="}}}),
+        blocks("assistant", {"reasoningContent": THOUGHT_OF}, converse_use()),
+        blocks("user", converse_result()),
+        blocks("assistant", SAYS),
+        blocks("user", SAYS, {"cachePoint": {"type": "default"}}),
+    ],
+    "system": [SAYS],
+    "inferenceConfig": {"maxTokens": 2048},
+    **converse_tool(),
+}
+CONVERSE_CASES: dict[str, dict[str, Any]] = {
+    "converse-member": {"fairlead": {}},
+    "converse-first-role": {"messages": []},
+    "converse-alternation": {"messages": [blocks("user", SAYS), blocks("user", SAYS)]},
+    "converse-content": {"messages": [blocks("user")]},
+    "converse-text": asks_converse({"text": " "}),
+    "converse-block": asks_converse({"hologram": {}}),
+    "converse-media-role": {"messages": [blocks("user", SAYS), blocks("assistant", SAYS, document())]},
+    "converse-image": asks_converse({"image": {"format": "tiff", "source": {"bytes": "QQ=="}}}),
+    "converse-document-text": asks_converse(document()),
+    "converse-document-name": asks_converse(SAYS, document("a.pdf")),
+    "converse-document-names-unique": asks_converse(SAYS, document(), document()),
+    "converse-tool-config": {"toolConfig": None},
+    "converse-tools": {"toolConfig": {"tools": []}},
+    "converse-tool-name": converse_tool("find it"),
+    "converse-tool-description": converse_tool(description=""),
+    "converse-schema-type": converse_tool(schema={"properties": {}}),
+    "converse-schema-valid": converse_tool(schema={**SCHEMA, "required": None}),
+    "converse-tool-choice": {"toolConfig": {**converse_tool()["toolConfig"], "toolChoice": {"none": {}}}},
+    "converse-call-id": {
+        "messages": [blocks("user", SAYS), blocks("assistant", converse_use("c 1")), blocks("user", SAYS)]
+    },
+    "converse-call-ids-unique": {
+        "messages": [
+            blocks("user", SAYS),
+            blocks("assistant", converse_use(), converse_use()),
+            blocks("user", converse_result()),
+        ]
+    },
+    "converse-call-input": {
+        "messages": [blocks("user", SAYS), blocks("assistant", converse_use(input="{}")), blocks("user", SAYS)]
+    },
+    "converse-missing-result": {
+        "messages": [blocks("user", SAYS), blocks("assistant", converse_use()), blocks("user", SAYS)]
+    },
+    "converse-result-without-call": asks_converse(converse_result()),
+    "converse-result-content": {
+        "messages": [
+            blocks("user", SAYS),
+            blocks("assistant", converse_use()),
+            blocks("user", converse_result(status="error", content=[])),
+        ]
+    },
+    "converse-results-alone": {
+        "messages": [
+            blocks("user", SAYS),
+            blocks("assistant", converse_use()),
+            blocks("user", converse_result(), SAYS),
+        ]
+    },
+    "converse-temperature": {"inferenceConfig": {"temperature": 1.5}},
+    "converse-system": {"system": [{"text": ""}]},
+    "converse-thinking-signature": {
+        "messages": [
+            blocks("user", SAYS),
+            blocks("assistant", {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "another's"}}}),
+        ]
+    },
+    "converse-thinking-budget": {
+        "additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 1000}}
+    },
+    "converse-thinking-forced": {
+        "additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+        "inferenceConfig": {"temperature": 0.5},
+    },
+    "converse-foreign-field": {"additionalModelRequestFields": {"top_k": 5}},
+}
+PATHS = {
+    ApiFamily.CONVERSE: "/model/llama4/converse",
+    "converse-thinking-budget": "/model/anthropic.claude-sonnet-4-5/converse",
+    "converse-thinking-forced": "/model/anthropic.claude-sonnet-4-5/converse",
+}
+"""Paths of requests, by API or rule, where a rule depends on the model there."""
 VALID = {
     ApiFamily.CHAT: CHAT,
     ApiFamily.RESPONSES: RESPONSES,
     ApiFamily.MESSAGES: MESSAGES,
     ApiFamily.GEMINI: GEMINI,
+    ApiFamily.CONVERSE: CONVERSE,
 }
 BETAS = {**VERSION, "anthropic-beta": "message-threads-2026-08-12"}
 BETAS_CASES = {"messages-thread", "messages-thread-fields"}
-CASES = {**CHAT_CASES, **RESPONSES_CASES, **MESSAGES_CASES, **GEMINI_CASES}
+CASES = {**CHAT_CASES, **RESPONSES_CASES, **MESSAGES_CASES, **GEMINI_CASES, **CONVERSE_CASES}
 
 
 def scripted_api(family: ApiFamily) -> ScriptedApi:
@@ -316,6 +429,7 @@ def scripted_api(family: ApiFamily) -> ScriptedApi:
         ApiFamily.RESPONSES: responses,
         ApiFamily.MESSAGES: messages,
         ApiFamily.GEMINI: GeminiApi(draft_error),
+        ApiFamily.CONVERSE: BedrockApi(draft_error),
     }
     return apis[family]
 
@@ -327,6 +441,8 @@ def error_of(rule: RequestRule, message: str, param: str | None) -> dict[str, An
         return {"type": "error", "error": {"type": rule.type, "message": message, **details}}
     if rule.api is ApiFamily.GEMINI:
         return {"error": {"code": rule.status, "message": message, "status": rule.type}}
+    if rule.api is ApiFamily.CONVERSE:
+        return {"message": message}
     return {"error": {"message": message, "type": rule.type, "param": param, "code": rule.code}}
 
 
@@ -357,18 +473,19 @@ def assert_in_sdk(path: str) -> None:
 
 @pytest.mark.parametrize("family", VALID)
 def test_valid_requests_are_taken(family: ApiFamily) -> None:
-    assert scripted_api(family).refusal("", VALID[family], VERSION) is None
+    assert scripted_api(family).refusal(PATHS.get(family, ""), VALID[family], VERSION) is None
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_requests_that_break_a_rule_get_its_error(name: str) -> None:
     rule = RULES[name]
     headers = {} if name == "messages-version" else BETAS if name in BETAS_CASES else VERSION
-    rejected = scripted_api(rule.api).refusal("", {**VALID[rule.api], **CASES[name]}, headers)
+    path = PATHS.get(name, PATHS.get(rule.api, ""))
+    rejected = scripted_api(rule.api).refusal(path, {**VALID[rule.api], **CASES[name]}, headers)
     assert rejected is not None
     status, body = rejected
     error = json.loads(body)
-    told = error["error"]
+    told = error if rule.api is ApiFamily.CONVERSE else error["error"]
     assert (status, error) == (rule.status, error_of(rule, told["message"], told.get("param")))
     assert_fits(told["message"], rule.message)
     if rule.param is not None:

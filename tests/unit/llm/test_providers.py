@@ -74,6 +74,7 @@ def test_a_provider_that_makes_no_sense_is_refused_with_its_place(name: str, mor
         ("gemini", "https://a/", "/v1beta/models/m:generateContent", "https://a/v1beta/models/m:generateContent"),
         ("gemini", "https://a/v1beta", "/v1beta/models/m:generateContent", "https://a/v1beta/models/m:generateContent"),
         ("gemini", "https://a/v1", "/v1beta/models/m:generateContent", "https://a/v1beta/models/m:generateContent"),
+        ("bedrock", "https://a/", "/model/m%3A0/converse", "https://a/model/m%3A0/converse"),
     ],
 )
 def test_a_version_in_a_base_url_is_not_asked_for_twice(kind: Any, base: str, path: str, url: str) -> None:
@@ -86,6 +87,7 @@ def test_a_version_in_a_base_url_is_not_asked_for_twice(kind: Any, base: str, pa
         ("openai", {"authorization": "Bearer secret"}),
         ("anthropic", {"x-api-key": "secret", "anthropic-version": "2023-06-01"}),
         ("gemini", {"x-goog-api-key": "secret"}),
+        ("bedrock", {"authorization": "Bearer secret"}),
     ],
 )
 def test_a_key_goes_out_in_the_header_of_its_api(kind: Any, headers: dict[str, str]) -> None:

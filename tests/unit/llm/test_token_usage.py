@@ -45,6 +45,10 @@ STATED: dict[str, tuple[dict[str, Any], TokenUsage]] = {
         {"input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 10, "output_tokens": 20},
         TokenUsage(100, 20, 80, 10),
     ),
+    "Bedrock, which counts the cache apart": (
+        {"inputTokens": 10, "cacheReadInputTokens": 80, "cacheWriteInputTokens": 10, "outputTokens": 20},
+        TokenUsage(100, 20, 80, 10),
+    ),
     "Gemini, which counts thoughts apart": (
         {
             "promptTokenCount": 90,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fairlead_formats.providers.anthropic.fake_rules import MessageThreads, fault, signature
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
+from fairlead_formats.wire.protocol import EVENT_STREAM
 
 _TYPES: Final = {
     400: "invalid_request_error",
@@ -28,6 +29,8 @@ PER_TOKEN: Final = 4
 
 class AnthropicApi:
     """`POST /v1/messages` and `/v1/messages/count_tokens`."""
+
+    stream_type = EVENT_STREAM
 
     def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
         self._check_schema = check_schema
@@ -53,7 +56,7 @@ class AnthropicApi:
         parts = [request.get(name) for name in ("system", "tools", "messages")]
         return json.dumps({"input_tokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
 
-    def sse_event(self, data: str) -> str:
+    def stream_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 

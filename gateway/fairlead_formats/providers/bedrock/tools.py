@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import (
     BLOCK,
+    SERVER_TOOL,
     TEXT,
     THINKING,
     AnswerPart,
@@ -66,6 +67,8 @@ from fairlead_formats.tools.definitions import (
 )
 from fairlead_formats.tools.envelopes import lost_settings, tools_of
 
+BEDROCK: Final = "bedrock-converse"
+"""Name of the format."""
 MAX_IMAGE: Final = 15 * MEGABYTE // 4
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
 _CLAUDE: Final = re.compile(r"claude|anthropic", re.IGNORECASE)
@@ -165,6 +168,8 @@ def _inner(message: object) -> tuple[str, Any]:
 
 def _part(block: object, path: str) -> Part:
     use, text = member(block, "toolUse"), member(block, "text")
+    if member(use, "type") == "server_tool_use" or member(block, "toolResult") is not None:
+        return Part(path, SERVER_TOOL)
     if use is not None:
         draft = Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
         return call_part(path, draft, extras(use, "toolUseId", "name", "input"))
@@ -213,10 +218,15 @@ def _json(value: Any, report: LossReport) -> Any:
     return {"output": value}
 
 
+def document_name(name: str, position: int) -> str:
+    """A name with the characters that the API accepts in names of documents. `position`: for documents without one."""
+    return _NOT_IN_A_NAME.sub(" ", name).strip()[:200] or f"file {position}"
+
+
 def _media(item: Media, position: int) -> JsonObject:
     source = {"bytes": item.data}
     if item.mime == PDF:
-        name = _NOT_IN_A_NAME.sub(" ", item.uri.rsplit("/", 1)[-1]).strip()[:200] or f"file {position}"
+        name = document_name(item.uri.rsplit("/", 1)[-1], position)
         return {"document": {"format": "pdf", "name": name, "source": source}}
     return {"image": {"format": item.mime.removeprefix("image/"), "source": source}}
 
@@ -272,7 +282,7 @@ def _targets(options: Options) -> Targets:
 FORMATS: Final = (
     ProviderFormat(
         tools=ToolFormat(
-            "bedrock-converse",
+            BEDROCK,
             "Amazon Bedrock Converse",
             ("bedrock", "converse", "aws-bedrock"),
             Envelope(

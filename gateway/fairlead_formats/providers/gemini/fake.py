@@ -12,6 +12,7 @@ from typing import Any, Final
 from fairlead_formats.providers.gemini.fake_rules import fault, signature
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
+from fairlead_formats.wire.protocol import EVENT_STREAM
 
 _STATUSES: Final = {
     400: "INVALID_ARGUMENT",
@@ -27,6 +28,8 @@ PER_TOKEN: Final = 4
 
 class GeminiApi:
     """`POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
+
+    stream_type = EVENT_STREAM
 
     def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
         self._check_schema = check_schema
@@ -48,7 +51,7 @@ class GeminiApi:
         parts = [whole.get(name) for name in ("systemInstruction", "tools", "contents")]
         return json.dumps({"totalTokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
 
-    def sse_event(self, data: str) -> str:
+    def stream_event(self, data: str) -> str:
         return f"data: {data}\r\n\r\n"
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:

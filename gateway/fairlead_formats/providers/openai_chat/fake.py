@@ -9,10 +9,13 @@ from typing import Any
 from fairlead_formats.providers.openai_chat.fake_rules import fault
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck, take_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
+from fairlead_formats.wire.protocol import EVENT_STREAM
 
 
 class ChatApi:
     """`POST /chat/completions`."""
+
+    stream_type = EVENT_STREAM
 
     def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
         self._check_schema = check_schema
@@ -31,7 +34,7 @@ class ChatApi:
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
 
-    def sse_event(self, data: str) -> str:
+    def stream_event(self, data: str) -> str:
         return f"data: {data}\n\n"
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:

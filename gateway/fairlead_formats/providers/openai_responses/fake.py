@@ -14,6 +14,7 @@ from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, 
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.request_rules.table import broken
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
+from fairlead_formats.wire.protocol import EVENT_STREAM
 
 COUNTED: Final = frozenset(
     {
@@ -39,6 +40,8 @@ _BYTES_PER_TOKEN: Final = 4
 class ResponsesApi:
     """`POST /responses` and `/responses/input_tokens`, and requests about responses that one model keeps."""
 
+    stream_type = EVENT_STREAM
+
     def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
         self._check_schema = check_schema
         self._stored = StoredItems()
@@ -61,7 +64,7 @@ class ResponsesApi:
         """Responses that the model keeps."""
         return self._stored
 
-    def sse_event(self, data: str) -> str:
+    def stream_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 

@@ -25,7 +25,7 @@ STREAMS = {name: each for name, each in TRANSCRIPTS.items() if each.events and "
 
 
 def body_of(turn: ScriptedTurn) -> bytes:
-    return "".join(map(AnthropicApi().sse_event, turn.events or ())).encode()
+    return "".join(map(AnthropicApi().stream_event, turn.events or ())).encode()
 
 
 def shown(out: bytes) -> list[Any]:

@@ -77,7 +77,8 @@ def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
     ]
     bodies = [
         "".join(
-            api.sse_event(json.dumps(json.loads(event), ensure_ascii=False)) for event in api.events(turn, number, {})
+            api.stream_event(json.dumps(json.loads(event), ensure_ascii=False))
+            for event in api.events(turn, number, {})
         ).encode()
         for number, turn in enumerate(turns, 1)
     ]

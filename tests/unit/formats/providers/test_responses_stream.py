@@ -30,7 +30,7 @@ def bodies(*turns: ScriptedTurn) -> list[bytes]:
     """Streams of a scripted provider, as they are sent."""
     api = ResponsesApi()
     return [
-        "".join(map(api.sse_event, api.events(turn, number, ASKED))).encode() for number, turn in enumerate(turns, 1)
+        "".join(map(api.stream_event, api.events(turn, number, ASKED))).encode() for number, turn in enumerate(turns, 1)
     ]
 
 

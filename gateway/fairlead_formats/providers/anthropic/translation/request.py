@@ -10,16 +10,21 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.neutral.claude_thinking import (
+    ADAPTIVE,
+    LEAST_BUDGET,
+    adaptive_effort,
+    claude_thinking,
+    never_thinks,
+    thinks_adaptively,
+)
 from fairlead_formats.neutral.conversation import (
     BEGINNING,
     NeutralRequest,
     OutputSchema,
-    ResultPart,
     SamplingSettings,
     ToolChoice,
     as_effort,
-    budget_of,
-    effort_of,
 )
 from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
@@ -28,14 +33,10 @@ from fairlead_formats.providers.anthropic.translation.messages import read_messa
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
-LEAST_BUDGET: Final = 1024
-"""Minimum token budget for thinking that the API accepts."""
 MOST_TOKENS: Final = 16_384
 """Token limit of an answer if a client of another family sets none. Whole answers of that size still arrive in time."""
 _OLD: Final = ((re.compile(r"claude-3-[57]"), 8192), (re.compile(r"claude-(3|2|instant)"), 4096))
 """Token limits of older models' answers."""
-_NEVER_THINKS: Final = re.compile(r"claude-(?:instant|2|3-(?:opus|sonnet|haiku|5))")
-_ADAPTIVE: Final = re.compile(r"claude-[a-z]+-(?:4-[6-9]|[5-9]|\d\d)(?!\d)")
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -138,7 +139,7 @@ def write_request(
         body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output.schema}}
     elif settings.output is not None:
         losses.add("json_object")
-    thinking = _thinking(request, choice, losses)
+    thinking = claude_thinking(request, choice, losses)
     if thinking:
         body["thinking"] = thinking
     _sampling(body, settings, losses, thinks=bool(thinking))
@@ -188,30 +189,13 @@ def _write_choice(choice: ToolChoice | None, parallel: bool | None, losses: Tran
     return None if choice is None and parallel is not False else written
 
 
-def _thinking(request: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
-    """The `thinking` member, or None. The API accepts thinking neither with a forced tool choice nor after results of
-    calls whose thinking is lost.
-    """
-    budget = budget_of(request.settings)
-    if not budget:
-        return None
-    forced = choice is not None and choice.mode == "required"
-    amid = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
-    most = request.settings.max_tokens
-    room = budget if most is None else min(budget, most // 2)
-    if forced or amid or room < LEAST_BUDGET:
-        losses.add("reasoning")
-        return None
-    return {"type": "enabled", "budget_tokens": room}
-
-
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Set `max_tokens`, which the API requires, if the client has not: an eighth of the model's context window, within
     `MOST_TOKENS` or the older model's limit, plus the thinking budget. Models without thinking get no thinking; newer
     ones get adaptive thinking with an effort.
     """
     thinking = msgspec.json.decode(members.get("thinking", b"{}"))
-    if thinking and _NEVER_THINKS.search(model):
+    if thinking and never_thinks(model):
         del members["thinking"]
         losses.add("reasoning")
         thinking = {}
@@ -219,8 +203,7 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
         most = next((tokens for pattern, tokens in _OLD if pattern.search(model)), MOST_TOKENS)
         tokens = min(most, max(window // 8, LEAST_BUDGET))
         members["max_tokens"] = Raw(_encode(tokens + thinking.get("budget_tokens", 0)))
-    if thinking and _ADAPTIVE.search(model):
+    if thinking and thinks_adaptively(model):
         config = msgspec.json.decode(members.get("output_config", b"{}"))
-        effort = effort_of(thinking["budget_tokens"])
-        config["effort"] = {"minimal": "low", "xhigh": "high"}.get(effort, effort)
-        members |= {"thinking": Raw(b'{"type":"adaptive"}'), "output_config": Raw(_encode(config))}
+        config["effort"] = adaptive_effort(thinking)
+        members |= {"thinking": Raw(_encode(ADAPTIVE)), "output_config": Raw(_encode(config))}

@@ -1,0 +1,54 @@
+"""Extended thinking of Claude, in the form that Anthropic's API and Bedrock share. Pure module.
+
+Source: Anthropic, "Extended thinking" and "Adaptive thinking".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fairlead_formats.neutral.conversation import NeutralRequest, ResultPart, ToolChoice, budget_of, effort_of
+from fairlead_formats.wire.losses import TranslationLosses
+
+LEAST_BUDGET: Final = 1024
+"""Minimum token budget for thinking that the API accepts."""
+ADAPTIVE: Final[Mapping[str, str]] = {"type": "adaptive"}
+_NEVER_THINKS: Final = re.compile(r"claude-(?:instant|2|3-(?:opus|sonnet|haiku|5))")
+_ADAPTIVE: Final = re.compile(r"claude-[a-z]+-(?:4-[6-9]|[5-9]|\d\d)(?!\d)")
+
+
+def claude_thinking(
+    request: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses
+) -> dict[str, Any] | None:
+    """The `thinking` member, or None. The API accepts thinking neither with a forced tool choice nor after results of
+    calls whose thinking is lost.
+    """
+    budget = budget_of(request.settings)
+    if not budget:
+        return None
+    forced = choice is not None and choice.mode == "required"
+    amid = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
+    most = request.settings.max_tokens
+    room = budget if most is None else min(budget, most // 2)
+    if forced or amid or room < LEAST_BUDGET:
+        losses.add("reasoning")
+        return None
+    return {"type": "enabled", "budget_tokens": room}
+
+
+def never_thinks(model: str) -> bool:
+    """Whether a model of Claude has no thinking."""
+    return _NEVER_THINKS.search(model) is not None
+
+
+def thinks_adaptively(model: str) -> bool:
+    """Whether a model of Claude takes an effort in place of a budget."""
+    return _ADAPTIVE.search(model) is not None
+
+
+def adaptive_effort(thinking: Mapping[str, Any]) -> str:
+    """The effort in place of the budget of a `thinking` member."""
+    effort = effort_of(thinking["budget_tokens"])
+    return {"minimal": "low", "xhigh": "high"}.get(effort, effort)

@@ -1,0 +1,120 @@
+"""Whole answers of Converse: of one round, and the client's answer for all rounds.
+
+Pure module. Members that the gateway does not interpret are kept unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.bedrock.blocks import (
+    MALFORMED,
+    REASONING,
+    TOOL_USE,
+    Block,
+    as_foreign,
+    as_request,
+    blocks_of,
+    call_in,
+    is_hidden,
+    message_of,
+)
+from fairlead_formats.wire.call_ids import new_id
+from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
+from fairlead_mcp.surrogates import replace_lone_surrogates
+
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+
+
+class BedrockAnswer:
+    """The provider's answer in one round."""
+
+    malformed_call: bool
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadAnswer."""
+        try:
+            self._members = _members(replace_lone_surrogates(body))
+            message = _any(_members(self._members["output"])["message"])
+            usage = _any(self._members.get("usage", b"null"))
+            reason = _any(self._members.get("stopReason", b"null"))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(f"the provider's answer is not an answer of Converse: {error}") from error
+        except KeyError as error:
+            raise BadAnswer("the provider's answer has no message") from error
+        content = message.get("content") if isinstance(message, dict) else None
+        self.blocks = [_with_id(block) for block in blocks_of(content)]
+        self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
+        self.stop_reason = reason if isinstance(reason, str) else ""
+        self.malformed_call = is_malformed_call(self.blocks, self.stop_reason)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return message_of(self.blocks, self.stop_reason)
+
+    @property
+    def request_messages(self) -> list[bytes]:
+        return as_request("assistant", self.blocks)
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.blocks = [unwrap_call(block, calls) for block in self.blocks]
+
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+        return None  # the API takes finished turns without the reasoning of their rounds
+
+    def write(self, loop: LoopResult) -> bytes:
+        """The answer has the blocks of all rounds. The API has no form for calls that the gateway ran."""
+        rounds = [*(each for each in loop.before if isinstance(each, BedrockAnswer)), self]
+        content: list[Block] = []
+        for number, each in enumerate(rounds, 1):
+            content += visible_blocks(each.blocks, number, loop.client_tools)
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
+        members["output"] = Raw(_encode({"message": {"role": "assistant", "content": content}}))
+        if loop.usage and len(rounds) > 1:
+            members["usage"] = Raw(_encode(loop.usage))
+        if self.stop_reason == "tool_use" and hides_all_calls(self.blocks, loop.client_tools):
+            members["stopReason"] = Raw(b'"end_turn"')
+        return _encode(members)
+
+
+def is_malformed_call(blocks: Sequence[Block], stop_reason: str) -> bool:
+    """Whether an answer ended with an unreadable call, and otherwise has only reasoning."""
+    return stop_reason in MALFORMED and all(REASONING in block for block in blocks)
+
+
+def visible_blocks(blocks: Sequence[Block], number: int, client_tools: Collection[str] | None) -> list[Block]:
+    """Blocks of round `number` that the client receives."""
+    visible = [block for block in blocks if not is_hidden(block, client_tools)]
+    if number == 1:
+        return visible
+    shown = [as_foreign(block) if REASONING in block else block for block in visible]
+    return [block for block in shown if block is not None]
+
+
+def hides_all_calls(blocks: Sequence[Block], client_tools: Collection[str] | None) -> bool:
+    """Whether blocks have calls, none of which the client receives."""
+    calls = [block for block in blocks if call_in(block) is not None]
+    return bool(calls) and all(is_hidden(block, client_tools) for block in calls)
+
+
+def unwrap_call(block: Block, calls: Mapping[str, InnerCall]) -> Block:
+    """The block, with a call of `execute_tool` replaced by the call that it names. `calls`: by id."""
+    use = call_in(block)
+    call = calls.get(str(use.get("toolUseId"))) if use is not None else None
+    if call is None or use is None:
+        return block
+    return {TOOL_USE: {**use, "name": call.name, "input": _any(call.arguments)}}
+
+
+def _with_id(block: Block) -> Block:
+    """The block; a call without an id gets one."""
+    use = call_in(block)
+    if use is None or (isinstance(use.get("toolUseId"), str) and use["toolUseId"]):
+        return block
+    return {TOOL_USE: {**use, "toolUseId": new_id("toolu")}}

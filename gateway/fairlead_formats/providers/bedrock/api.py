@@ -1,0 +1,57 @@
+"""Amazon Bedrock's HTTP API, whose paths name model and method. Pure module.
+
+Source: Amazon Bedrock API reference: Converse, ConverseStream, CountTokens and ListFoundationModels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.providers.bedrock.event_stream import CONTENT_TYPE
+from fairlead_formats.providers.bedrock.paths import COUNT, METHODS, STREAM, read_path
+from fairlead_formats.wire.provider_api import ApiOperation, ListedModel, ProviderApi
+
+_MODELS: Final = "/foundation-models"
+
+
+def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
+    named = read_path(path)
+    if named is None:
+        return None
+    if named.method == COUNT:
+        return ApiOperation("converse", counts=True, model=named.model)
+    return ApiOperation("converse", model=named.model, stream=named.method == STREAM)
+
+
+def _summary(model: ListedModel) -> dict[str, Any]:
+    return {
+        "modelArn": f"arn:aws:bedrock:::foundation-model/{model.id}",
+        "modelId": model.id,
+        "modelName": model.id,
+        "providerName": model.owner,
+        "responseStreamingSupported": True,
+    }
+
+
+def _model(model: ListedModel) -> dict[str, Any]:
+    return {"modelDetails": _summary(model)}
+
+
+def _models(models: Sequence[ListedModel]) -> dict[str, Any]:
+    return {"modelSummaries": [_summary(model) for model in models]}
+
+
+API: Final = ProviderApi(
+    kind="bedrock",
+    key_header="authorization",
+    key_prefix="Bearer ",
+    signing_service="bedrock",
+    stream_type=CONTENT_TYPE,
+    versions=frozenset(("model", _MODELS.removeprefix("/"))),
+    models_paths=(_MODELS,),
+    operations=tuple(f"POST /model/MODEL/{method}" for method in METHODS),
+    operation=_operation,
+    model=_model,
+    models=_models,
+)

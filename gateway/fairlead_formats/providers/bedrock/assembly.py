@@ -1,0 +1,79 @@
+"""Assembly of one streamed block into the block of a whole answer. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import member, text_of
+from fairlead_formats.providers.bedrock.blocks import REASONING, TOOL_RESULT, TOOL_USE, Block, call_in
+from fairlead_formats.wire.call_ids import new_id
+
+INVALID: Final = "INVALID_JSON"
+"""Member that wraps the input of a call if it is not a JSON object."""
+_any: Final = msgspec.json.Decoder().decode
+
+
+class ConverseBlock:
+    """One block of a stream."""
+
+    def __init__(self, start: object, taken: Collection[str] = (), delta: object = None) -> None:
+        """`start` of a block that begins with one, else its first `delta`. `taken`: ids of earlier calls."""
+        self.index: int | None = None
+        """Index in the client's stream; None if the block is hidden."""
+        self.kind = next(iter(start if isinstance(start, dict) else delta if isinstance(delta, dict) else ()), "text")
+        """Member of the block, such as `text`."""
+        opened = member(start, self.kind)
+        self.start: dict[str, Any] = dict(opened) if isinstance(opened, dict) else {}
+        """Members at the start of the block."""
+        self._texts: dict[str, list[str]] = {}
+        self._results: list[Any] = []
+        self.is_redacted = member(member(delta, REASONING), "redactedContent") is not None
+        ident = text_of(self.start.get("toolUseId"))
+        self.has_new_id = call_in({self.kind: self.start}) is not None and (not ident or ident in taken)
+        """Whether the call's id was generated here, because it came without one or with that of an earlier call."""
+        if self.has_new_id:
+            self.start["toolUseId"] = new_id("toolu")
+
+    @property
+    def call_id(self) -> str:
+        """Id of a call; empty for other blocks."""
+        return str(self.start["toolUseId"]) if call_in({self.kind: self.start}) is not None else ""
+
+    def grow(self, delta: object) -> None:
+        """Apply a delta."""
+        if not self._texts and not self.start and isinstance(delta, dict) and REASONING in delta:
+            self.kind = REASONING  # some models begin a block of reasoning with an empty start
+        value = member(delta, self.kind)
+        if isinstance(value, str):
+            self._texts.setdefault("text", []).append(value)
+        elif isinstance(value, list):
+            self._results += value
+        elif isinstance(value, Mapping):
+            for name, piece in value.items():
+                if isinstance(piece, str):
+                    self._texts.setdefault(name, []).append(piece)
+
+    def block(self) -> Block:
+        """The block in the form of the next request."""
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
+        if self.kind == TOOL_USE:
+            return {TOOL_USE: {**self.start, "input": _input(texts.get("input", ""))}}
+        if self.kind == TOOL_RESULT:
+            return {TOOL_RESULT: {**self.start, "content": self._results}}
+        if self.kind != REASONING:
+            return {"text": texts.get("text", "")}
+        if self.is_redacted:
+            return {REASONING: {"redactedContent": texts.get("redactedContent", "")}}
+        return {REASONING: {"reasoningText": {"text": "", **texts}}}
+
+
+def _input(written: str) -> object:
+    """Input of a call. Text that is not a JSON object is wrapped, as the API accepts objects only."""
+    try:
+        value = _any(written) if written.strip() else {}
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {INVALID: written}

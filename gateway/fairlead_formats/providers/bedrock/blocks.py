@@ -1,0 +1,103 @@
+"""Content blocks of Converse: whose calls they hold, and reasoning that only its own model accepts. Pure module.
+
+Blocks are told apart by their only member. They come from clients and models and are not trusted. A client receives the
+blocks of all rounds in one message, but the model accepts signed reasoning only in the message of its own answer. So
+reasoning of later rounds gets `FOREIGN_SIGNATURE`, with which it is left out of later requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import items, member, text_of
+
+TOOL_USE: Final = "toolUse"
+TOOL_RESULT: Final = "toolResult"
+REASONING: Final = "reasoningContent"
+SERVER_TOOL_USE: Final = "server_tool_use"
+FOREIGN_SIGNATURE: Final = "fairlead.0."
+"""Signature of reasoning that clients see and providers do not get."""
+UNFINISHED: Final = frozenset(
+    {"max_tokens", "model_context_window_exceeded", "guardrail_intervened", "content_filtered"}
+)
+"""Stop reasons after which calls may be truncated, so that none is run."""
+MALFORMED: Final = frozenset({"malformed_tool_use", "malformed_model_output"})
+"""Stop reasons of an answer with an unreadable call."""
+_encode: Final = msgspec.json.Encoder().encode
+
+Block = dict[str, Any]
+
+
+def blocks_of(content: object) -> list[Block]:
+    """The blocks of a message's content that are objects."""
+    return [block for block in items(content) if isinstance(block, dict)]
+
+
+def call_in(block: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The call of a block; None for other blocks and for calls of tools that the provider runs."""
+    use = block.get(TOOL_USE)
+    return use if isinstance(use, dict) and use.get("type") != SERVER_TOOL_USE else None
+
+
+def is_hidden(block: Mapping[str, Any], client_tools: Collection[str] | None) -> bool:
+    """Whether a block is a call that the gateway runs, which the client does not receive."""
+    call = call_in(block)
+    return client_tools is not None and call is not None and text_of(call.get("name")) not in client_tools
+
+
+def is_blank(block: Mapping[str, Any]) -> bool:
+    """Whether a block is text of white space, which models write and the API refuses."""
+    text = block.get("text")
+    return isinstance(text, str) and not text.strip()
+
+
+def as_foreign(block: Block) -> Block | None:
+    """Reasoning in the form that is not sent to a provider again; None if it cannot be shown without its signature."""
+    text = member(member(block, REASONING), "reasoningText")
+    if not isinstance(text, dict):
+        return None
+    return {REASONING: {"reasoningText": {**text, "signature": FOREIGN_SIGNATURE}}}
+
+
+def is_foreign_reasoning(block: Mapping[str, Any]) -> bool:
+    """Whether a block is reasoning that providers do not get."""
+    signature: object = member(member(member(block, REASONING), "reasoningText"), "signature")
+    return signature == FOREIGN_SIGNATURE
+
+
+def message_of(blocks: Iterable[Block], stop_reason: str) -> dict[str, Any]:
+    """The assistant's message, without calls that may be truncated."""
+    finished = stop_reason not in UNFINISHED
+    return {"role": "assistant", "content": [block for block in blocks if finished or call_in(block) is None]}
+
+
+def as_request(role: str, blocks: Sequence[Block]) -> list[bytes]:
+    """The message with these blocks for a request; empty if no block can be sent."""
+    sendable = [block for block in blocks if not is_blank(block)]
+    return [_encode({"role": role, "content": sendable})] if sendable else []
+
+
+def without_calls(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks with calls and results as text, for requests without tools: the API refuses calls in these. Reasoning
+    is left out, as it belongs to its calls.
+    """
+    written: list[Block] = []
+    for block in blocks:
+        use, result = block.get(TOOL_USE), block.get(TOOL_RESULT)
+        if use is not None:
+            arguments = _encode(member(use, "input")).decode()
+            written.append({"text": f"[call of {text_of(member(use, 'name'))} with {arguments}]"})
+        elif result is not None:
+            outcome = "error" if member(result, "status") == "error" else "result"
+            written.append({"text": f"[{outcome} of a call]"})
+            written += [_result_as_block(part) for part in blocks_of(member(result, "content"))]
+        elif REASONING not in block:
+            written.append(block)
+    return written
+
+
+def _result_as_block(part: Block) -> Block:
+    return {"text": _encode(part["json"]).decode()} if "json" in part else part

@@ -1,0 +1,52 @@
+"""Token counting with Bedrock's API. Pure module.
+
+Source: Amazon Bedrock API reference, CountTokens. It counts the members of a Converse request that the model reads.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.bedrock.format import BEDROCK
+from fairlead_formats.providers.bedrock.paths import COUNT, path_of
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, reading_body
+from fairlead_formats.wire.protocol import BadRequest, WireRequest
+from fairlead_formats.wire.provider_api import ProviderKind
+
+_COUNTED: Final = ("messages", "system", "toolConfig", "additionalModelRequestFields")
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class BedrockCounting:
+    """Requests for token counts of Bedrock's API."""
+
+    wire = BEDROCK
+    kind: ProviderKind = "bedrock"
+
+    def read(self, body: bytes, model: str | None) -> WireRequest:
+        with reading_body():
+            outer = _members(body)
+            counted = _members(outer.get("input", b"{}"))
+            if "converse" not in counted:
+                raise BadRequest("input: the gateway counts requests of Converse: send `input.converse`", "input")
+            inner = _members(counted["converse"])
+        if GATEWAY_MEMBER in outer:
+            inner[GATEWAY_MEMBER] = outer[GATEWAY_MEMBER]
+        return BEDROCK.read(_encode(inner), model, False)
+
+    def path(self, model: str) -> str:
+        return path_of(model, COUNT)
+
+    def body(self, request: bytes, model: str) -> bytes:
+        members = {name: raw for name, raw in _members(request).items() if name in _COUNTED}
+        return _encode({"input": {"converse": members}})
+
+    def write(self, tokens: int) -> bytes:
+        return _encode({"inputTokens": tokens})
+
+
+COUNTING: Final = BedrockCounting()

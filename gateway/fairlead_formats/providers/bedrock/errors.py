@@ -1,0 +1,118 @@
+"""Errors in the form of AWS's REST APIs: `{"__type": "ValidationException", "message": …}`. Pure module.
+
+Source: Smithy, AWS restJson1 protocol, "Operation error serialization": the type is in the header `x-amzn-errortype`,
+or in the body as `code` or `__type`. Errors about credentials are replaced: their text has names of the account's users
+and roles, and what was signed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import member, text_of
+from fairlead_formats.neutral.provider_errors import ErrorKind, ProviderRefusal
+from fairlead_formats.wire.errors import LlmError, key_refused
+from fairlead_formats.wire.raw_json import decode_object
+
+_TYPES: Final[Mapping[int, str]] = {
+    400: "ValidationException",
+    401: "UnrecognizedClientException",
+    402: "ServiceQuotaExceededException",
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    408: "ModelTimeoutException",
+    409: "ConflictException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+    502: "ServiceUnavailableException",
+    503: "ServiceUnavailableException",
+    504: "ModelTimeoutException",
+}
+_BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
+    "invalid": (400, "ValidationException"),
+    "authentication": (403, "UnrecognizedClientException"),
+    "billing": (400, "ServiceQuotaExceededException"),
+    "permission": (403, "AccessDeniedException"),
+    "not_found": (404, "ResourceNotFoundException"),
+    "conflict": (409, "ConflictException"),
+    "too_large": (400, "ValidationException"),
+    "rate_limit": (429, "ThrottlingException"),
+    "api": (500, "InternalServerException"),
+    "overloaded": (503, "ServiceUnavailableException"),
+    "timeout": (408, "ModelTimeoutException"),
+}
+_IN_STREAMS: Final[Mapping[str, str]] = {
+    "InternalServerException": "internalServerException",
+    "ServiceQuotaExceededException": "throttlingException",
+    "ServiceUnavailableException": "serviceUnavailableException",
+    "ThrottlingException": "throttlingException",
+    "ValidationException": "validationException",
+}
+"""Names of exceptions in streams, by the type of an error. Errors of other types are `modelStreamErrorException`."""
+_CREDENTIALS: Final = re.compile(
+    r"not authorized to perform|security token|request signature|signature expired|authentication failed|api key"
+    r"|authentication token|credential",
+    re.IGNORECASE,
+)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def error_object(error: LlmError) -> dict[str, str]:
+    """An error of the gateway. `reason` is an addition of the gateway."""
+    otherwise = "InternalServerException" if error.status >= 500 else "ValidationException"
+    return {"__type": _TYPES.get(error.status, otherwise), "message": str(error), "reason": error.code}
+
+
+def error_body(error: LlmError) -> bytes:
+    """The body of an error response."""
+    return _encode(error_object(error))
+
+
+def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
+    """HTTP status and body of another family's error."""
+    status, kind = _BY_KIND[refusal.kind]
+    return status, {"__type": kind, "message": refusal.message}
+
+
+def refusal_body(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of an error response with this error."""
+    return dict(error)
+
+
+def error_in(body: bytes) -> bytes | None:
+    """The provider's error in a body; None where there is none."""
+    error = decode_object(body)
+    message = text_of(member(error, "message", "Message"))
+    if not message:
+        return None
+    if _CREDENTIALS.search(message):
+        return error_body(key_refused())
+    return _encode({"__type": text_of(member(error, "__type", "code")) or "ModelErrorException", "message": message})
+
+
+def write_provider_refusal(status: int, body: bytes) -> tuple[int, bytes]:
+    """Status and body of a provider's error response, which states its type in a header that clients do not receive."""
+    error = decode_object(body)
+    message = text_of(member(error, "message", "Message"))
+    if status in (401, 403) and _CREDENTIALS.search(message):
+        return status, error_body(key_refused())
+    kind = text_of(member(error, "__type", "code")) or _TYPES.get(status, "InternalServerException")
+    return status, _encode({**error, "__type": kind, "message": message})
+
+
+def exception_of(name: str, payload: object) -> bytes:
+    """The error object of an exception in a stream. `name` is the exception's, such as `throttlingException`, or
+    `error` for an error that states its type as `code`.
+    """
+    name = text_of(member(payload, "code")) or name
+    message = text_of(member(payload, "message", "Message"))
+    return _encode({"__type": name[:1].upper() + name[1:], "message": message or f"the stream ended with {name}"})
+
+
+def name_in_streams(error: Mapping[str, Any]) -> str:
+    """Name of the exception that reports an error in a stream."""
+    return _IN_STREAMS.get(text_of(error.get("__type")), "modelStreamErrorException")

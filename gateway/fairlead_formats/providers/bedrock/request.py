@@ -1,0 +1,154 @@
+"""Requests of Converse, read as raw members so that uninterpreted members reach the provider unchanged.
+
+Pure module. Source: Amazon Bedrock API reference, `Converse`. The API has no tool choice that forbids calls, and
+refuses calls in the messages of a request without tools. So a request that must not lead to calls has none, and earlier
+calls and results as text. `remove_thoughts` removes signed reasoning, which only the model that produced it accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import member, text_of
+from fairlead_formats.providers.bedrock.blocks import (
+    FOREIGN_SIGNATURE,
+    REASONING,
+    TOOL_RESULT,
+    TOOL_USE,
+    Block,
+    as_request,
+    blocks_of,
+    is_foreign_reasoning,
+    without_calls,
+)
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.protocol import ModelRound
+from fairlead_formats.wire.raw_json import array, decode_object
+
+NO_CALLS: Final = "none"
+"""Tool choice of the gateway for requests that must not lead to calls. The API does not have it."""
+_FOREIGN: Final = FOREIGN_SIGNATURE.encode()
+_MARKS: Final = tuple(f'"{name}"'.encode() for name in (TOOL_USE, TOOL_RESULT))
+_MANAGED_PROMPT: Final = ":prompt/"
+"""Part of the ARN of a managed prompt, which has its own tools."""
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+_messages: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
+
+
+class _ConverseMembers(msgspec.Struct, rename="camel"):
+    messages: list[Raw] = []
+    tool_config: dict[str, Raw] | None = None
+    fairlead: Raw = Raw(b"{}")
+
+
+_read: Final = msgspec.json.Decoder(_ConverseMembers).decode
+
+
+class BedrockRequest(FamilyRequest):
+    """A client's request."""
+
+    def __init__(self, body: bytes, model: str, stream: bool) -> None:
+        """`model` and `stream` come from the path. Raises BadRequest."""
+        with reading_body():
+            read = _read(body)
+            self._members = _members(body)
+            self._config = read.tool_config or {}
+            self._tools = _raws(self._config.get("tools", b"[]"))
+            choice = _any(self._config.get("toolChoice", b"null"))
+            names = [_name(_any(tool)) for tool in self._tools]
+        self._take_messages(read.messages, "messages")
+        self.model = model
+        self.stream = stream
+        self.gateway_options = read.fairlead
+        self.tool_names = frozenset(filter(None, names))
+        self._choice = next(iter(choice), "") if isinstance(choice, dict) else ""
+        self.no_injection = _MANAGED_PROMPT in model or "promptVariables" in self._members
+        self._members.pop(GATEWAY_MEMBER, None)
+
+    @property
+    def system(self) -> bytes:
+        return bytes(self._members.get("system", b"null"))
+
+    def body(self, model_round: ModelRound) -> bytes:
+        members = dict(self._members)
+        tools = [*self._tools, *model_round.injected]
+        messages = [*map(_without_foreign, self.messages), *model_round.added_messages]
+        if self.no_injection:
+            return _encode({**members, "messages": Raw(array(messages))})
+        if not tools or model_round.last or self._choice == NO_CALLS:
+            members.pop("toolConfig", None)
+            messages = [*map(_without_calls, messages)]
+        elif model_round.injected or not model_round.first:
+            config = {**self._config, "tools": Raw(array(tools))}
+            if not model_round.first and self._choice in ("any", "tool"):
+                config.pop("toolChoice")
+            members["toolConfig"] = Raw(_encode(config))
+        members["messages"] = Raw(array(messages))
+        return _encode(members)
+
+
+def _name(tool: object) -> str:
+    """Name of a tool; empty for an entry that is none, such as a cache point."""
+    return text_of(member(member(tool, "toolSpec", "systemTool"), "name"))
+
+
+def _without_foreign(raw: bytes | Raw) -> bytes | Raw:
+    """A message without reasoning that providers do not get."""
+    if _FOREIGN not in bytes(raw):
+        return raw
+    message = decode_object(raw)
+    blocks = [block for block in blocks_of(message.get("content")) if not is_foreign_reasoning(block)]
+    return _encode({**message, "content": blocks or [{"text": "(reasoning)"}]})
+
+
+def _without_calls(raw: bytes | Raw) -> bytes | Raw:
+    """A message with its calls and results as text."""
+    if not any(mark in bytes(raw) for mark in _MARKS):
+        return raw
+    message = decode_object(raw)
+    return _encode({**message, "content": without_calls(blocks_of(message.get("content")))})
+
+
+def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
+    """The request without signed reasoning, except in its last `keep_last` messages; None if nothing changes.
+
+    Claude's thinking is switched off if the last turn lost reasoning before a call, or begins with a call of another
+    model that did not think: the API would refuse that turn.
+    """
+    members = _members(body)
+    messages: list[dict[str, Any]] = _messages(members["messages"])
+    outgoing: list[bytes] = []
+    lost = lost_in_turn = False
+    begins = True
+    for index, message in enumerate(messages):
+        blocks, role = blocks_of(message["content"]), message["role"]
+        others = [block for block in blocks if REASONING not in block]
+        if role != "assistant":
+            begins = not all(TOOL_RESULT in block for block in blocks)
+            lost_in_turn = lost_in_turn and not begins
+        elif begins:
+            lost_in_turn = _has_calls(blocks) and REASONING not in blocks[0]
+            begins = False
+        if role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
+            outgoing.append(_encode(message))
+            continue
+        lost = True
+        lost_in_turn = lost_in_turn or _has_calls(others)
+        outgoing += as_request("assistant", others)
+    fields = _any(members.get("additionalModelRequestFields", b"{}"))
+    if not lost and not (lost_in_turn and member(fields, "thinking")):
+        return None
+    if lost_in_turn and isinstance(fields, dict) and fields.pop("thinking", None) is not None:
+        members["additionalModelRequestFields"] = Raw(_encode(fields))
+    return _encode({**members, "messages": Raw(array(outgoing))})
+
+
+def _has_calls(blocks: Sequence[Block]) -> bool:
+    return any(TOOL_USE in block for block in blocks)

@@ -1,0 +1,1 @@
+"""Converse to and from the form that no family has. Pure modules."""
