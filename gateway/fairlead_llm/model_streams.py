@@ -91,7 +91,7 @@ class ModelStreams:
                 refused = LlmError(answer.status, message, "provider_refused")
                 raise _NotBegun(refused, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(
-                self._events(answer, target.provider, attempt, wire, wire.stream(request, None), wire.event_parser(MAX_EVENT))
+                self._events(answer, target.provider, attempt, wire, wire.stream(request, None))
             ) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -125,7 +125,7 @@ async def _received_events(answer: ProviderAnswer, wire: WireFormat) -> AsyncIte
     if not answer.streams:
         yield document_events(await answer.whole(), answer.content_type, wire)
         return
-    parser = EventParser(MAX_EVENT)
+    parser = wire.event_parser(MAX_EVENT)
     async for piece in answer.pieces():
         yield [readable(event.data) for event in parser.feed(piece)]
 

@@ -222,7 +222,7 @@ class StreamedAnswer(Response):
         if self._document_events is not None:
             yield self._document_events
             return
-        parser, size = EventParser(MAX_EVENT), 0
+        parser, size = self._loop.prepared.wire.event_parser(MAX_EVENT), 0
         async for piece in self._answer.pieces():
             size += len(piece)
             self._loop.long |= size > LONG_BYTES

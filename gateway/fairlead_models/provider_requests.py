@@ -243,6 +243,7 @@ class ProviderClient:
         """
         key = key or await key_of(provider)
         api, region = APIS[provider.kind], provider.signing_region
+        url = URL(provider.url(request.path), encoded=bool(api.signing_service))  # a signature is of the URL as it is
         headers = provider.request_headers(key, request.headers)
         headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
         async with _answering(provider):
@@ -359,6 +360,8 @@ async def _answering(provider: Provider) -> AsyncIterator[None]:
         number = error.os_error.errno  # the error's text contains the address
         why = os.strerror(number) if number else type(error.os_error).__name__
         raise ProviderUnavailable(f"the provider cannot be reached: {why}") from error
+    except SigningFailed as error:
+        raise ProviderUnavailable(str(error)) from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise ProviderUnavailable(f"the connection to the provider broke: {type(error).__name__}") from error
 

@@ -19,7 +19,6 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
-from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.providers.openai_responses.items import (
     head_of,
     is_hidden,
@@ -120,7 +119,7 @@ class ResponseStore:
         items = await self._referenced_items(identity, read) if read.references else {}
         if items:
             body = read.resolve(items)
-            read = RESPONSES.read(body)
+            read = type(read)(body)
         unchanged = ContinuedRequest(read, body, targets)
         if read.previous is None:
             return await self._in_conversation(identity, caller_key, read, unchanged)

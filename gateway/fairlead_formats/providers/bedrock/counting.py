@@ -14,7 +14,6 @@ from fairlead_formats.providers.bedrock.format import BEDROCK
 from fairlead_formats.providers.bedrock.paths import COUNT, path_of
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER, reading_body
 from fairlead_formats.wire.protocol import BadRequest, WireRequest
-from fairlead_formats.wire.provider_api import ProviderKind
 
 _COUNTED: Final = ("messages", "system", "toolConfig", "additionalModelRequestFields")
 _encode: Final = msgspec.json.Encoder().encode
@@ -25,7 +24,6 @@ class BedrockCounting:
     """Requests for token counts of Bedrock's API."""
 
     wire = BEDROCK
-    kind: ProviderKind = "bedrock"
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
         with reading_body():

@@ -24,6 +24,7 @@ from fairlead_formats.providers.bedrock.translation import answer as neutral_ans
 from fairlead_formats.providers.bedrock.translation import events as neutral_events
 from fairlead_formats.providers.bedrock.translation import messages as neutral_messages
 from fairlead_formats.providers.bedrock.translation import request as neutral_request
+from fairlead_formats.providers.bedrock.whole_events import whole_events
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import AnswerRange, BadRequest, CallKey, StoredTurn, WireRequest
@@ -56,6 +57,9 @@ class BedrockFormat(FamilyFormat):
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> BedrockStream:
         return BedrockStream(client_tools)
+
+    def whole_events(self, body: bytes) -> list[bytes]:
+        return whole_events(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
         ranges = []

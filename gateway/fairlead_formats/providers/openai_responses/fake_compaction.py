@@ -14,6 +14,7 @@ from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, 
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.request_rules.table import broken
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn
+from fairlead_formats.wire.protocol import EVENT_STREAM
 
 MEMBERS: Final = frozenset(
     {
@@ -33,6 +34,8 @@ MEMBERS: Final = frozenset(
 class CompactionApi:
     """`POST /responses/compact`."""
 
+    stream_type = EVENT_STREAM
+
     def __init__(self, stored: StoredItems, check_schema: SchemaCheck = take_any_schema) -> None:
         self._stored = stored
         self._check_schema = check_schema
@@ -47,7 +50,7 @@ class CompactionApi:
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
 
-    def sse_event(self, data: str) -> str:
+    def stream_event(self, data: str) -> str:
         raise NotImplementedError("compaction has no streams")
 
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,77 @@
+"""A whole answer of Converse as the events of ConverseStream, for servers that ignore which of the two was requested.
+
+Pure module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.bedrock.blocks import REASONING, TOOL_USE
+from fairlead_formats.wire.protocol import BadAnswer
+
+_MESSAGE_STOP: Final = ("stopReason", "additionalModelResponseFields")
+_METADATA: Final = ("usage", "metrics", "trace", "performanceConfig", "serviceTier")
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class _Message(msgspec.Struct):
+    content: list[dict[str, Raw]]
+    role: str = "assistant"
+
+
+class _Output(msgspec.Struct):
+    message: _Message
+
+
+class _WholeAnswer(msgspec.Struct):
+    output: _Output
+
+
+_answer: Final = msgspec.json.Decoder(_WholeAnswer).decode
+
+
+def whole_events(body: bytes) -> list[bytes]:
+    """Data of the events from `messageStart` to `metadata`. Raises BadAnswer."""
+    try:
+        members, message = _members(body), _answer(body).output.message
+        blocks = [event for index, block in enumerate(message.content) for event in _block_events(index, block)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"the provider's answer is not an answer of Converse: {error}") from error
+    calls = any(TOOL_USE in block for block in message.content)
+    stop = {"stopReason": "tool_use" if calls else "end_turn"} | _named(members, _MESSAGE_STOP)
+    return [
+        _encode({"messageStart": {"role": message.role}}),
+        *blocks,
+        _encode({"messageStop": stop}),
+        _encode({"metadata": _named(members, _METADATA)}),
+    ]
+
+
+def _named(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: members[name] for name in names if name in members}
+
+
+def _block_events(index: int, block: Mapping[str, Raw]) -> Iterator[bytes]:
+    """Data of the events of one block. Only calls and results have a start."""
+    at = {"contentBlockIndex": index}
+    deltas: list[Mapping[str, Any]] = []
+    if TOOL_USE in block:
+        use = _members(block[TOOL_USE])
+        arguments = use.pop("input", Raw(b"{}"))
+        yield _encode({"contentBlockStart": {**at, "start": {TOOL_USE: use}}})
+        deltas = [{TOOL_USE: {"input": bytes(arguments).decode()}}]
+    elif REASONING in block:
+        reasoning = _members(block[REASONING])
+        parts = _members(reasoning.pop("reasoningText", Raw(b"{}")))
+        deltas = [{REASONING: {name: part}} for name, part in (*parts.items(), *reasoning.items())]
+    else:
+        deltas = [block]
+    for delta in deltas:
+        yield _encode({"contentBlockDelta": {**at, "delta": delta}})
+    yield _encode({"contentBlockStop": at})
