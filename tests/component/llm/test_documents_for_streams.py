@@ -25,7 +25,13 @@ from pairclients import FORMATS, ask
 HI = MessageTurn("user", (TextPart("Hi"),))
 THEIRS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-LENGTH = {"chat": "length", "responses": "max_output_tokens", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
+LENGTH = {
+    "chat": "length",
+    "responses": "max_output_tokens",
+    "anthropic": "max_tokens",
+    "gemini": "MAX_TOKENS",
+    "bedrock": "max_tokens",
+}
 ANSWERS = {
     "text": ScriptedTurn("Grüße, 世界 — \u2028 und 🪢."),
     "text and parallel calls": ScriptedTurn("Look.", THEIRS),

@@ -10,6 +10,8 @@ import pytest
 
 from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.bedrock.fake import BedrockApi
+from fairlead_formats.providers.bedrock.format import BEDROCK
 from fairlead_formats.providers.gemini.fake import GeminiApi
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.fake import ChatApi
@@ -25,12 +27,14 @@ REQUESTS: dict[str, tuple[WireFormat, Any]] = {
     "responses": (RESPONSES, {"model": "m", "input": "Hi"}),
     "anthropic": (ANTHROPIC, {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}),
     "gemini": (GEMINI_EVENTS, {"contents": [{"parts": [{"text": "Hi"}]}]}),
+    "bedrock": (BEDROCK, {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}),
 }
 DOCUMENTS: dict[str, Callable[[], bytes]] = {
     "chat": lambda: ChatApi().whole(TURN, 1, {}),
     "responses": lambda: ResponsesApi().whole(TURN, 1, {}),
     "anthropic": lambda: AnthropicApi().whole(TURN, 1, {}),
     "gemini": lambda: GeminiApi().whole(TURN, 1, {}),
+    "bedrock": lambda: BedrockApi().whole(TURN, 1, {}),
 }
 ODD: list[Any] = [None, 7, "text", [], {}, [None], [[]], {"type": 1}, "\ud800"]
 
