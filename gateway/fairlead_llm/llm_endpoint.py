@@ -112,8 +112,8 @@ class LlmEndpoint:
     async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation
         try:
-            read = await services.tools.work.process_document(lambda: raw.parse(self._format), long=is_long(raw.body))
-            client_request, targets = model_request(preparation.providers, request, self._format, read, raw)
+            wire, read = await services.tools.work.process_document(lambda: self._parse(raw), long=is_long(raw.body))
+            client_request, targets = model_request(preparation.providers, request, wire, read, raw)
             if self._continuations is not None:
                 continued = await self._continuations.resolve(
                     client_request.identity, client_request.caller_key, read, raw.body, targets
@@ -128,6 +128,11 @@ class LlmEndpoint:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return client_request, ToolLoop(services, preparation, client_request, prepared, record)
+
+    def _parse(self, raw: RawRequest) -> tuple[WireFormat, WireRequest]:
+        """A client's request, and the format that it is in. Raises BadRequest."""
+        wire = self._format.older_format(raw.body) or self._format
+        return wire, raw.parse(wire)
 
     async def _in_tier(self, client_request: ModelRequest) -> ModelRequest:
         """The request with the tier that the rules choose, if it requests the tier `auto`."""

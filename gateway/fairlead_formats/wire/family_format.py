@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError, hide_key
 from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest
+from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, WireFormat
 from fairlead_formats.wire.raw_json import array, decode_object, error_in, text_of
 
 GATEWAY_MEMBER: Final = "fairlead"
@@ -28,6 +28,9 @@ class FamilyFormat(ABC):
     stream_type = EVENT_STREAM
     needs_call_ids = True
     request_headers: frozenset[str] = frozenset()
+
+    def older_format(self, body: bytes) -> WireFormat | None:
+        return None
 
     def receive(self, body: bytes) -> bytes:
         return body
@@ -67,6 +70,7 @@ class FamilyRequest:
     stream: bool
     gateway_options: Raw
     no_injection = False
+    single_call = False
     losses: TranslationLosses | None = None
     client_messages: Sequence[bytes | Raw]
     messages: Sequence[bytes | Raw]

@@ -13,6 +13,8 @@ from msgspec import Raw
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
+from fairlead_formats.providers.openai_chat.functions.format import FunctionsFormat
+from fairlead_formats.providers.openai_chat.functions.request import uses_functions
 from fairlead_formats.providers.openai_chat.request import ChatRequest, remove_thoughts
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
@@ -22,7 +24,7 @@ from fairlead_formats.providers.openai_chat.translation import messages as neutr
 from fairlead_formats.providers.openai_chat.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireRequest
+from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireFormat, WireRequest
 from fairlead_formats.wire.raw_json import decode_object
 
 ANSWER_HEADERS: Final = (
@@ -44,6 +46,9 @@ class ChatFormat(FamilyFormat):
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ChatRequest:
         return ChatRequest(body)
+
+    def older_format(self, body: bytes) -> WireFormat | None:
+        return FUNCTIONS if uses_functions(body) else None
 
     def path(self, model: str, *, stream: bool) -> str:
         return "/chat/completions"
@@ -89,6 +94,7 @@ class ChatFormat(FamilyFormat):
 
 
 CHAT: Final = ChatFormat()
+FUNCTIONS: Final = FunctionsFormat(CHAT, native=True)
 TRANSLATION: Final = FamilyTranslation(
     name=OPENAI_CHAT,
     messages_member="messages",
