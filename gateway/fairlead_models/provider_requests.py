@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 
 from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
+from fairlead_models.provider_connections import READ_BUFFER, PieceConnector
 from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10
@@ -221,8 +222,11 @@ class ProviderClient:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                connector=PieceConnector(keepalive_timeout=30),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=READ_BUFFER,
+            )
         return self._session
 
     async def aclose(self) -> None:
