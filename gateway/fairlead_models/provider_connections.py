@@ -1,7 +1,7 @@
 """Connections to providers that read small pieces, so that little of an answer is buffered for a slow client.
 
-A transport passes up to 256 KiB at once to an `asyncio.Protocol`, and aiohttp pauses reading only afterwards, above twice
-`READ_BUFFER`. The provider is kept waiting by TCP as soon as the client of its answer does not read.
+A transport passes up to 256 KiB at once to an `asyncio.Protocol`, and aiohttp pauses reading only afterwards, above
+twice `READ_BUFFER`. The provider is kept waiting by TCP as soon as the client of its answer does not read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-PIECE: Final = 8 << 10
+PIECE: Final = 4 << 10
 """Maximum bytes of one read."""
-READ_BUFFER: Final = 4 << 10
+READ_BUFFER: Final = 1 << 10
 """Bytes of an answer below which aiohttp resumes reading. It pauses above twice this size."""
 
 
@@ -60,7 +60,7 @@ class PieceConnector(aiohttp.TCPConnector):
         super().__init__(limit=0, keepalive_timeout=keepalive_timeout)
         self._pieces = bytearray(PIECE)
 
-    async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:  # noqa: ASYNC109 - aiohttp's
+    async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
         connection = await super().connect(req, traces, timeout)
         transport, protocol = connection.transport, connection.protocol
         if transport is not None and protocol is not None and transport.get_protocol() is protocol:

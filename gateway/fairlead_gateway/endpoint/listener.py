@@ -19,7 +19,7 @@ from fairlead_mcp.listening import listen
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 1.0
-UNSENT_BYTES: Final = 64 << 10
+UNSENT_BYTES: Final = 16 << 10
 """Bytes that a socket holds beyond those that its client's window takes."""
 CLOSING_SECONDS: Final = 2.0
 """Time after the grace period for cancelled calls to end, and for the last bytes to be sent."""

@@ -1,8 +1,8 @@
 """Memory of the gateway for streams that nobody reads, by API.
 
-A model sends as fast as it is read. MANY clients of one API ask for a stream and read nothing, until the model waits for
-every one of them. What the gateway grew by, divided by the clients, is what one such client costs beside the sockets'
-buffers, which are the kernel's. Each API has a gateway of its own, warmed up by a few streams.
+A model sends as fast as it is read. MANY clients of one API ask for a stream and read nothing, until the model waits
+for every one of them. What the gateway grew by, divided by the clients, is what one such client costs beside the
+sockets' buffers, which are the kernel's. Each API has a gateway of its own, warmed up by a few streams.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def run(settings: Settings) -> Report:
     for api in PATHS:
         if settings.wants(api):
             bytes_each, sent_each = _measured(api, many)
-            report.rows.append({"API": api, "kB a stream": Sample.of([bytes_each / 1000]), "kB sent": Sample.of([sent_each / 1000])})
+            held, sent = Sample.of([bytes_each / 1000]), Sample.of([sent_each / 1000])
+            report.rows.append({"API": api, "kB a stream": held, "kB sent": sent})
             report.goals.append(Goal(f"memory of an unread stream, {api}", bytes_each / 1000, "kB", at_most=64))
     report.notes.append(f"{many} clients at once; `kB sent`: what the model wrote for one until it had to wait")
     if settings.quick:
@@ -75,10 +76,10 @@ def _gateway(stage: Stage, model: int, core: int) -> Any:
     write_documents(documents, contents([catalog("modern", 9, tools=(padded("tool_0"),))], decided=False))
     kinds = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gemini"}
     base = f"http://127.0.0.1:{model}/v1"
-    providers = {
-        api: {"kind": kind, "baseUrl": base, "models": [f"m-{api}"], **({"responses": True} if api == "responses" else {})}
-        for api, kind in kinds.items()
+    providers: dict[str, dict[str, Any]] = {
+        api: {"kind": kind, "baseUrl": base, "models": [f"m-{api}"]} for api, kind in kinds.items()
     }
+    providers["responses"]["responses"] = True
     routes = stage.folder / "routes.yaml"
     routes.write_text(json.dumps({"providers": providers}))
     return gateway_over(stage, documents, core, "--routes", routes)
@@ -114,4 +115,4 @@ def _wait(model: int, streams: int) -> None:
             return
         last = now
         time.sleep(0.5)
-    raise Unmeasurable(f"the model waits for {last[0]} of {streams} readers after {SECONDS} s, and wrote {last[1]} bytes")
+    raise Unmeasurable(f"the model waits for {last[0]} of {streams} readers after {SECONDS} s; {last[1]} bytes written")

@@ -85,7 +85,9 @@ class Connection(asyncio.Protocol):
             return
         path = head.split(b" ", 2)[1].decode()
         family = next(name for name in BEGIN if name in path)
-        self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        self._transport.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
         self._write(BEGIN[family])
         self._more = MORE[family]
         self._send()
