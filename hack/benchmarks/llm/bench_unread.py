@@ -32,7 +32,9 @@ PATHS: Final = {
     "gemini": "/v1beta/models/m-gemini:streamGenerateContent?alt=sse",
 }
 PARTS: Final = tuple(PATHS)
-SECONDS: Final = 120
+RECEIVE_BUFFER: Final = 16 << 10
+"""Bytes of a client's socket, so that it soon takes no more."""
+SECONDS: Final = 300
 """Bound of the time until all streams wait."""
 
 
@@ -95,7 +97,10 @@ def _client(stack: contextlib.ExitStack, port: int, api: str) -> None:
         del asked["max_tokens"]
     body = json.dumps(asked).encode()
     head = f"POST {PATHS[api]} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    client = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+    client = stack.enter_context(socket.socket())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    client.settimeout(60)
+    client.connect(("127.0.0.1", port))
     client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
 

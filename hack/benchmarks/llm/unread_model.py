@@ -20,7 +20,7 @@ import uvloop
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _TEXT = " word"
-_SEND_BUFFER = 64 << 10
+_SEND_BUFFER = 16 << 10
 """Bytes of the socket's buffer, so that the model soon waits for its readers."""
 _BATCH = 64
 """Events of one write."""
