@@ -195,22 +195,34 @@ class StreamedAnswer(Response):
         async for piece in self._answer.pieces():
             size += len(piece)
             self._loop.long |= size > LONG_BYTES
-            datas = [readable(event.data) for event in parser.feed(piece)]
-            self._loop.record.add_answer_tokens(len(datas))
-            out: list[bytes] = []
-            try:
-                out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in datas)
-            finally:  # events before an error are passed on
-                body = b"".join(out)
-                if body:
-                    self._loop.record.record_first_token()
-                await self._write(body)
+            body, error = self._translate(parser, ids, piece)
+            if body:
+                self._loop.record.record_first_token()
+            await self._write(body)  # events before an error are passed on
+            if error is not None:
+                raise error
             if self._stream.done:  # some providers keep the connection open after the last event
                 break
         if not self._stream.ended:
             raise BadStream("the provider's stream ended before its final event")
         await self._write(self._stream.end_round())
         self._loop.finish_round(self._stream.usage)
+
+    def _translate(
+        self, parser: EventParser, ids: ProviderCallIds | None, piece: bytes
+    ) -> tuple[bytes, Exception | None]:
+        """The client's bytes for a piece of the provider's answer, and the error that ends the answer behind them. Not
+        a part of the coroutine, whose variables would stay in memory while the client does not read. Raises BadStream,
+        TooLarge.
+        """
+        datas = [readable(event.data) for event in parser.feed(piece)]
+        self._loop.record.add_answer_tokens(len(datas))
+        out: list[bytes] = []
+        try:
+            out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in datas)
+        except BadStream as error:
+            return b"".join(out), error
+        return b"".join(out), None
 
     async def _write(self, out: bytes) -> None:
         if out:

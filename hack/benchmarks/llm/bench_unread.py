@@ -22,6 +22,8 @@ from rig.harness import Goal, Report, Sample, Settings, Unmeasurable
 from rig.processes import Stage, cores, memory
 
 MANY: Final = 1_000
+WARM: Final = 20
+"""Streams before the first reading of memory."""
 MOST: Final = 16 << 20
 """Bytes of a stream, far beyond what sockets hold."""
 HERE: Final = Path(__file__).resolve().parent
@@ -63,12 +65,13 @@ def _measured(api: str, many: int) -> tuple[float, float]:
         process = stage.start("model", [sys.executable, HERE / "unread_model.py", str(model), str(MOST)], core=other)
         stage.wait_listening("model", process, model)
         gateway = _gateway(stage, model, core)
-        warm = [_client(stack, gateway.port, api) for _ in range(20)]
-        _wait(model, len(warm))
+        for _ in range(WARM):
+            _client(stack, gateway.port, api)
+        _wait(model, WARM)
         before, (_, sent_before) = memory(gateway.pid).now, _told(model)
         for _ in range(many):
             _client(stack, gateway.port, api)
-        _wait(model, len(warm) + many)
+        _wait(model, WARM + many)
         after, (_, sent) = memory(gateway.pid).now, _told(model)
     return (after - before) / many, (sent - sent_before) / many
 
@@ -84,24 +87,25 @@ def _gateway(stage: Stage, model: int, core: int) -> Any:
     providers["responses"]["responses"] = True
     routes = stage.folder / "routes.yaml"
     routes.write_text(json.dumps({"providers": providers}))
-    return gateway_over(stage, documents, core, "--routes", routes)
+    limits = {"FAIRLEAD_LLM_REQUESTS": str(2 * MANY), "FAIRLEAD_LLM_REQUESTS_EACH": str(2 * MANY)}
+    return gateway_over(stage, documents, core, "--routes", routes, **limits, FAIRLEAD_CLIENT_UNREAD=str(2 * SECONDS))
 
 
 def _client(stack: contextlib.ExitStack, port: int, api: str) -> None:
     """Ask for a stream, of which nothing is read."""
-    asked: dict[str, Any] = {"model": f"m-{api}", "stream": True, "max_tokens": 9}
-    asked |= {"input": "Hi"} if api == "responses" else {"messages": [{"role": "user", "content": "Hi"}]}
+    body: dict[str, Any] = {"model": f"m-{api}", "stream": True, "max_tokens": 9}
+    body |= {"input": "Hi"} if api == "responses" else {"messages": [{"role": "user", "content": "Hi"}]}
     if api == "gemini":
-        asked = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+        body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
     if api == "responses":
-        del asked["max_tokens"]
-    body = json.dumps(asked).encode()
+        del body["max_tokens"]
+    encoded = json.dumps(body).encode()
     head = f"POST {PATHS[api]} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     client = stack.enter_context(socket.socket())
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     client.settimeout(60)
     client.connect(("127.0.0.1", port))
-    client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+    client.sendall(f"{head}content-length: {len(encoded)}\r\n\r\n".encode() + encoded)
 
 
 def _told(model: int) -> tuple[int, int]:

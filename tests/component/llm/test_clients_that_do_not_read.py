@@ -19,7 +19,7 @@ from waiting import eventually, until_async
 
 PIECE = "x" * 2_000
 EVENTS = 8_000
-"""Of 16 MB in all, several times what sockets hold."""
+"""Number of events, 16 MB in all, several times what sockets hold."""
 OTHERS = 20
 MESSAGES = [{"role": "user", "content": "Hi"}]
 CHAT = {"id": "c", "choices": [{"index": 0, "delta": {"content": PIECE}, "finish_reason": None}]}
