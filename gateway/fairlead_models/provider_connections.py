@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-PIECE: Final = 4 << 10
+PIECE: Final = 2 << 10
 """Maximum bytes of one read."""
 READ_BUFFER: Final = 1 << 10
 """Bytes of an answer below which aiohttp resumes reading. It pauses above twice this size."""

@@ -66,7 +66,7 @@ def assert_explains(text: str, server: str, code: int) -> None:
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_refused_initialize_is_no_answer_to_the_call(
+async def test_initialize_answered_with_an_error_is_told_as_a_refused_connection(
     tmp_path: Path, transport: str, era: str, code: int
 ) -> None:
     async with refusing_server(transport, code) as endpoint:
