@@ -24,22 +24,22 @@ MAX_VALUES: Final = 50_000
 _LONGEST_REASON: Final = 300
 
 
-class _Function(msgspec.Struct):
+class _OfferedFunction(msgspec.Struct):
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
 
-class _Custom(msgspec.Struct):
+class _OfferedCustomTool(msgspec.Struct):
     name: str
     description: str | None = None
 
 
-class _Tool(msgspec.Struct):
+class _OfferedTool(msgspec.Struct):
     type: str
-    function: _Function | None = None
-    custom: _Custom | None = None
+    function: _OfferedFunction | None = None
+    custom: _OfferedCustomTool | None = None
 
 
 class _CalledFunction(msgspec.Struct):
@@ -47,23 +47,23 @@ class _CalledFunction(msgspec.Struct):
     arguments: str
 
 
-class _Call(msgspec.Struct):
+class _AnsweredCall(msgspec.Struct):
     id: str
 
 
-class _Message(msgspec.Struct):
+class _ChatMessage(msgspec.Struct):
     role: str
     content: str | list[dict[str, Any]] | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_AnsweredCall] | None = None
     tool_call_id: str | None = None
     function_call: _CalledFunction | None = None
 
 
 class _ChatRequest(msgspec.Struct):
-    messages: list[_Message]
+    messages: list[_ChatMessage]
     model: str | None = None
-    tools: list[_Tool] | None = None
-    functions: list[_Function] | None = None
+    tools: list[_OfferedTool] | None = None
+    functions: list[_OfferedFunction] | None = None
     tool_choice: str | dict[str, Any] | None = None
     function_call: str | dict[str, Any] | None = None
     stream: bool | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PIECE: Final = 2 << 10
 """Maximum bytes of one read."""
-READ_BUFFER: Final = 1 << 10
+READ_BUFFER: Final = 512
 """Bytes of an answer below which aiohttp resumes reading. It pauses above twice this size."""
 
 

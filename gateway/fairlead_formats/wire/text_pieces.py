@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_MOST: Final = 64
+_MOST: Final = 32
 """Number of pieces that are joined at once."""
 
 

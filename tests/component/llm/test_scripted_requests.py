@@ -40,7 +40,7 @@ BAD: dict[str, bytes | Mapping[str, Any]] = {
     "no JSON": b"hello",
     "half of it": b'{"messages": [',
     "a list": b"[]",
-    "bytes that are no text": b'{"messages": [{"role": "\xff"}]}',
+    "bytes that are not UTF-8": b'{"messages": [{"role": "\xff"}]}',
     "deep lists": nested(100_000),
     "a deep object": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
     "messages that are a text": {"messages": "Hi"},
