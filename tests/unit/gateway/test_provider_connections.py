@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fairlead_models.provider_connections import PIECE, PieceReader
+from waiting import eventually
 
 
 class Recorder(asyncio.Protocol):
@@ -39,16 +40,13 @@ async def test_piece_reader_passes_on_all_that_arrives_in_order() -> None:
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    ended = asyncio.get_running_loop().create_future()
-    recorder.connection_lost = lambda exc: ended.set_result(exc)  # type: ignore[method-assign]
     async with server:
         transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: PieceReader(recorder, bytearray(PIECE)), "127.0.0.1", server.sockets[0].getsockname()[1]
         )
-        while b"".join(recorder.pieces) != data:
-            await asyncio.sleep(0)
+        await eventually(lambda: b"".join(recorder.pieces) == data)
         transport.close()
-        await ended
+        await eventually(lambda: None in recorder.told)
     assert max(map(len, recorder.pieces)) <= PIECE
 
 
