@@ -16,7 +16,7 @@ from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import printable
 from fairlead_cli.proxies import is_here
 from fairlead_cli.wording import CREDENTIAL, NAMED_URL, after
-from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout
+from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_mcp.session import McpSession
 from fairlead_tools.commands import DEFAULT_URL
@@ -87,7 +87,7 @@ class Destination:
             return await work(session)
 
     def _failure(self, error: McpError) -> Failure:
-        if isinstance(error, HttpRefused | RpcError) and error.status == 404:
+        if isinstance(error, HttpRefused | RpcError | HandshakeRefused) and error.status == 404:
             return self._not_found()
         return Failure(self._explain(error))
 
@@ -124,7 +124,7 @@ class Destination:
             return after(str(error), f"Check that {self.url} has the path of an MCP endpoint, such as /mcp.")
         if isinstance(error, RpcError):
             return printable(error.message)
-        return str(error)
+        return printable(str(error)) if isinstance(error, HandshakeRefused) else str(error)
 
 
 def check_url(url: str, option: str = "--url") -> None:

@@ -31,6 +31,7 @@ from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import (
     ConnectFailed,
     ConnectionLost,
+    HandshakeRefused,
     McpError,
     ProtocolError,
     RpcError,
@@ -253,8 +254,9 @@ class RemoteServer:
         try:
             connection = await self._connector.open(self.server, self._on_notification)
         except McpError as error:
-            self._restarts.note_failure(error)
-            raise
+            failure = error.by(self.server.name) if isinstance(error, HandshakeRefused) else error
+            self._restarts.note_failure(failure)
+            raise failure from error
         self._restarts.up()
         self._connection = connection
         self._callbacks.connected(self.server.name)

@@ -131,8 +131,8 @@ class LlmEndpoint:
     async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation
         try:
-            read = await services.tools.work.process_document(lambda: raw.parse(self._format), long=is_long(raw.body))
-            client_request, targets = model_request(preparation.providers, request, self._format, read, raw)
+            wire, read = await services.tools.work.process_document(lambda: self._parse(raw), long=is_long(raw.body))
+            client_request, targets = model_request(preparation.providers, request, wire, read, raw)
             client_request, targets = await continue_request(self._continuations, client_request, targets)
             if self._own_api_only:
                 targets = self._speaking_targets(targets)
@@ -151,6 +151,10 @@ class LlmEndpoint:
             first = targets[0]
             raise BadRequest(f"model: {first.provider}/{first.model} cannot do this, as {NEEDS_RESPONSES}", "model")
         return speaking
+    def _parse(self, raw: RawRequest) -> tuple[WireFormat, WireRequest]:
+        """A client's request, and the format that it is in. Raises BadRequest."""
+        wire = self._format.older_format(raw.body) or self._format
+        return wire, raw.parse(wire)
 
     async def _in_tier(self, client_request: ModelRequest) -> ModelRequest:
         """The request with the tier that the rules choose, if it requests the tier `auto`."""

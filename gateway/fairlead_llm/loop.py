@@ -52,6 +52,10 @@ class RoundCalls(msgspec.Struct, frozen=True):
     """Calls that the client receives: of its own tools, and calls that need its approval."""
     unwrapped: Mapping[str, InnerCall] = {}
     """Calls by id that replace calls of `execute_tool` among the client's calls."""
+    dropped_calls: Sequence[ModelCall] = ()
+    """Calls of the client's tools that it does not receive, as its API has one call in a message. The model repeats
+    them.
+    """
 
 
 class RoundResults(msgspec.Struct, frozen=True):
@@ -335,6 +339,10 @@ class ToolLoop:
         client_calls: list[ModelCall] = []
         for call in calls:
             (client_calls if names is None or call.wire_name in names else gateway_calls).append(call)
+        dropped_calls: list[ModelCall] = []
+        if self.prepared.request.single_call:
+            client_calls.sort(key=lambda call: call.id in inner)  # a stream writes these calls last
+            client_calls, dropped_calls = client_calls[:1], client_calls[1:]
         manual = self.offer.manual if self.offer is not None else {}
         self._pending = [
             PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
@@ -343,7 +351,7 @@ class ToolLoop:
         ]
         shown = [CallKey(call.id, call.wire_name) for call in client_calls]
         unwrapped = {ident: InnerCall(call.name, encode(call.arguments)) for ident, call in inner.items()}
-        return RoundCalls(gateway_calls, shown, unwrapped)
+        return RoundCalls(gateway_calls, shown, unwrapped, dropped_calls)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
         """Run calls of the gateway's tools. `approved`: the client has approved them. Raises Problem."""

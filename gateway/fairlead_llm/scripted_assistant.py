@@ -6,8 +6,8 @@ It compares words: a tool fits whose name, or else its description, has words of
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -17,9 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairlead_formats.providers.openai_chat.errors import error_body
 from fairlead_formats.providers.openai_chat.fake import ChatApi
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_formats.wire.errors import LlmError
 from fairlead_llm.scripted_model import scripted_response
+from fairlead_llm.scripted_requests import read_chat_request
 from fairlead_tools.validation.schema_draft import draft_error
 
 _WORD: Final = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
@@ -83,6 +86,10 @@ _COMMON: Final = frozenset(
         "you",
     )
 )
+_JSON: Final = "application/json"
+_NONE: Final = "none"
+_LONGEST_QUESTION: Final = 4000
+"""Most characters of a message that are compared with tools."""
 _LONGEST_RESULT: Final = 4000
 """Most characters of a result that an answer repeats."""
 _NAME_WEIGHT: Final = 3
@@ -104,13 +111,20 @@ class ScriptedAssistant:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request = json.loads(await Request(scope, receive).body())
-        rejection = None if self._strict_api is None else self._strict_api.refusal(scope["path"], request, {})
+        try:
+            request = await read_chat_request(Request(scope, receive))
+        except LlmError as error:
+            await Response(error_body(error), error.status, media_type=_JSON)(scope, receive, send)
+            return
+        response = await asyncio.to_thread(self._respond, scope["path"], request)
+        await response(scope, receive, send)
+
+    def _respond(self, path: str, request: Mapping[str, Any]) -> Response:
+        rejection = None if self._strict_api is None else self._strict_api.refusal(path, request, {})
         if rejection is not None:
             status, error = rejection
-            await Response(error, status, media_type="application/json")(scope, receive, send)
-            return
-        await scripted_response(turn_for(request), next(self._numbers), request)(scope, receive, send)
+            return Response(error, status, media_type=_JSON)
+        return scripted_response(turn_for(request), next(self._numbers), request)
 
 
 def turn_for(request: Mapping[str, Any]) -> ScriptedTurn:
@@ -120,8 +134,10 @@ def turn_for(request: Mapping[str, Any]) -> ScriptedTurn:
     if results:
         return ScriptedTurn("\n".join(_text(message)[:_LONGEST_RESULT] for message in reversed(results)))
     question = next((_text(message) for message in reversed(messages) if message.get("role") == "user"), "")
-    tools = [tool["function"] for tool in request.get("tools") or () if tool.get("type") == "function"]
-    calls = [] if request.get("tool_choice") == "none" else _calls(question, tools)
+    question = question[:_LONGEST_QUESTION]
+    tools = [tool["function"] for tool in request.get("tools") or () if tool.get("function") is not None]
+    tools += request.get("functions") or ()
+    calls = [] if _NONE in (request.get("tool_choice"), request.get("function_call")) else _calls(question, tools)
     if not calls:
         return ScriptedTurn(
             f"I am a scripted model, and call a tool that has a word of your question in its name. None of the "
@@ -142,7 +158,7 @@ def _calls(text: str, tools: Sequence[Mapping[str, Any]]) -> list[ScriptedCall]:
 
 
 def _is_result(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "tool"
+    return message.get("role") in ("tool", "function")
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -169,7 +185,7 @@ def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
     def rank(tool: Mapping[str, Any]) -> tuple[int, int, int, str]:
         named = len(words & _words(tool["name"]))
         described = len(words & _words(tool.get("description") or ""))
-        required = len((tool.get("parameters") or {}).get("required") or ())
+        required = len(_required(tool))
         return -_NAME_WEIGHT * named - described, -named, required, tool["name"]
 
     fitting = [tool for tool in tools if words & _words(tool["name"])]
@@ -178,13 +194,20 @@ def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
 
 def _arguments(question: str, tool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Values for required arguments, taken from the question where it has any that fit."""
-    schema = tool.get("parameters") or {}
+    properties = (tool.get("parameters") or {}).get("properties")
     about = _words(tool["name"])
     words = [word for word in _WORD.findall(question) if word.lower() not in _COMMON and _singular(word) not in about]
     numbers = [*_NUMBER.findall(question)]
-    for name in schema.get("required") or ():
-        member = (schema.get("properties") or {}).get(name) or {}
-        yield name, _zone(words) if _ZONE.search(name.lower()) else _value(member, words, numbers)
+    for name in _required(tool):
+        member = properties.get(name) if isinstance(properties, dict) else None
+        schema = member if isinstance(member, dict) else {}
+        yield name, _zone(words) if _ZONE.search(name.lower()) else _value(schema, words, numbers)
+
+
+def _required(tool: Mapping[str, Any]) -> list[str]:
+    """Names of a tool's required arguments."""
+    names = (tool.get("parameters") or {}).get("required")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _zone(words: list[str]) -> str:
@@ -197,8 +220,9 @@ def _zone(words: list[str]) -> str:
 def _value(member: Mapping[str, Any], words: list[str], numbers: list[str]) -> Any:
     """A value for one member; takes the word or number that it uses."""
     choices = member.get("enum")
-    if choices:
-        return next((choice for choice in choices if choice in words), choices[0])
+    if isinstance(choices, list) and choices:
+        spoken = frozenset(words)
+        return next((choice for choice in choices if isinstance(choice, str) and choice in spoken), choices[0])
     kind = member.get("type")
     if kind in ("integer", "number"):
         number = float(numbers.pop(0)) if numbers else 1.0

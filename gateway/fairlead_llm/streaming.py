@@ -227,6 +227,21 @@ class StreamedAnswer(Response):
             size += len(piece)
             self._loop.long |= size > LONG_BYTES
             yield [readable(event.data) for event in parser.feed(piece)]
+    def _translate(
+        self, parser: EventParser, ids: ProviderCallIds | None, piece: bytes
+    ) -> tuple[bytes, Exception | None]:
+        """The client's bytes for a piece of the provider's answer, and the error that ends the answer behind them. Not
+        a part of the coroutine, whose variables would stay in memory while the client does not read. Raises BadStream,
+        TooLarge.
+        """
+        datas = [readable(event.data) for event in parser.feed(piece)]
+        self._loop.record.add_answer_tokens(len(datas))
+        out: list[bytes] = []
+        try:
+            out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in datas)
+        except BadStream as error:
+            return b"".join(out), error
+        return b"".join(out), None
 
     async def _write(self, out: bytes) -> None:
         if out:

@@ -43,6 +43,7 @@ class TurnKeeper:
             return True
         if await self._may_repeat(calls.gateway_calls):
             lost = _placeholders(loop, calls.gateway_calls, _RESULT_LOST)
+            lost += _placeholders(loop, calls.dropped_calls, _NOT_RUN)
             if await self._keep(calls.client_calls, message, lost):
                 return True
         loop.prepared.losses.add(NOT_KEPT)
@@ -68,6 +69,7 @@ class TurnKeeper:
             return
         if not results:  # providers refuse calls without results
             results = _placeholders(loop, calls.gateway_calls, _NOT_RUN)
+        results = [*results, *_placeholders(loop, calls.dropped_calls, _NOT_RUN)]
         if not await self._keep(keys, message, results) and self._turns.enabled:
             loop.prepared.losses.add(NOT_KEPT)
 
@@ -78,7 +80,9 @@ class TurnKeeper:
 
 
 def _placeholders(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list[bytes]:
-    """Messages with a text in place of each call's result."""
+    """Messages with a text in place of each call's result; none without calls."""
+    if not calls:
+        return []
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     written = message_format(loop.prepared.wire.name).write_results([*calls], [result for _ in calls])
     return [encode(each) for each in written.messages]

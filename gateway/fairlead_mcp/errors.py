@@ -19,6 +19,7 @@ are therefore part of the API: new ones may be added, existing ones are never re
         BadListing              an endless or too large listing
         HttpRefused               an HTTP error status without a JSON-RPC error
       RpcError                  a JSON-RPC error
+      HandshakeRefused          a JSON-RPC error as the answer to `initialize`, so that no request was sent
 """
 
 from __future__ import annotations
@@ -227,3 +228,30 @@ class RpcError(McpError):
         self.message = message
         self.data = data
         self.status = status
+
+
+class HandshakeRefused(McpError):
+    """The server answered `initialize` with a JSON-RPC error, so the request that needed the connection was not sent.
+
+    `code` and `message` are the server's, `status` is the HTTP status (0 off HTTP).
+    """
+
+    reason = "RPCError"
+
+    def __init__(self, code: int, message: str, *, status: int = 0, server: str = "") -> None:
+        """`server`: name of the server, for a message that stands alone."""
+        name = f"server {server}" if server else "the server"
+        advice = "its log says why; check its configuration and credential"
+        super().__init__(f"{name} refused the connection (initialize): {message} (error {code}); {advice}")
+        self.code = code
+        self.message = message
+        self.status = status
+
+    @classmethod
+    def of(cls, error: RpcError) -> HandshakeRefused:
+        """The refusal that a server's answer to `initialize` stands for."""
+        return cls(error.code, error.message, status=error.status)
+
+    def by(self, server: str) -> HandshakeRefused:
+        """The refusal with the server's name in its message."""
+        return HandshakeRefused(self.code, self.message, status=self.status, server=server)

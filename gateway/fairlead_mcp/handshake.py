@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Client, Negotiated, initialize_params, modern_params, read_discover, read_initialize
-from fairlead_mcp.errors import McpError, TransportError
+from fairlead_mcp.errors import HandshakeRefused, McpError, RpcError, TransportError
 from fairlead_mcp.multiplex import Multiplexer
 
 logger = logging.getLogger(__name__)
@@ -78,6 +78,10 @@ async def _discover(stream: Multiplexer, client: Client, deadline: float, capabi
 
 async def _initialize(stream: Multiplexer, client: Client, deadline: float, capabilities: bytes) -> Negotiated:
     line = await stream.request("initialize", initialize_params(client, capabilities), deadline=deadline)
-    agreed = read_initialize(read_line(line))
+    try:
+        result = read_line(line)
+    except RpcError as error:
+        raise HandshakeRefused.of(error) from error
+    agreed = read_initialize(result)
     stream.notify("notifications/initialized")
     return agreed

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Self, TypeVar
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_mcp.errors import McpError, RpcError
+from fairlead_mcp.errors import HandshakeRefused, McpError, RpcError
 from fairlead_mcp.surroundings import NETWORK
 
 SHOWN: Final = "[credential]"
@@ -74,6 +74,8 @@ class Mask:
         """Mask the values in an error, in place."""
         if self._values:
             error.args = tuple(self.text(part) if isinstance(part, str) else part for part in error.args)
+            if isinstance(error, HandshakeRefused):
+                error.message = self.text(error.message)
             if isinstance(error, RpcError):
                 error.message = self.text(error.message)
                 if error.data is not None:

@@ -23,6 +23,7 @@ from yarl import URL
 from fairlead_formats.pairs.provider_apis import APIS
 from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
 from fairlead_models.aws_signatures import RequestSigner, SigningFailed, SigningScope
+from fairlead_models.provider_connections import READ_BUFFER, PieceConnector
 from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10

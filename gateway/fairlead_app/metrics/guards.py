@@ -31,6 +31,7 @@ class GuardCollector(Collector):
         self._identities = endpoint.identities
         self._proxies = endpoint.proxies
         self._buffers = endpoint.buffers
+        self._endpoint = endpoint
         self._guards = guards
         self._cache = endpoint.context.cache
 
@@ -74,6 +75,8 @@ class GuardCollector(Collector):
         yield held
         text = "Answers whose reading from the server is paused because of the memory limit for answers"
         yield GaugeMetricFamily("fairlead_answers_paused", text, value=float(buffers.paused))
+        text = "Connections closed because their clients did not read answers or streams (FAIRLEAD_CLIENT_UNREAD)"
+        yield CounterMetricFamily("fairlead_client_connections_unread", text, value=self._endpoint.unread_connections)
         text = "Requests rejected because of the memory limit for unread answers, by budget: gateway, agent"
         yield _labelled_counter("fairlead_requests_shed", text, "budget", buffers.refused)
 

@@ -21,6 +21,7 @@ from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.pair_answers import MAX_EVENT, PairAnswer, PairStream
 from fairlead_formats.pairs.tools_for import translate_tools
+from fairlead_formats.providers.openai_chat.functions.format import FunctionsFormat
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER
@@ -51,6 +52,8 @@ _state: Final = msgspec.json.Decoder(_AnswerState).decode
 
 class TranslatedRequest:
     """A client's request, translated to the provider's format."""
+
+    single_call = False
 
     def __init__(self, inner: WireRequest, gateway_options: Raw, exchange: TranslatedExchange) -> None:
         """`inner`: the request in the provider's format; `gateway_options`: the client's member `fairlead`."""
@@ -151,6 +154,9 @@ class PairFormat:
     def whole_events(self, body: bytes) -> Sequence[bytes]:
         return self._provider.whole_events(body)
 
+    def older_format(self, body: bytes) -> WireFormat | None:
+        return None
+
     def receive(self, body: bytes) -> bytes:
         return self._front.receive(body)
 
@@ -194,14 +200,20 @@ class _EveryName(Collection[str]):
 EVERY_NAME: Final = _EveryName()
 
 
-_PAIRS: Final[dict[tuple[WireFormat, WireFormat], PairFormat]] = {}
+_PAIRS: Final[dict[tuple[WireFormat, WireFormat], WireFormat]] = {}
 
 
-def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
+def pair(front: WireFormat, provider: WireFormat) -> WireFormat:
     """The pair of two formats. Formats are constants of the process, so each pair is created once."""
     if (front, provider) not in _PAIRS:
-        _PAIRS.setdefault((front, provider), PairFormat(front, provider))
+        _PAIRS.setdefault((front, provider), _new_pair(front, provider))
     return _PAIRS[front, provider]
+
+
+def _new_pair(front: WireFormat, provider: WireFormat) -> WireFormat:
+    if isinstance(front, FunctionsFormat):
+        return FunctionsFormat(pair(front.inner, provider), native=False)
+    return PairFormat(front, provider)
 
 
 def _as_translated(request: WireRequest) -> TranslatedRequest:

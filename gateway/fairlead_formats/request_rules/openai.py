@@ -160,6 +160,23 @@ _CHAT: Final = (
         "{name}",
     ),
     RequestRule(
+        "chat-functions-empty",
+        ApiFamily.CHAT,
+        "an empty array of `functions`",
+        "Invalid 'functions': empty array. At least 1 element is needed.",
+        f"{_REFERENCE}/chat/create",
+        "functions",
+        "empty_array",
+    ),
+    RequestRule(
+        "chat-choice-without-functions",
+        ApiFamily.CHAT,
+        "`function_call` without `functions`",
+        "Invalid value for 'function_call': it is only allowed together with 'functions'.",
+        f"{_GITHUB}/PlexPt/chatgpt-java/issues/150",
+        "function_call",
+    ),
+    RequestRule(
         "chat-content",
         ApiFamily.CHAT,
         "an assistant's message with neither content nor calls",

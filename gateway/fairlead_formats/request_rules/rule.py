@@ -13,6 +13,8 @@ INVALID_REQUEST: Final = "invalid_request_error"
 INVALID_ARGUMENT: Final = "INVALID_ARGUMENT"
 """Status of the error in Google's APIs."""
 
+_LONGEST_MESSAGE: Final = 1_000
+"""Characters of an error's message."""
 SchemaCheck = Callable[[object], str | None]
 """Says what is not valid in a JSON Schema by draft 2020-12; None for a valid one."""
 
@@ -62,5 +64,11 @@ class BrokenRule(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, rule: RequestRule, /, **values: object) -> BrokenRule:
         """The rule, with `values` in its message and param."""
-        param = None if rule.param is None else rule.param.format(**values)
-        return cls(rule, rule.message.format(**values), param)
+        param = None if rule.param is None else _shorten(rule.param.format(**values))
+        return cls(rule, _shorten(rule.message.format(**values)), param)
+
+
+def _shorten(text: str) -> str:
+    """The text, without the middle if it is long: it quotes names and values of the request."""
+    half = _LONGEST_MESSAGE // 2
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:half]} … {text[-half:]}"

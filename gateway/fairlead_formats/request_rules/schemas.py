@@ -37,6 +37,8 @@ STRICT_KEYWORDS: Final = frozenset(
     }
 )
 """Keywords that OpenAI's strict schemas do not have."""
+_LONGEST_PATTERN: Final = 2_000
+"""Characters up to which a pattern is compiled: a pattern of a megabyte takes the interpreter for half a minute."""
 _TYPED: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
 
@@ -85,7 +87,7 @@ def _names(mapping: object) -> Iterable[object]:
 
 
 def _compiles(pattern: object) -> bool:
-    if not isinstance(pattern, str):
+    if not isinstance(pattern, str) or len(pattern) > _LONGEST_PATTERN:
         return True
     try:
         with warnings.catch_warnings():

@@ -30,6 +30,9 @@ class FamilyFormat(ABC):
     needs_call_ids = True
     request_headers: frozenset[str] = frozenset()
 
+    def older_format(self, body: bytes) -> WireFormat | None:
+        return None
+
     def receive(self, body: bytes) -> bytes:
         return body
 
@@ -71,6 +74,7 @@ class FamilyRequest:
     stream: bool
     gateway_options: Raw
     no_injection = False
+    single_call = False
     losses: TranslationLosses | None = None
     client_messages: Sequence[bytes | Raw]
     messages: Sequence[bytes | Raw]

@@ -149,7 +149,9 @@ class WireRequest(Protocol):
     gateway_options: Raw
     """The member `fairlead` with options for the gateway, which is not sent to the provider."""
     no_injection: bool
-    """Whether no tools can be injected, for example with `n` > 1 or `functions`."""
+    """Whether no tools can be injected, for example with `n` > 1."""
+    single_call: bool
+    """Whether a message of the client's API has one call at most, as with `functions`."""
     client_messages: Sequence[bytes | Raw]
     """Messages as the client sent them."""
     messages: Sequence[bytes | Raw]
@@ -311,6 +313,9 @@ class WireFormat(Protocol):
         """Lower-case names of answer headers that are forwarded to the client; a name that ends with `-` is a prefix of
         several.
         """
+
+    def older_format(self, body: bytes) -> WireFormat | None:
+        """The format of a client's request in an older form of the same API; None for a request in this format."""
 
     def receive(self, body: bytes) -> bytes:
         """The body of a client's request, with call ids restored in formats whose clients do not repeat them."""

@@ -47,6 +47,10 @@ class BufferedTransport(asyncio.Transport):
             self._add(data)
         self._flush()
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        if high is not None:
+            self._high = high
+
     def get_write_buffer_size(self) -> int:
         return self._size + self._below.get_write_buffer_size()
 

@@ -15,8 +15,6 @@ MAX_PIPELINED: Final = 128
 """Limit on the pipelined requests of one connection, a few kB each."""
 CHUNK_BYTES: Final = 32
 """Bytes of chunked coding per chunk of a body that do not count towards `head`."""
-STALLED_SECONDS: Final = 60.0
-"""Seconds after which a client that does not read its answers is disconnected."""
 
 
 class ClientLimits(EnvironmentSettings, frozen=True, kw_only=True):
@@ -37,6 +35,10 @@ class ClientLimits(EnvironmentSettings, frozen=True, kw_only=True):
     silent_seconds: Annotated[float, Meta(ge=1, le=LONGEST_SECONDS)] = field(default=60.0, name="client_silence")
     """Seconds without a TCP acknowledgement after which a client counts as disconnected, which ends its connections,
     streams and calls.
+    """
+    unread_seconds: Annotated[float, Meta(ge=1, le=LONGEST_SECONDS)] = field(default=60.0, name="client_unread")
+    """Seconds after which a client is disconnected that does not read an answer or a stream, although its machine
+    acknowledges packets.
     """
     connections: Annotated[int, Meta(ge=0)] = field(default=10_000, name="client_connections")
     """Limit on open client connections; further ones are answered with status 503. 0 sets no limit."""

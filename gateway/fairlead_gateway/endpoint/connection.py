@@ -8,6 +8,7 @@ timer per connection.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -15,7 +16,6 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.request import agent_in, agent_of
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.buffered_transport import BufferedTransport
-from fairlead_gateway.endpoint.client_limits import STALLED_SECONDS
 from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, RequestServer
@@ -28,6 +28,7 @@ from fairlead_gateway.limits.buffers import UNREAD
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.addresses import unmapped
 
+log = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 2.0
 """Time for a rejected client to read the response, before the connection is aborted."""
 
@@ -268,8 +269,8 @@ class ClientConnection(RequestSink):
             if waited > LINGER_SECONDS:
                 self.transport.abort()
         elif self.write_paused:
-            if waited > STALLED_SECONDS:
-                self.transport.abort()
+            if waited > bounds.unread_seconds:
+                self._abort_unread()
         elif reader.in_message:
             if waited > (bounds.head_seconds if reader.in_head else bounds.body_seconds):
                 self.refuse(408, "the request did not arrive in time")
@@ -280,6 +281,16 @@ class ClientConnection(RequestSink):
                 self.transport.close()
 
     # Internals
+
+    def _abort_unread(self) -> None:
+        """Close the connection, whose client has not read what was written to it for too long."""
+        self._service.unread_connections += 1
+        address = "" if self.client is None else self.client[0]
+        seconds = self._service.bounds.unread_seconds
+        log.info(
+            "The connection of %s was closed: nothing was read for %g s (FAIRLEAD_CLIENT_UNREAD)", address, seconds
+        )
+        self.transport.abort()
 
     def _is_idle(self) -> bool:
         """Whether the next byte begins a request that can be served at once."""

@@ -25,6 +25,8 @@ from fairlead_gateway.heap import Heap
 if TYPE_CHECKING:
     from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 
+WRITE_BUFFER: Final = 2 << 10
+"""Unsent bytes above which an application's response waits for its client."""
 log = logging.getLogger(__name__)
 
 _REQUEST: Final = "fairlead_request"
@@ -180,6 +182,7 @@ class FallbackRequest(asyncio.Transport):
         if not self.keep_alive or self._connection.ending:
             waiting[0] = waiting[0][:-2] + b"connection: close\r\n\r\n"
         self._protocol = protocol
+        self._connection.transport.set_write_buffer_limits(WRITE_BUFFER)
         protocol.connection_made(self)
         for data in waiting:
             self._receive(data)

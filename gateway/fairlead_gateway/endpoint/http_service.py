@@ -41,6 +41,8 @@ class HttpService:
         self.connection_limiter = ConnectionLimiter(
             bounds.connections, bounds.connections_each, limits.proxies.many_share, counts
         )
+        self.unread_connections = 0
+        """Connections that were closed because their clients did not read."""
         self.head_cache = HeadCache()
         self.targets: dict[bytes, View] = {}
         """Views of MCP endpoints by request target in its usual form."""

@@ -19,6 +19,8 @@ from fairlead_mcp.listening import listen
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 1.0
+UNSENT_BYTES: Final = 16 << 10
+"""Bytes that a socket holds beyond those that its client's window takes."""
 CLOSING_SECONDS: Final = 2.0
 """Time after the grace period for cancelled calls to end, and for the last bytes to be sent."""
 
@@ -72,6 +74,7 @@ class Listener:
             raise PortTaken.from_error(error, self.host, self.port) from error
         for listening in self._server.sockets:
             _detect_dead_peers(listening, self._service.bounds.silent_seconds)
+            _limit_unsent(listening)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
 
@@ -168,3 +171,12 @@ def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
     for name, value in options.items():
         if hasattr(socket, name):  # Linux has all of them, other systems only some
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _limit_unsent(listening: socket.socket) -> None:
+    """Limit the unsent bytes of accepted sockets, which inherit the option. The kernel would let each grow to megabytes
+    for a client that does not read, and take as much of an answer from its source. Bytes under way are not limited.
+    """
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is not None and listening.family in (socket.AF_INET, socket.AF_INET6):
+        listening.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)

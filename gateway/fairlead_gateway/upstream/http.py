@@ -29,7 +29,7 @@ from fairlead_gateway.upstream.server_facts import ServerTraits
 from fairlead_gateway.upstream.server_session import ServerSession
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS, RequestForm, ServerSessions
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, UnsupportedVersion
+from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, UnsupportedVersion
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call
@@ -118,7 +118,7 @@ class HttpUpstream(Upstream):
             return self._modern
         try:
             await self.sessions.get_or_open(client, deadline)
-        except (RpcError, HttpRefused, NotMcp, UnsupportedVersion):
+        except (HandshakeRefused, HttpRefused, NotMcp, UnsupportedVersion):
             self._no_legacy = True
             return True
         return False

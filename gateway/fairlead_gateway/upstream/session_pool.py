@@ -20,7 +20,7 @@ from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
 from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import ConnectFailed, McpError, Timeout
+from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.pool import NEVER
@@ -200,7 +200,11 @@ class ServerSessions:
         capabilities = b"{}" if client is None else client.features
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, capabilities))
         answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
-        negotiated = eras.read_initialize(self._read(answer, ident))
+        try:
+            result = self._read(answer, ident)
+        except RpcError as error:
+            raise HandshakeRefused.of(error) from error
+        negotiated = eras.read_initialize(result)
         session = ServerSession(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
         if client is not None or session.has_id:
             session.pod = self._pools.pod(answer.connection.peer) if target_pod is None else target_pod.address

@@ -37,7 +37,15 @@ from fairlead_mcp.eras import (
     read_discover,
     read_initialize,
 )
-from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout, TransportError
+from fairlead_mcp.errors import (
+    ConnectionLost,
+    HandshakeRefused,
+    HttpRefused,
+    McpError,
+    RpcError,
+    Timeout,
+    TransportError,
+)
 from fairlead_mcp.http import resuming
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
@@ -196,7 +204,11 @@ class HttpChannel:
         answer = await self._post(b"", body, ident, deadline)
         if answer.streamed and answer.body.startswith(ADDRESSES):  # an old server that opens a stream for POST too
             raise HttpRefused("the server answers with an event stream of HTTP+SSE", status=405)
-        agreed = read_initialize(read_answer(answer, ident))
+        try:
+            result = read_answer(answer, ident)
+        except RpcError as error:
+            raise HandshakeRefused.of(error) from error
+        agreed = read_initialize(result)
         self.session_id = answer.headers.get(b"mcp-session-id")
         lines = self._legacy_lines(agreed.protocol_version)
         note = jsonrpc.notification("notifications/initialized")

@@ -89,6 +89,8 @@ CHAT_CASES: dict[str, dict[str, Any]] = {
     "chat-tool-choice": {"tool_choice": {"type": "function", "function": {"name": "seek_it"}}},
     "chat-tools-empty": {"tools": [], "tool_choice": None},
     "chat-choice-without-tools": {"tools": None},
+    "chat-functions-empty": {"functions": []},
+    "chat-choice-without-functions": {"function_call": "auto"},
     "chat-content": {"messages": [ASKS, {"role": "assistant", "content": None}]},
     "chat-tool-message": {"messages": [ASKS, chat_answer("c1")]},
     "chat-missing-output": {"messages": [ASKS, chat_calls("c1", "c2"), chat_answer("c1"), ASKS]},

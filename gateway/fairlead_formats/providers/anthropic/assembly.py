@@ -15,6 +15,7 @@ from msgspec import Raw
 from fairlead_formats.providers.anthropic.blocks import TOOL_USE, Block
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import InnerCall
+from fairlead_formats.wire.text_pieces import TextPieces
 
 INVALID: Final = "INVALID_JSON"
 """Member that wraps the input of a call if it is not JSON (Anthropic's guide to fine-grained tool streaming)."""
@@ -35,7 +36,7 @@ class StreamedBlock:
         self._start = dict(start)
         self.members: dict[str, Any] = {name: _any(raw) for name, raw in start.items()}
         """Members at the start of the block."""
-        self._grown: dict[str, list[str]] = {}
+        self._grown: dict[str, TextPieces] = {}
         self._lists: dict[str, list[Any]] = {}
         self._decode_input: list[str] = []
         ident = self.members.get("id")
@@ -47,7 +48,10 @@ class StreamedBlock:
 
     def grow_text(self, name: str, piece: str) -> None:
         """Append a piece of text to a member."""
-        self._grown.setdefault(name, []).append(piece)
+        pieces = self._grown.get(name)
+        if pieces is None:
+            pieces = self._grown[name] = TextPieces()
+        pieces.append(piece)
 
     def grow(self, delta: Mapping[str, Any]) -> None:
         """Apply a delta."""
@@ -57,10 +61,11 @@ class StreamedBlock:
             elif name in _LISTED:
                 self._lists.setdefault(_LISTED[name], []).append(value)
             elif name in _REPLACED:
-                self._grown[name] = [str(value)]
+                self._grown[name] = TextPieces()
+                self.grow_text(name, str(value))
                 self.members[name] = ""
             elif name != "type" and isinstance(value, str):
-                self._grown.setdefault(name, []).append(value)
+                self.grow_text(name, value)
 
     def unwrap(self, call: InnerCall) -> None:
         """Replace a call of `execute_tool` by the call that it names."""
@@ -71,7 +76,7 @@ class StreamedBlock:
         """The block in the form of the next request."""
         raws, members = dict(self._start), dict(self.members)
         for name, pieces in self._grown.items():
-            members[name] = str(members.get(name) or "") + "".join(pieces)
+            members[name] = str(members.get(name) or "") + pieces.text
             raws[name] = Raw(_encode(members[name]))
         for name, items in self._lists.items():
             members[name] = [*(members.get(name) or ()), *items]

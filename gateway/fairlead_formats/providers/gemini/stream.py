@@ -26,6 +26,7 @@ from fairlead_formats.providers.gemini.response import GeminiResponse, is_malfor
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_formats.wire.raw_json import add_usage
+from fairlead_formats.wire.text_pieces import TextPieces
 
 MAX_ROUND: Final = 32 << 20
 """Maximum bytes of one round."""
@@ -79,6 +80,8 @@ class GeminiStream:
         self._opened = False
         self._head: dict[str, Raw] = {}
         """`responseId` and `modelVersion` of the first response, which all later ones repeat."""
+        self._begun = False
+        """Whether a response was read, so that later ones repeat its head."""
         self._round = 0
         self._text: list[ContentPart] = []
         """A part with text of an earlier round; empty if there is none."""
@@ -91,7 +94,7 @@ class GeminiStream:
         self._parts: list[ContentPart] = []
         self._ids: set[str] = set()
         """Ids of the calls in `_parts`."""
-        self._passed_texts: list[str] = []
+        self._passed_texts: TextPieces | None = None
         """Texts after `_parts` that passed unchanged."""
         self._passed_usage = Raw(b"null")
         """Usage in the last response that passed unchanged."""
@@ -106,7 +109,7 @@ class GeminiStream:
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
-        if self._head and not self._round and not self.ended and self._pass_text(data):
+        if self._begun and not self._round and not self.ended and self._pass_text(data):
             return self._event(data)
         self._gather()
         try:
@@ -130,18 +133,20 @@ class GeminiStream:
             response = _text_response(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False  # another kind of response, which the general reader decodes
+        if self._passed_texts is None:
+            self._passed_texts = TextPieces()
         self._passed_texts.append(response.candidates[0].content.parts[0].text)
         self._passed_usage = response.usage_metadata
         return True
 
     def _gather(self) -> None:
         """Join the texts that passed unchanged into one part of the round."""
-        if not self._passed_texts:
+        if self._passed_texts is None:
             return
-        self._parts.append(ContentPart(_encode({"text": "".join(self._passed_texts)})))
+        self._parts.append(ContentPart(_encode({"text": self._passed_texts.text})))
         usage = _any(self._passed_usage)
         self._round_usage = usage if isinstance(usage, dict) and usage else self._round_usage
-        self._passed_texts = []
+        self._passed_texts = None
         self._passed_usage = Raw(b"null")
 
     def _take(
@@ -154,6 +159,7 @@ class GeminiStream:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         self._parts += parts
         self._head = self._head or response.head
+        self._begun = True
         visible = join_rounds(self._text, visible_parts(parts, client_tools))
         if any(part.text for part in visible):
             self._text = []

@@ -39,12 +39,14 @@ class ChatApi:
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None, "refusal": None}
-        if turn.calls:
+        if turn.calls and _uses_functions(request):
+            message["function_call"] = {"name": turn.calls[0].name, "arguments": turn.calls[0].text}
+        elif turn.calls:
             message["tool_calls"] = [
                 {"id": ident, "type": "function", "function": {"name": call.name, "arguments": call.text}}
                 for ident, call in zip(_ids(turn, number), turn.calls, strict=True)
             ]
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(turn)}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(turn, request)}
         return json.dumps(
             {
                 "id": f"chatcmpl-{number}",
@@ -70,14 +72,19 @@ class ChatApi:
 
         yield chunk({"role": "assistant", "content": ""})
         yield from (chunk({"content": piece}) for piece in pieces(turn.text))
+        for call in turn.calls[:1] if _uses_functions(request) else ():
+            yield chunk({"function_call": {"name": call.name, "arguments": ""}})
+            yield from (chunk({"function_call": {"arguments": piece}}) for piece in pieces(call.text))
         for index, (ident, call) in enumerate(zip(_ids(turn, number), turn.calls, strict=True)):
+            if _uses_functions(request):
+                break
             function = {"name": call.name, "arguments": ""}
             yield chunk({"tool_calls": [{"index": index, "id": ident, "type": "function", "function": function}]})
             for piece in pieces(call.text):
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
         if turn.cut or turn.breaks:
             return
-        yield chunk({}, _reason(turn))
+        yield chunk({}, _reason(turn, request))
         if (request.get("stream_options") or {}).get("include_usage"):
             yield json.dumps({**head, "choices": [], "usage": _usage(turn)})
         yield "[DONE]"
@@ -90,8 +97,14 @@ def openai_error(fault_of_request: BrokenRule) -> tuple[int, bytes]:
     return rule.status, json.dumps({"error": error}).encode()
 
 
-def _reason(turn: ScriptedTurn) -> str:
-    return turn.finish_reason or ("tool_calls" if turn.calls else "stop")
+def _uses_functions(request: Mapping[str, Any]) -> bool:
+    """Whether a request has `functions`, so that the answer has one `function_call`."""
+    return bool(request.get("functions")) and not request.get("tools")
+
+
+def _reason(turn: ScriptedTurn, request: Mapping[str, Any]) -> str:
+    calls = "function_call" if _uses_functions(request) else "tool_calls"
+    return turn.finish_reason or (calls if turn.calls else "stop")
 
 
 def _usage(turn: ScriptedTurn) -> dict[str, Any]:

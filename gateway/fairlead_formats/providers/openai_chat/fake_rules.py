@@ -38,6 +38,10 @@ def _faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[B
     for member in _WITH_TOOLS:
         if request.get(member) is not None and not tools:
             yield broken("chat-choice-without-tools", name=member)
+    if request.get("functions") is not None and not request["functions"]:
+        yield broken("chat-functions-empty")
+    if request.get("function_call") is not None and not request.get("functions"):
+        yield broken("chat-choice-without-functions")
     functions = [(index, tool.get("function") or {}) for index, tool in enumerate(tools or ()) if _is_function(tool)]
     yield from tool_faults("chat", functions, len(tools or ()), check_schema)
     offered = {(tool.get(str(tool.get("type"))) or {}).get("name") for tool in tools or ()}

@@ -13,6 +13,8 @@ from msgspec import Raw
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
+from fairlead_formats.providers.openai_chat.functions.format import FunctionsFormat
+from fairlead_formats.providers.openai_chat.functions.request import uses_functions
 from fairlead_formats.providers.openai_chat.request import ChatRequest, remove_thoughts
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
@@ -23,7 +25,7 @@ from fairlead_formats.providers.openai_chat.translation import request as neutra
 from fairlead_formats.providers.openai_chat.whole_events import whole_events
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireRequest
+from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireFormat, WireRequest
 from fairlead_formats.wire.raw_json import decode_object
 
 ANSWER_HEADERS: Final = (
@@ -45,6 +47,9 @@ class ChatFormat(FamilyFormat):
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ChatRequest:
         return ChatRequest(body)
+
+    def older_format(self, body: bytes) -> WireFormat | None:
+        return FUNCTIONS if uses_functions(body) else None
 
     def path(self, model: str, *, stream: bool) -> str:
         return "/chat/completions"
@@ -93,6 +98,7 @@ class ChatFormat(FamilyFormat):
 
 
 CHAT: Final = ChatFormat()
+FUNCTIONS: Final = FunctionsFormat(CHAT, native=True)
 TRANSLATION: Final = FamilyTranslation(
     name=OPENAI_CHAT,
     messages_member="messages",

@@ -70,7 +70,7 @@ class ChatRequest(FamilyRequest):
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
         self.gateway_options = read.fairlead
-        # `functions` is the legacy form of `tools`; of several answers (`n`) none could be continued
+        # `functions` beside `tools` are for the provider to judge; of several answers (`n`) none could be continued
         self.no_injection = read.functions is not None or (read.n or 1) != 1
         self._tools = _raws(self._members["tools"]) if read.tools else []
         self.tool_names = frozenset(map(_name, read.tools or ()))

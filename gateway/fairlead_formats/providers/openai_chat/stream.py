@@ -22,6 +22,7 @@ from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_formats.wire.raw_json import add_usage
+from fairlead_formats.wire.text_pieces import TextPieces
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -147,7 +148,7 @@ class ChatStream:
 
     def _begin(self) -> None:
         self._round_usage: dict[str, Any] = {}
-        self._strings: dict[str, list[str]] = {}
+        self._strings: dict[str, TextPieces] = {}
         """Texts of this round by member of the deltas: `content`, and members of compatible servers."""
         self._lists: dict[str, list[Any]] = {}
         """Lists of this round by member, such as details of reasoning."""
@@ -170,7 +171,7 @@ class ChatStream:
         data = replace_lone_surrogates(data)
         if self._head is not None and not self._round and self._client_tools is not None:
             try:
-                self._strings.setdefault("content", []).append(_text_chunk(data).choices[0].delta.content)
+                self._add_text("content", _text_chunk(data).choices[0].delta.content)
                 return _event(data)
             except _UNREADABLE:
                 pass  # not a chunk of text; the general reader below decides what it is
@@ -213,9 +214,15 @@ class ChatStream:
         for name, raw in delta.items():
             value = bytes(raw)
             if name != "role" and value[:1] == b'"':
-                self._strings.setdefault(name, []).append(str(_any(value)))
+                self._add_text(name, str(_any(value)))
             elif value[:1] == b"[":
                 self._lists.setdefault(name, []).extend(_any(value))
+
+    def _add_text(self, name: str, piece: str) -> None:
+        pieces = self._strings.get(name)
+        if pieces is None:
+            pieces = self._strings[name] = TextPieces()
+        pieces.append(piece)
 
     def _strip_chunk(self, data: bytes, delta: dict[str, Raw]) -> bytes:
         """A chunk without calls, end and usage; empty if no other member is left."""
@@ -333,14 +340,14 @@ class ChatStream:
         return b"".join(out)
 
     def next_round(self) -> None:
-        self._wrote_text = self._wrote_text or any(self._strings.get("content", ()))
+        self._wrote_text = self._wrote_text or bool("content" in self._strings and self._strings["content"].text)
         self._earlier_members.update(name for name, pieces in self._strings.items() if pieces)
         self._round += 1
         self._begin()
 
     @property
     def message(self) -> dict[str, Any]:
-        texts = {name: "".join(pieces) for name, pieces in self._strings.items()}
+        texts = {name: pieces.text for name, pieces in self._strings.items()}
         text = texts.pop("content", "")
         others = {name: text_of_member for name, text_of_member in texts.items() if text_of_member}
         message = {"role": "assistant", "content": text or None, **others, **self._lists}

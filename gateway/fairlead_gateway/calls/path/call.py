@@ -49,7 +49,7 @@ from fairlead_gateway.reports.outcomes import outcome_of_refusal
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.upstream.server_session import SUBSCRIBE
 from fairlead_mcp import eras, jsonrpc, methods, server_tasks
-from fairlead_mcp.errors import McpError, NotMcp, RpcError, Timeout
+from fairlead_mcp.errors import HandshakeRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.escaping import escape
 from fairlead_mcp.messages import Message, ResultMembers
 from fairlead_tools import refusals
@@ -288,6 +288,8 @@ class ToolCall(ClientCall):
         self.end(error_type, result=shown)
 
     def give_up(self, error: Exception) -> None:
+        if isinstance(error, HandshakeRefused):
+            error = error.by(str(self.route.server.key))
         if isinstance(error, RpcError) and not self.attempts.done:
             if self.route.task is not None:
                 error = client_tasks.under_client_id(error, self.route)

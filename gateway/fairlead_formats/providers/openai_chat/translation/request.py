@@ -40,7 +40,7 @@ def read_request(
     """Read a client's request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     named = members.model()
-    members.refuse("functions", "only providers of Chat Completions accept this legacy member; use `tools`")
+    members.refuse("functions", "a request can have `functions` or `tools`, not both; leave out `functions`")
     members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
     if (members.whole("n") or 1) != 1:
         losses.add("n")

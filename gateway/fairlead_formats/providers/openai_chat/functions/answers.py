@@ -1,0 +1,188 @@
+"""Answers and streams with `tool_calls`, rewritten to `function_call` for clients that sent `functions`.
+
+Pure module. A message has one `function_call`: of several calls the client receives the first. Source: OpenAI's API
+reference, deprecated members of messages and of chunks' deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import FUNCTION_CALL, member
+from fairlead_formats.providers.openai_chat.answer import TOOL_CALLS
+from fairlead_formats.wire.call_ids import is_made_here
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import (
+    CallKey,
+    FinishedCall,
+    InnerCall,
+    LoopResult,
+    RunningCall,
+    WireAnswer,
+    WireStream,
+)
+from fairlead_mcp.sse import EventParser
+
+_MAX_EVENT: Final = 32 << 20
+_CALLS: Final = b'"tool_calls"'
+_REASON: Final = "finish_reason"
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_choices: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+_any: Final = msgspec.json.Decoder().decode
+_NULL: Final = Raw(b"null")
+
+
+class FunctionsAnswer:
+    """A provider's whole answer in one round."""
+
+    def __init__(self, inner: WireAnswer) -> None:
+        self.inner = inner
+        self._unwrapped: Mapping[str, InnerCall] = {}
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return self.inner.message
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self.inner.usage
+
+    @property
+    def request_messages(self) -> Sequence[bytes]:
+        return self.inner.request_messages
+
+    @property
+    def malformed_call(self) -> bool:
+        return self.inner.malformed_call
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self._unwrapped = calls
+        self.inner.unwrap(calls)
+
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+        return self.inner.turn_key(_inner_answers(before))
+
+    def write(self, loop: LoopResult) -> bytes:
+        written = self.inner.write(msgspec.structs.replace(loop, before=_inner_answers(loop.before)))
+        if _CALLS not in written:
+            return written
+        members = _members(written)
+        choices = [self._rewrite(choice) for choice in _choices(members["choices"])]
+        return _encode({**members, "choices": choices})
+
+    def _rewrite(self, choice: dict[str, Raw]) -> dict[str, Any]:
+        message: dict[str, Any] = dict(_members(choice.get("message", b"{}")))
+        calls = [call for call in _any(message.pop(TOOL_CALLS, _NULL)) or () if isinstance(call, dict)]
+        if calls:
+            first = next((call for call in calls if call.get("id") not in self._unwrapped), calls[0])
+            message[FUNCTION_CALL] = _function_call(first)
+        return {**choice, "message": message, _REASON: _reason(choice)}
+
+
+def _inner_answers(answers: Sequence[WireAnswer]) -> list[WireAnswer]:
+    return [each.inner if isinstance(each, FunctionsAnswer) else each for each in answers]
+
+
+def _function_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The call, or its delta, as a `function_call`. Members without meaning here, such as a signature, are kept."""
+    function = call.get("function")
+    others = {name: value for name, value in call.items() if name not in ("index", "id", "type", "function")}
+    ident = call.get("id")
+    made_id = {"id": ident} if isinstance(ident, str) and is_made_here(ident) else {}
+    return {**(function if isinstance(function, dict) else {}), **made_id, **others}
+
+
+def _reason(choice: Mapping[str, Raw]) -> Raw:
+    reason = choice.get(_REASON, _NULL)
+    return Raw(b'"function_call"') if bytes(reason) == _CALLS else reason
+
+
+class FunctionsStream:
+    """One client's stream over all rounds."""
+
+    def __init__(self, inner: WireStream) -> None:
+        self._inner = inner
+        self._parser = EventParser(_MAX_EVENT)
+
+    @property
+    def done(self) -> bool:
+        return self._inner.done
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self._inner.usage
+
+    @property
+    def ended(self) -> bool:
+        return self._inner.ended
+
+    @property
+    def malformed_call(self) -> bool:
+        return self._inner.malformed_call
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return self._inner.message
+
+    @property
+    def request_messages(self) -> Sequence[bytes]:
+        return self._inner.request_messages
+
+    @property
+    def turn_key(self) -> CallKey | None:
+        return self._inner.turn_key
+
+    def feed(self, data: bytes) -> bytes:
+        return self._rewrite(self._inner.feed(data))
+
+    def end_round(self) -> bytes:
+        return self._rewrite(self._inner.end_round())
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        return self._rewrite(self._inner.unwrap(calls))
+
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
+        return self._inner.show_running(calls)
+
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
+        return self._inner.show_results(calls)
+
+    def next_round(self) -> None:
+        self._inner.next_round()
+
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
+        return self._rewrite(self._inner.finish(extra_members))
+
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        return self._inner.write_error(error, raw)
+
+    def keep_alive(self) -> bytes:
+        return self._inner.keep_alive()
+
+    def _rewrite(self, events: bytes) -> bytes:
+        """The events, which are whole, with `function_call` in place of `tool_calls`."""
+        if _CALLS not in events:
+            return events
+        return b"".join(self._rewrite_chunk(event.data) for event in self._parser.feed(events))
+
+    def _rewrite_chunk(self, data: bytes) -> bytes:
+        if _CALLS not in data:
+            return b"data: " + data + b"\n\n"
+        members = _members(data)
+        choices = [self._rewrite_choice(choice) for choice in _choices(members.get("choices", b"[]"))]
+        if all(bytes(choice[_REASON]) == b"null" and not choice["delta"] for choice in choices):
+            return b""  # a delta of a call that the client does not receive
+        return b"data: " + _encode({**members, "choices": choices}) + b"\n\n"
+
+    def _rewrite_choice(self, choice: dict[str, Raw]) -> dict[str, Any]:
+        delta: dict[str, Any] = dict(_members(choice.get("delta", b"{}")))
+        calls = _any(delta.pop(TOOL_CALLS, _NULL)) or ()
+        first = [call for call in calls if isinstance(call, dict) and not member(call, "index")]
+        if first:
+            delta[FUNCTION_CALL] = _function_call(first[0])
+        return {**choice, "delta": delta, _REASON: _reason(choice)}

@@ -1,0 +1,178 @@
+"""Requests with `functions`, rewritten to requests with `tools`.
+
+Pure module. Source: OpenAI's API reference, `POST /v1/chat/completions`, deprecated members. A message calls one
+function, in `function_call {name, arguments}`, and a message of the role `function` answers it by name. The gateway
+adds `id` to the calls that it writes, by which it finds a stored turn where the client returns it. Calls without a
+result, which `functions` allow and `tools` do not, get one that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import FUNCTION_CALL
+from fairlead_formats.providers.openai_chat.answer import TOOL_CALLS
+from fairlead_formats.wire.call_ids import is_made_here
+from fairlead_formats.wire.family_format import reading_body
+from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import ModelRound, WireFormat, WireRequest
+from fairlead_formats.wire.raw_json import array
+
+FUNCTIONS: Final = "functions"
+_NO_RESULT: Final = "The result of this call was not sent."
+_MARKS: Final = (b"function_call", b'"function"')
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+_NULL: Final = Raw(b"null")
+
+
+def uses_functions(body: bytes) -> bool:
+    """Whether a request has `functions` and no `tools`. A body that cannot be read has neither."""
+    if b'"functions"' not in body:
+        return False
+    try:
+        members = _members(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return bytes(members.get(FUNCTIONS, b""))[:1] == b"[" and bytes(members.get("tools", _NULL)) == b"null"
+
+
+def with_tools(body: bytes) -> bytes:
+    """The request with `tools`, `tool_choice` and `tool_calls`. Raises BadRequest."""
+    with reading_body():
+        members = _members(body)
+        functions = _raws(members.pop(FUNCTIONS))
+        members["tools"] = Raw(array([b'{"type":"function","function":%b}' % bytes(each) for each in functions]))
+        choice = _any(members.pop(FUNCTION_CALL, _NULL))
+        if choice is not None and "tool_choice" not in members:
+            named = isinstance(choice, dict)
+            members["tool_choice"] = Raw(_encode({"type": "function", "function": choice} if named else choice))
+        if bytes(members.get("messages", b""))[:1] == b"[":
+            members["messages"] = Raw(array(_Messages().rewrite(_raws(members["messages"]))))
+        return _encode(members)
+
+
+class _Messages:
+    """Rewrites the messages of one conversation."""
+
+    def __init__(self) -> None:
+        self._written: list[bytes | Raw] = []
+        self._open: tuple[str, object] | None = None
+        """Id and name of the call whose result has not been read."""
+        self._calls = 0
+
+    def rewrite(self, messages: Sequence[Raw]) -> list[bytes | Raw]:
+        for message in messages:
+            if any(mark in bytes(message) for mark in _MARKS) and bytes(message)[:1] == b"{":
+                self._rewrite_marked(message)
+            else:
+                self._add(message)
+        self._close()
+        return self._written
+
+    def _rewrite_marked(self, message: Raw) -> None:
+        members: dict[str, Any] = dict(_members(message))
+        role, call = _any(members.get("role", _NULL)), _any(members.get(FUNCTION_CALL, _NULL))
+        if role == "function":
+            self._add_result(message, members)
+        elif role == "assistant" and isinstance(call, dict) and bytes(members.get(TOOL_CALLS, _NULL)) == b"null":
+            self._add_call(members, call)
+        elif FUNCTION_CALL in members and call is None:
+            del members[FUNCTION_CALL]
+            self._add(_encode(members))
+        else:
+            self._add(message)
+
+    def _add(self, message: bytes | Raw) -> None:
+        self._close()
+        self._written.append(message)
+
+    def _add_call(self, members: dict[str, Any], call: dict[str, Any]) -> None:
+        self._calls += 1
+        ident = call.pop("id", None)
+        if not isinstance(ident, str) or not is_made_here(ident):
+            ident = f"call_function_{self._calls}"
+        name = call.pop("name", "")
+        function = {"name": name, "arguments": call.pop("arguments", "{}")}
+        del members[FUNCTION_CALL]
+        members.setdefault("content", None)
+        members[TOOL_CALLS] = [{"id": ident, "type": "function", "function": function, **call}]
+        self._add(_encode(members))
+        self._open = ident, name
+
+    def _add_result(self, message: Raw, members: dict[str, Any]) -> None:
+        if self._open is None or _any(members.get("name", _NULL)) != self._open[1]:
+            self._add(message)  # a result without a call, which the API accepts in this role only
+            return
+        ident, self._open = self._open[0], None
+        members.pop("name")
+        content = members.get("content", _NULL)
+        members |= {"role": "tool", "tool_call_id": ident, "content": "" if bytes(content) == b"null" else content}
+        self._written.append(_encode(members))
+
+    def _close(self) -> None:
+        if self._open is not None:
+            ident, self._open = self._open[0], None
+            self._written.append(_encode({"role": "tool", "tool_call_id": ident, "content": _NO_RESULT}))
+
+
+class FunctionsRequest:
+    """A request with `functions`, for a provider that gets `tools`."""
+
+    single_call = True
+
+    def __init__(self, inner: WireRequest, original: WireRequest | None) -> None:
+        """`inner`: the request with `tools`. `original`: the request as the client sent it, which a provider of Chat
+        Completions gets unless the gateway adds tools; None for other providers.
+        """
+        self.inner = inner
+        self._original = original
+        self.model = inner.model
+        self.stream = inner.stream
+        self.gateway_options = inner.gateway_options
+        self.no_injection = inner.no_injection
+        self.client_messages = inner.client_messages
+
+    @property
+    def messages(self) -> Sequence[bytes | Raw]:
+        return self.inner.messages
+
+    @messages.setter
+    def messages(self, messages: Sequence[bytes | Raw]) -> None:
+        self.inner.messages = messages
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        return self.inner.tool_names
+
+    @property
+    def tools(self) -> bytes:
+        return self.inner.tools
+
+    @property
+    def system(self) -> bytes:
+        return self.inner.system
+
+    @property
+    def losses(self) -> TranslationLosses | None:
+        return self.inner.losses
+
+    @property
+    def restored_bytes(self) -> int:
+        return self.inner.restored_bytes
+
+    def body(self, model_round: ModelRound) -> bytes:
+        unchanged = not model_round.injected and self.inner.messages is self.inner.client_messages
+        request = self._original if unchanged and self._original is not None else self.inner
+        return request.body(model_round)
+
+
+def read_functions(inner: WireFormat, body: bytes, *, native: bool) -> FunctionsRequest:
+    """Read a client's request. `native`: the provider's API is Chat Completions. Raises BadRequest."""
+    return FunctionsRequest(inner.read(with_tools(body)), inner.read(body) if native else None)

@@ -1,0 +1,29 @@
+"""Text that arrives in pieces. Pure module."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MOST: Final = 32
+"""Number of pieces that are joined at once."""
+
+
+class TextPieces:
+    """Pieces of one text. They are joined now and then, as a string of a few characters takes 60 bytes by itself."""
+
+    __slots__ = ("_joined", "_pieces")
+
+    def __init__(self) -> None:
+        self._joined: list[str] = []
+        self._pieces: list[str] = []
+
+    def append(self, piece: str) -> None:
+        self._pieces.append(piece)
+        if len(self._pieces) >= _MOST:
+            self._joined.append("".join(self._pieces))
+            self._pieces.clear()
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join([*self._joined, *self._pieces])
