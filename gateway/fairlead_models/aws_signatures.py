@@ -30,7 +30,7 @@ class SigningFailed(Exception):
 
 
 class SigningScope(msgspec.Struct, frozen=True):
-    """What a signature is valid for."""
+    """Region and service that a signature is valid for."""
 
     region: str
     service: str

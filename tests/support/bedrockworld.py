@@ -37,7 +37,7 @@ def declared(*names: str) -> dict[str, Any]:
     return {"tools": [{"toolSpec": spec} for spec in specs]}
 
 
-def said(text: str) -> dict[str, Any]:
+def user_message(text: str) -> dict[str, Any]:
     """A message of the user's."""
     return {"role": "user", "content": [{"text": text}]}
 
@@ -54,7 +54,7 @@ async def converse(
 ) -> Answer:
     """One request; a text is a message of the user's. `headers` are the request's."""
     headers = members.pop("headers", {})
-    conversation = [said(each) if isinstance(each, str) else each for each in messages]
+    conversation = [user_message(each) if isinstance(each, str) else each for each in messages]
     body = {"messages": conversation, **members}
     if method == COUNT:
         body = {"input": {"converse": body}}

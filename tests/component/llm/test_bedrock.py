@@ -46,9 +46,9 @@ async def test_a_mixed_turn_is_whole_again_with_its_reasoning(tmp_path: Path, me
         assert [block["toolUse"]["name"] for block in message["content"] if "toolUse" in block] == ["theirs"]
         again = await converse(world, "Hi", message, answered(message), method=method, toolConfig=declared())
         assert texts(final_message(again, method == STREAM)) == ["Both."]
-    asked = world.model.requests[1]["messages"]
-    assert [next(iter(block)) for block in asked[1]["content"]] == ["reasoningContent", "toolUse", "toolUse"]
-    results = [block["toolResult"]["content"][0]["text"] for block in asked[2]["content"]]
+    messages = world.model.requests[1]["messages"]
+    assert [next(iter(block)) for block in messages[1]["content"]] == ["reasoningContent", "toolUse", "toolUse"]
+    results = [block["toolResult"]["content"][0]["text"] for block in messages[2]["content"]]
     assert results == ["42", "theirs said so"]
 
 
@@ -147,10 +147,10 @@ async def test_a_count_of_another_provider_is_estimated(tmp_path: Path) -> None:
 async def test_models_are_listed_as_foundation_models(tmp_path: Path) -> None:
     async with bedrock_world(tmp_path) as world:
         listed = await get(world.gateway, "/foundation-models")
-        one = await get(world.gateway, "/foundation-models/scripted")
+        single = await get(world.gateway, "/foundation-models/scripted")
         none = await get(world.gateway, "/foundation-models/nobody-has-it")
         other = await converse(world, "Hi", method="invoke")
     assert [model["modelId"] for model in listed.message["modelSummaries"]] == ["scripted", "fairlead/all"]
-    assert one.message["modelDetails"]["modelId"] == "scripted"
+    assert single.message["modelDetails"]["modelId"] == "scripted"
     assert (none.status, none.message["__type"]) == (404, "ResourceNotFoundException")
     assert (other.status, other.message["__type"]) == (404, "ResourceNotFoundException")

@@ -136,7 +136,7 @@ def test_settings_are_those_of_the_api_and_the_rest_is_reported() -> None:
     assert losses == ["logit_bias", "seed", "temperature", "top_p"]
 
 
-def test_what_is_said_beside_results_is_within_the_last_one_for_models_that_take_results_alone() -> None:
+def test_results_stand_alone_for_models_that_refuse_other_blocks_beside_them() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     function = {"name": "find", "description": "Finds", "parameters": {"type": "object", "properties": {}}}
     messages = [
