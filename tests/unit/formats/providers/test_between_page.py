@@ -14,13 +14,14 @@ from fairlead_formats.neutral.tools import translate_choice
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.providers.anthropic import errors as anthropic_errors
+from fairlead_formats.providers.bedrock import errors as bedrock_errors
 from fairlead_formats.providers.gemini import errors as gemini_errors
 from fairlead_formats.providers.openai_chat import errors as openai_errors
 from fairlead_formats.wire.losses import TranslationLosses
 
 PAGE = Path("docs/connect/between-providers.md").read_text()
-CHAT, RESPONSES, MESSAGES, GEMINI = FAMILIES
-TITLES = {CHAT: "chat", RESPONSES: "Responses", MESSAGES: "Messages", GEMINI: "Gemini"}
+CHAT, RESPONSES, MESSAGES, GEMINI, BEDROCK = FAMILIES
+TITLES = {CHAT: "chat", RESPONSES: "Responses", MESSAGES: "Messages", GEMINI: "Gemini", BEDROCK: "Bedrock"}
 HI = {"role": "user", "content": "Hi"}
 ANSWER = {"role": "assistant", "content": "Hello"}
 TOOL = {"type": "object", "properties": {}}
@@ -29,12 +30,14 @@ TOOLS: dict[str, Any] = {
     RESPONSES: [{"type": "function", "name": name, "parameters": TOOL, "strict": False} for name in ("one", "two")],
     MESSAGES: [{"name": name, "input_schema": TOOL} for name in ("one", "two")],
     GEMINI: [{"functionDeclarations": [{"name": name, "parametersJsonSchema": TOOL} for name in ("one", "two")]}],
+    BEDROCK: [{"toolSpec": {"name": name, "inputSchema": {"json": TOOL}}} for name in ("one", "two")],
 }
 PLAIN: dict[str, dict[str, Any]] = {
     CHAT: {"model": "m", "messages": [HI]},
     RESPONSES: {"model": "m", "input": [HI]},
     MESSAGES: {"model": "m", "max_tokens": 4096, "messages": [HI]},
     GEMINI: {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+    BEDROCK: {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]},
 }
 
 
@@ -42,6 +45,8 @@ def _user(source: str, part: dict[str, Any]) -> dict[str, Any]:
     """A request whose message has one part more."""
     if source == GEMINI:
         return {"contents": [{"role": "user", "parts": [{"text": "Hi"}, part]}]}
+    if source == BEDROCK:
+        return {"messages": [{"role": "user", "content": [{"text": "Hi"}, part]}]}
     text = {"type": "input_text" if source == RESPONSES else "text", "text": "Hi"}
     return {FAMILIES[source].messages_member: [{"role": "user", "content": [text, part]}]}
 
@@ -163,6 +168,19 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     ("sound as `inlineData`", GEMINI, _user(GEMINI, {"inlineData": {"mimeType": "audio/wav", "data": "QQ=="}})),
+    ("`cachePoint`", BEDROCK, _user(BEDROCK, {"cachePoint": {"type": "default"}})),
+    (
+        "a file in S3",
+        BEDROCK,
+        _user(BEDROCK, {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://a/b.png"}}}}),
+    ),
+    ("`guardrailConfig`", BEDROCK, {"guardrailConfig": {"guardrailIdentifier": "g", "guardrailVersion": "1"}}),
+    (
+        "Claude's `thinking` in `additionalModelRequestFields`",
+        BEDROCK,
+        {"additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 1024}}},
+    ),
+    ("`systemTool`", BEDROCK, {"toolConfig": {"tools": [*TOOLS[BEDROCK], {"systemTool": {"name": "nova_grounding"}}]}}),
 ]
 
 
@@ -203,7 +221,9 @@ def stops() -> list[str]:
             body = family.answers.write_answer(answer, ReportedUsage(), request, TranslationLosses())
             details = body.get("incomplete_details") or {}
             first = (body.get("choices") or body.get("candidates") or [body])[0]
-            told = [first.get(name) for name in ("finish_reason", "stop_reason", "finishReason", "status")]
+            told = [
+                first.get(name) for name in ("finish_reason", "stop_reason", "finishReason", "stopReason", "status")
+            ]
             word = next(each for each in told if each)
             cells.append(f"`{word}`" + (f" (`{details['reason']}`)" if details else ""))
         rows.append([MEANINGS[stop], *cells])
@@ -231,6 +251,7 @@ def failures() -> list[str]:
         openai = openai_errors.write_refusal(refusal)
         anthropic = anthropic_errors.write_refusal(refusal)
         gemini = gemini_errors.write_refusal(refusal)
+        bedrock = bedrock_errors.write_refusal(refusal)
         told = openai[1]["code"] or openai[1]["type"]
         rows.append(
             [
@@ -238,9 +259,10 @@ def failures() -> list[str]:
                 f"{openai[0]} `{told}`",
                 f"{anthropic[0]} `{anthropic[1]['type']}`",
                 f"{gemini[0]} `{gemini[1]['status']}`",
+                f"{bedrock[0]} `{bedrock[1]['__type']}`",
             ]
         )
-    return _table(["failure", "chat, Responses", "Messages", "Gemini"], rows)
+    return _table(["failure", "chat, Responses", "Messages", "Gemini", "Bedrock"], rows)
 
 
 @pytest.mark.parametrize("table", [requests, stops, failures])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from fairlead_formats.neutral.provider_errors import refusal_of
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.bedrock.tools import BEDROCK
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
@@ -39,7 +41,8 @@ def test_an_error_of_a_stream_that_names_a_key_is_one_of_keys() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_request_with_more_than_20000_messages_is_not_translated(name: str) -> None:
     family = FAMILIES[name]
-    message = {"role": "user", "parts": [{"text": "a"}]} if name == "gemini" else {"role": "user", "content": "a"}
+    contents: dict[str, Any] = {"gemini": {"parts": [{"text": "a"}]}, BEDROCK: {"content": [{"text": "a"}]}}
+    message = {"role": "user", **contents.get(name, {"content": "a"})}
     body = {"model": "m", "max_tokens": 9, family.messages_member: [message] * 20_000}
     if name == "openai-responses":
         body.pop("max_tokens")

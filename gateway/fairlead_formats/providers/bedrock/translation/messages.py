@@ -66,7 +66,7 @@ def _user(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]
     for block in blocks:
         text, result, image, document = (member(block, name) for name in ("text", "toolResult", "image", "document"))
         if isinstance(text, str):
-            yield TextPart(text)
+            yield from [TextPart(text)] if text != _SEE_DOCUMENT else []
         elif result is not None:
             report_extras(result, losses, "toolUseId", "content", "status")
             yield from read_results({"content": [block]}, FORMAT)
@@ -83,7 +83,7 @@ def _media(image: object, document: object, losses: TranslationLosses) -> Iterab
     name = text_of(member(document, "name"))
     if isinstance(data, str):
         mime = f"image/{kind}" if image is not None else _DOCUMENTS.get(kind, "application/octet-stream")
-        yield media_of_data(data, mime, name)
+        yield media_of_data(data, mime, f"{name}.{kind}" if name else "")  # the API takes names without extension
     elif document is not None and (text := member(source, "text")) is not None:
         yield TextPart(f"[{name}]\n{text_of(text)}" if name else text_of(text))
     else:
