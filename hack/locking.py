@@ -35,8 +35,8 @@ class Lock:
 
 
 LOCKS: Final = (
-    Lock("image", extras=("operator", "gateway", "otel")),
-    Lock("search", extras=("operator", "gateway", "otel", "search"), over="image"),
+    Lock("image", extras=("operator", "gateway", "otel", "bedrock")),
+    Lock("search", extras=("operator", "gateway", "otel", "bedrock", "search"), over="image"),
     Lock("up", extras=("up",)),
     Lock("servers", extras=("servers",)),
     Lock("build", source="-"),
