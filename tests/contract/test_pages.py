@@ -73,6 +73,7 @@ RUN_BY = {
     "docs/install/cluster.md": ["tests/component/together/test_first_page.py", "tests/chart/test_readme.py"],
     "docs/connect/frameworks.md": ["tests/component/up/test_programs_of_pages.py"],
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
+    "docs/connect/bedrock.md": ["tests/component/llm/test_bedrock_page.py"],
     "docs/connect/between-providers.md": ["tests/component/llm/test_between_turns.py"],
     "docs/connect/clients.md": ["tests/component/cli/test_connect_commands.py"],
     "docs/connect/gemini.md": [
