@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import member
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.providers.bedrock.blocks import REASONING, TOOL_RESULT, TOOL_USE, Block, call_in
 from fairlead_formats.wire.call_ids import new_id
 
@@ -31,7 +31,7 @@ class ConverseBlock:
         self._texts: dict[str, list[str]] = {}
         self._results: list[Any] = []
         self.is_redacted = member(member(delta, REASONING), "redactedContent") is not None
-        ident = self.start.get("toolUseId")
+        ident = text_of(self.start.get("toolUseId"))
         self.has_new_id = call_in({self.kind: self.start}) is not None and (not ident or ident in taken)
         """Whether the call's id was generated here, because it came without one or with that of an earlier call."""
         if self.has_new_id:

@@ -39,6 +39,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _any: Final = msgspec.json.Decoder().decode
+_messages: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
 class _ConverseMembers(msgspec.Struct, rename="camel"):
@@ -122,7 +123,7 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     model that did not think: the API would refuse that turn.
     """
     members = _members(body)
-    messages: list[Any] = _any(members["messages"])
+    messages: list[dict[str, Any]] = _messages(members["messages"])
     outgoing: list[bytes] = []
     lost = lost_in_turn = False
     begins = True
