@@ -151,6 +151,7 @@ class LlmEndpoint:
             first = targets[0]
             raise BadRequest(f"model: {first.provider}/{first.model} cannot do this, as {NEEDS_RESPONSES}", "model")
         return speaking
+
     def _parse(self, raw: RawRequest) -> tuple[WireFormat, WireRequest]:
         """A client's request, and the format that it is in. Raises BadRequest."""
         wire = self._format.older_format(raw.body) or self._format

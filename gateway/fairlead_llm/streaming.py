@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.responses import Response
@@ -198,43 +198,27 @@ class StreamedAnswer(Response):
         await self._continuations.keep(finished)
 
     async def _relay_round(self) -> None:
-        """Relay one answer of the model to its end."""
+        """Relay one answer of the model to its end. Raises BadStream, ProviderUnavailable, TooLarge."""
         ids = None if self._loop.client_tools is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
-        async for datas in self._received_events():
-            self._loop.record.add_answer_tokens(len(datas))
-            out: list[bytes] = []
-            try:
-                out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in datas)
-            finally:  # events before an error are passed on
-                body = b"".join(out)
-                if body:
-                    self._loop.record.record_first_token()
-                await self._write(body)
-            if self._stream.done:  # some providers keep the connection open after the last event
-                break
+        if self._document_events is not None:
+            await self._relay(*self._translate(self._document_events, ids))
+        else:
+            parser, size = self._loop.prepared.wire.event_parser(MAX_EVENT), 0
+            async for piece in self._answer.pieces():
+                size += len(piece)
+                self._loop.long |= size > LONG_BYTES
+                await self._relay(*self._translate([readable(event.data) for event in parser.feed(piece)], ids))
+                if self._stream.done:  # some providers keep the connection open after the last event
+                    break
         if not self._stream.ended:
             raise BadStream("the provider's stream ended before its final event")
         await self._write(self._stream.end_round())
         self._loop.finish_round(self._stream.usage)
 
-    async def _received_events(self) -> AsyncIterator[Sequence[bytes]]:
-        """Yield data of the round's events, as they arrive. Raises BadStream, ProviderUnavailable, TooLarge."""
-        if self._document_events is not None:
-            yield self._document_events
-            return
-        parser, size = self._loop.prepared.wire.event_parser(MAX_EVENT), 0
-        async for piece in self._answer.pieces():
-            size += len(piece)
-            self._loop.long |= size > LONG_BYTES
-            yield [readable(event.data) for event in parser.feed(piece)]
-    def _translate(
-        self, parser: EventParser, ids: ProviderCallIds | None, piece: bytes
-    ) -> tuple[bytes, Exception | None]:
-        """The client's bytes for a piece of the provider's answer, and the error that ends the answer behind them. Not
-        a part of the coroutine, whose variables would stay in memory while the client does not read. Raises BadStream,
-        TooLarge.
+    def _translate(self, datas: Sequence[bytes], ids: ProviderCallIds | None) -> tuple[bytes, BadStream | None]:
+        """The client's bytes for events of the provider, and the error that ends the answer behind them. Not a part of
+        the coroutine, whose variables would stay in memory while the client does not read.
         """
-        datas = [readable(event.data) for event in parser.feed(piece)]
         self._loop.record.add_answer_tokens(len(datas))
         out: list[bytes] = []
         try:
@@ -242,6 +226,14 @@ class StreamedAnswer(Response):
         except BadStream as error:
             return b"".join(out), error
         return b"".join(out), None
+
+    async def _relay(self, body: bytes, error: BadStream | None) -> None:
+        """Write translated events, and then raise the error behind them."""
+        if body:
+            self._loop.record.record_first_token()
+        await self._write(body)
+        if error is not None:
+            raise error
 
     async def _write(self, out: bytes) -> None:
         if out:

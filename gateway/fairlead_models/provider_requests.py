@@ -293,10 +293,10 @@ class ProviderClient:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(
-                connector=connector,
+                connector=PieceConnector(keepalive_timeout=30),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=READ_BUFFER,
                 timeout=_NO_TIMEOUT,
                 trace_configs=[_trace_config()],
             )

@@ -23,6 +23,9 @@ class TextPieces:
             self._joined.append("".join(self._pieces))
             self._pieces.clear()
 
+    def __len__(self) -> int:
+        return len(self._joined) * _MOST + len(self._pieces)
+
     @property
     def text(self) -> str:
         """The text so far."""

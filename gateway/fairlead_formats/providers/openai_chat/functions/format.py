@@ -9,7 +9,7 @@ from msgspec import Raw
 from fairlead_formats.providers.openai_chat.functions.answers import FunctionsAnswer, FunctionsStream
 from fairlead_formats.providers.openai_chat.functions.request import FunctionsRequest, read_functions
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.protocol import AnswerRange, StoredTurn, WireFormat, WireRequest
+from fairlead_formats.wire.protocol import AnswerRange, ProviderEventParser, StoredTurn, WireFormat, WireRequest
 
 
 class FunctionsFormat:
@@ -38,11 +38,17 @@ class FunctionsFormat:
     def path(self, model: str, *, stream: bool) -> str:
         return self.inner.path(model, stream=stream)
 
+    def event_parser(self, max_event: int) -> ProviderEventParser:
+        return self.inner.event_parser(max_event)
+
     def answer(self, body: bytes, request: WireRequest) -> FunctionsAnswer:
         return FunctionsAnswer(self.inner.answer(body, _inner_request(request)))
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> FunctionsStream:
         return FunctionsStream(self.inner.stream(_inner_request(request), client_tools))
+
+    def whole_events(self, body: bytes) -> Sequence[bytes]:
+        return self.inner.whole_events(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
         return self.inner.answer_ranges(messages)
