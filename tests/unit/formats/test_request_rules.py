@@ -284,6 +284,10 @@ GEMINI_CASES: dict[str, dict[str, Any]] = {
     "gemini-response-of-call": {"contents": [HELLO, content("model", called()), content("user", responded("seek"))]},
     "gemini-call-order": {"contents": [content("model", called()), content("user", responded())]},
     "gemini-response-order": {"contents": [HELLO, content("model", {"text": "Hm"}), content("user", responded())]},
+    "gemini-thinking-both": {
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": 8192, "thinkingLevel": "LOW"}},
+    },
+    "gemini-thinking-level": {"generationConfig": {"thinkingConfig": {"thinkingLevel": "MOST"}}},
     "gemini-missing-signature": {
         "contents": [HELLO, content("model", {"functionCall": {"name": "find"}}), content("user", responded())]
     },
@@ -376,6 +380,22 @@ def assert_fits(text: str, template: str) -> None:
 def test_tokens_are_counted_without_max_tokens() -> None:
     request = {**MESSAGES, "max_tokens": None}
     assert scripted_api(ApiFamily.MESSAGES).refusal("/v1/messages/count_tokens", request, VERSION) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "taken"),
+    [
+        ("gemini-2.5-flash", []),
+        ("gemini-3-pro-preview", ["low", "high"]),
+        ("gemini-3.1-pro-preview", ["low", "medium", "high"]),
+        ("gemini-3-flash-preview", ["minimal", "low", "medium", "high"]),
+    ],
+)
+def test_gemini_takes_the_thinking_levels_of_the_model(model: str, taken: list[str]) -> None:
+    for level in ("minimal", "low", "medium", "high"):
+        request = {**GEMINI, "generationConfig": {"thinkingConfig": {"thinkingLevel": level}}}
+        refusal = scripted_api(ApiFamily.GEMINI).refusal(f"/v1beta/models/{model}:generateContent", request, {})
+        assert (refusal is None) == (level in taken)
 
 
 def test_gemini_before_3_takes_calls_without_signatures() -> None:
