@@ -1,7 +1,8 @@
 """Finds the tools that a server lists only to clients with certain capabilities.
 
-A registry declares no capabilities, so it lists these tools and refuses calls of them. The comparison is repeated only
-when the server's list has changed, so that a second process of a stdio server is rarely started.
+A registry declares no capabilities, so it refuses calls of these tools and names the capability. They are looked for
+once a name is asked for that the server does not list: a comparison needs a second session, or process, and a second
+list. It is repeated only when the server's list has changed.
 """
 
 from __future__ import annotations
@@ -34,9 +35,14 @@ class CapabilityComparison:
         """Names of the tools in the list that was last compared."""
         self._gated: tuple[Gated, ...] = ()
 
-    async def gated_tools(self, connection: ServerConnection, items: Iterable[Raw]) -> tuple[Gated, ...]:
-        """Tools that require client capabilities; `items` are the tools that are listed without capabilities. If the
-        comparison fails, the previous result is returned. It is skipped if it would start a second container.
+    def gated_tools(self, items: Iterable[Raw]) -> tuple[Gated, ...]:
+        """Tools of the last comparison that are not in `items`, the tools that are listed without capabilities."""
+        names = frozenset(map(name_of, items))
+        return tuple(hidden for hidden in self._gated if name_of(hidden.definition) not in names)
+
+    async def compare(self, connection: ServerConnection, items: Iterable[Raw]) -> None:
+        """Find tools that require client capabilities. If the comparison fails, the previous result stays. It is
+        skipped if it would start a second container.
         """
         names = frozenset(map(name_of, items))
         container = starts_container(connection.server.endpoint)
@@ -52,4 +58,3 @@ class CapabilityComparison:
                 logger.info(
                     "tools of %s that require client capabilities cannot be listed: %s", connection.server.name, why
                 )
-        return tuple(hidden for hidden in self._gated if name_of(hidden.definition) not in names)

@@ -7,6 +7,7 @@ are cached; see `remote_server`. A registry belongs to the event loop of its fir
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import time
@@ -353,6 +354,13 @@ class AsyncToolRegistry:
             return tool
         else:
             await self._remotes[tool.server].ensure_fresh(patience)
+        return self._table().find(name) or await self._gated_tool(name, patience)
+
+    async def _gated_tool(self, name: str, patience: float | None) -> Tool | None:
+        """Find a tool that its server lists only to clients with capabilities that a registry does not declare."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await asyncio.gather(*(remote.find_gated() for remote in self._remotes.values()))
         return self._table().find(name)
 
     def _missing(self, name: str) -> ToolCallError:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import random as randomness
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Raw
@@ -81,6 +81,9 @@ class RemoteServer:
         self._connection: ServerConnection | None = None
         self._connecting = SingleFlight(f"connecting to {server.name}", self._connect)
         self._refreshing = SingleFlight(f"listing the tools of {server.name}", self._refresh)
+        self._comparing = SingleFlight(f"comparing the lists of {server.name}", self._compare)
+        self._items: Sequence[Raw] = ()
+        """Definitions of the last list."""
         self._fresh_until = float("-inf")
         self._complaint = ""
         self._failure: McpError | None = None
@@ -175,9 +178,8 @@ class RemoteServer:
                     if error.code != METHOD_NOT_FOUND or connection.session.offers("tools"):
                         raise
                     items = []
-                gated = await self._comparison.gated_tools(connection, items)
-                requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
-                self.tools = list_tools(self.server, [*items, *(hidden.definition for hidden in gated)], requires)
+                self._items = items
+                self._show()
         except McpError as error:
             self._failure = error
             if self._connection is None and not isinstance(error, RestartDelayed):
@@ -192,6 +194,25 @@ class RemoteServer:
         if self._changes == before:
             ttl_s = connection.session.ttl.get("tools/list", 0) / 1000
             self._fresh_until = self._clock() + (min(self._ttl, ttl_s) if ttl_s > 0 else self._ttl)
+
+    def _show(self) -> None:
+        """Make `tools` of the last list, and of what a comparison has found besides."""
+        gated = self._comparison.gated_tools(self._items)
+        requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
+        self.tools = list_tools(self.server, [*self._items, *(hidden.definition for hidden in gated)], requires)
+
+    async def find_gated(self) -> None:
+        """Add the tools that the server lists only to clients with certain capabilities. Never raises."""
+        if self._connection is not None and self.online:
+            with contextlib.suppress(McpError):
+                await self._comparing.result()
+
+    async def _compare(self) -> None:
+        connection = await self._connected()
+        with self._use(connection):
+            await self._comparison.compare(connection, self._items)
+        self._show()
+        self._moved()
 
     def _set_online(self, online: bool) -> None:
         self.online = online
@@ -307,6 +328,7 @@ class RemoteServer:
         """Close the connection; the next request opens a new one. The time is limited."""
         await self._connecting.stop()
         await self._refreshing.stop()
+        await self._comparing.stop()
         self._restarts.forget()
         connection = self._connection
         if connection is not None:

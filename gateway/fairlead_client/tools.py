@@ -51,7 +51,9 @@ class Tool(msgspec.Struct, frozen=True):
     longest: float | None = None
     """Longest timeout of a call in seconds; None without a limit."""
     requires: tuple[str, ...] = ()
-    """Client capabilities that the server requires to list the tool. A registry has none and refuses such calls."""
+    """Client capabilities that the server requires to list the tool. A registry has none: it finds such a tool only by
+    its name, and refuses its calls.
+    """
     other_names: dict[str, str] = {}
     """Original names of properties by their names in formats that do not accept the original ones; usually empty."""
 

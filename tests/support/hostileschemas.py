@@ -108,7 +108,7 @@ JSON: Final = st.recursive(
     max_leaves=6,
 )
 """Any value of JSON, with the names of keywords and of odd properties as members."""
-_MAYBE: Final = st.none() | st.just([]) | st.just({})
+_MAYBE: Final[Strategy] = st.none() | st.just([]) | st.just({})
 """Values that servers in Go write where there is nothing."""
 
 

@@ -21,7 +21,7 @@ _FLAT: Final = ("openai-functions", "openai-realtime")
 def provider_fault(format_name: str, definition: Mapping[str, Any]) -> BrokenRule | None:
     """The first rule that a request with this definition breaks; None also where no scripted provider has the API."""
     if format_name == "openai-responses":
-        request = {"model": "m", "input": "Hi", "tools": [definition]}
+        request: dict[str, Any] = {"model": "m", "input": "Hi", "tools": [definition]}
         return responses_rules.fault(request, responses_rules.StoredItems(), draft_error)
     if format_name == "anthropic":
         request = {"model": "m", "max_tokens": 9, "messages": _SAYS, "tools": [definition]}

@@ -214,6 +214,18 @@ GEMINI_RULES: Final = (
         f"{_GITHUB}/langchain-ai/langchain/issues/27799",
     ),
     _rule(
+        "thinking-both",
+        "both `thinkingBudget` and `thinkingLevel`",
+        "You can only set only one of thinking budget and thinking level.",
+        f"{_GITHUB}/sterlp/eclipse-peon-ai/issues/115",
+    ),
+    _rule(
+        "thinking-level",
+        "a `thinkingLevel` that the model does not have, as `MEDIUM` for Gemini 3 Pro, or any before Gemini 3",
+        "Thinking level {level} is not supported for this model.",
+        f"{_GITHUB}/heyhuynhgiabuu/proxypal/issues/170",
+    ),
+    _rule(
         "missing-signature",
         "a first call of a step in the current turn without its `thoughtSignature` (Gemini 3)",
         "Function call is missing a thought_signature in functionCall parts: contents[{content}].",

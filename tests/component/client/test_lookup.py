@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -80,7 +80,7 @@ async def test_credentials_and_the_host_go_with_every_request_and_the_environmen
             (request.headers["authorization"], request.headers["x-team"], request.headers["host"])
             for request in server.seen
         ]
-        assert len(sent) == 5, "a handshake and a listing more, for tools behind client capabilities"
+        assert len(sent) == 3, "a handshake, a listing and a call"
         assert set(sent) == {("Bearer k1", "blue", "tools.test")}
     assert "c exited with code 1: because; " in caplog.text
 
@@ -277,8 +277,8 @@ async def test_health_is_a_handshake_with_each_server_now() -> None:
                 "old": True,
                 "child": True,
             }
-            assert up.methods().count("server/discover") == 3, "one was for tools behind client capabilities"
-            assert old.methods().count("initialize") == 3, "the same"
+            assert up.methods().count("server/discover") == 2, "one at the start, one for its health"
+            assert old.methods().count("initialize") == 2, "the same"
 
 
 async def test_a_failed_health_check_drops_the_connection_and_the_tools() -> None:
@@ -326,3 +326,21 @@ async def test_a_closed_registry_refuses_lookups_and_answers_calls() -> None:
     with pytest.raises(RuntimeError, match="closed"):
         await registry.get_all_tools()
     assert (await registry.execute("a")).error is not None
+
+
+@pytest.mark.parametrize("server_of", [modern_server, legacy_server])
+async def test_a_registry_opens_one_session_with_a_url_server_and_lists_its_tools_once(
+    server_of: Callable[[Sequence[Item]], AbstractAsyncContextManager[RawServer]],
+) -> None:
+    async with (
+        server_of([tool("a")]) as server,
+        AsyncToolRegistry([Server(name="one", url=server.url)]) as registry,
+    ):
+        assert await looked_up(registry) == ["one__a"]
+        assert server.methods().count("tools/list") == 1
+        handshakes = [method for method in server.methods() if method in ("initialize", "server/discover")]
+        assert len(set(handshakes)) == len(handshakes), "at most one of each era"
+        assert await registry.get_tool("one__b") is None
+        compared = server.methods().count("tools/list")
+        assert await registry.get_tool("one__c") is None
+        assert server.methods().count("tools/list") == compared, "lists that have not changed are compared once"

@@ -22,8 +22,11 @@ from fairlead_tools.definitions.scan import scan
 from foreignvalidators import VARIABLE, judge
 from formatrules import violations
 from formatschemas import ODDITIES
+from providerfaults import provider_fault
 
 EVAL = "FAIRLEAD_EVAL_TOOLS"
+PARTS = 8
+"""Parts of the evaluation set: by day each choice has one of them."""
 CHOICES = {
     **{name: (name, Options()) for name in FORMATS if name != "mcp"},
     "openai-chat gpt-5": ("openai-chat", Options(model="gpt-5")),
@@ -34,6 +37,11 @@ CHOICES = {
 }
 every_choice = pytest.mark.parametrize("choice", sorted(CHOICES))
 Tool = dict[str, Any]
+
+
+def _converted(choice: str, tools: list[Tool]) -> tuple[Tool, ...]:
+    format_name, options = CHOICES[choice]
+    return find(format_name).convert(tools, options).tools
 
 
 def broken(choice: str, tools: list[Tool]) -> list[Any]:
@@ -47,24 +55,41 @@ def broken(choice: str, tools: list[Tool]) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def evaluation_tools() -> list[Tool]:
-    """The tools of 98 real servers, each under a name of its own."""
+def definitions() -> list[Tool]:
+    """All lines of the evaluation set."""
     path = os.environ.get(EVAL)
     if not path or not Path(path).is_file():
         pytest.skip(f"{EVAL} names no file of tool definitions (JSON lines with name, description, inputSchema)")
     with Path(path).open(encoding="utf-8") as lines:
-        definitions = [json.loads(line) for line in lines]
+        return [json.loads(line) for line in lines]
+
+
+def named(definitions: list[Tool]) -> list[Tool]:
+    """MCP's definitions, each under a name of its own."""
     members = ("description", "inputSchema")
     return [
         {"name": tool.get("id", tool["name"]), **{key: tool[key] for key in members if key in tool}}
         for tool in definitions
-        if tool.get("pool", "mcp") == "mcp"
     ]
 
 
+@pytest.fixture(scope="module")
+def evaluation_tools(definitions: list[Tool]) -> list[Tool]:
+    """The tools of 98 real servers."""
+    return named([tool for tool in definitions if tool.get("pool", "mcp") == "mcp"])
+
+
+@pytest.mark.diagonal(1)
 @every_choice
-def test_every_tool_of_the_evaluation_set_is_converted_validly(choice: str, evaluation_tools: list[Tool]) -> None:
-    assert broken(choice, evaluation_tools) == []
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_tool_of_the_evaluation_set_is_converted_validly_beside_one_that_is_refused(
+    choice: str, part: int, definitions: list[Tool]
+) -> None:
+    tools = named(definitions[part::PARTS])
+    refused = {"name": "refused", "inputSchema": {"type": "array"}}
+    assert [loss.tool for loss in broken(choice, [refused, *tools])] == ["refused"]
+    faults = (provider_fault(CHOICES[choice][0], each) for each in _converted(choice, tools))
+    assert [fault for fault in faults if fault is not None] == []
 
 
 @pytest.fixture(scope="module", params=["mcp-server-time", "mcp-server-git", "mcp-server-fetch"])

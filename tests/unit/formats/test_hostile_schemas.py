@@ -112,7 +112,7 @@ def test_a_conversion_that_accepts_less_is_reported_as_narrowed(choice: str, sch
             assert after.is_valid(value), (value, outcome.report)
 
 
-A_OR_B = {
+A_OR_B: dict[str, Any] = {
     "type": "object",
     "anyOf": [
         {"properties": {"a": {"type": "integer", "minimum": 0}}, "required": ["a"]},
@@ -127,7 +127,7 @@ def test_an_open_any_of_at_the_root_that_becomes_one_object_is_reported_as_narro
     (narrowed,) = [loss for loss in report if loss.action is Action.NARROWED]
     assert (narrowed.path, narrowed.keyword) == ("/inputSchema", "anyOf")
     assert '"a" or "b"' in narrowed.why
-    closed = [{**branch, "additionalProperties": False} for branch in A_OR_B["anyOf"]]  # type: ignore[attr-defined]
+    closed = [{**branch, "additionalProperties": False} for branch in A_OR_B["anyOf"]]
     report = converted(choice, tool({**A_OR_B, "anyOf": closed})).report
     assert {loss.action for loss in report} <= {Action.DESCRIBED, Action.REWRITTEN, Action.WIDENED}
 

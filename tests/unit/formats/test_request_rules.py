@@ -291,6 +291,10 @@ GEMINI_CASES: dict[str, dict[str, Any]] = {
     "gemini-response-of-call": {"contents": [HELLO, content("model", called()), content("user", responded("seek"))]},
     "gemini-call-order": {"contents": [content("model", called()), content("user", responded())]},
     "gemini-response-order": {"contents": [HELLO, content("model", {"text": "Hm"}), content("user", responded())]},
+    "gemini-thinking-both": {
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": 8192, "thinkingLevel": "LOW"}},
+    },
+    "gemini-thinking-level": {"generationConfig": {"thinkingConfig": {"thinkingLevel": "MOST"}}},
     "gemini-missing-signature": {
         "contents": [HELLO, content("model", {"functionCall": {"name": "find"}}), content("user", responded())]
     },
@@ -513,6 +517,20 @@ def test_gemini_counts_calls_and_responses_in_either_spelling() -> None:
     rejected = api.refusal("", {**GEMINI, "contents": [*mixed[:2], content("user", snake)]}, {})
     assert rejected is not None
     assert "number of function response parts" in rejected[1].decode()
+@pytest.mark.parametrize(
+    ("model", "taken"),
+    [
+        ("gemini-2.5-flash", []),
+        ("gemini-3-pro-preview", ["low", "high"]),
+        ("gemini-3.1-pro-preview", ["low", "medium", "high"]),
+        ("gemini-3-flash-preview", ["minimal", "low", "medium", "high"]),
+    ],
+)
+def test_gemini_takes_the_thinking_levels_of_the_model(model: str, taken: list[str]) -> None:
+    for level in ("minimal", "low", "medium", "high"):
+        request = {**GEMINI, "generationConfig": {"thinkingConfig": {"thinkingLevel": level}}}
+        refusal = scripted_api(ApiFamily.GEMINI).refusal(f"/v1beta/models/{model}:generateContent", request, {})
+        assert (refusal is None) == (level in taken)
 
 
 def test_gemini_before_3_takes_calls_without_signatures() -> None:

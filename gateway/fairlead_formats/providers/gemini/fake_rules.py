@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fairlead_formats.providers.gemini.thinking import LEVELS, levels_of
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 from fairlead_formats.request_rules.table import broken
 
@@ -91,7 +92,19 @@ def _faults(request: Mapping[str, Any], check_schema: SchemaCheck, path: str) ->
     yield from _tool_faults(request, [function.get("name") for *_, function in functions])
     for tool, index, function in functions:
         yield from _function_faults(tool, index, function, check_schema)
+    yield from _thinking_faults(request.get("generationConfig") or {}, path)
     yield from _content_faults(request.get("contents", []), signatures=_BEFORE_SIGNATURES.search(path) is None)
+
+
+def _thinking_faults(config: Mapping[str, Any], path: str) -> Iterator[BrokenRule]:
+    thinking = config.get("thinkingConfig") or {}
+    level = thinking.get("thinkingLevel")
+    if level is None:
+        return
+    if thinking.get("thinkingBudget") is not None:
+        yield broken("gemini-thinking-both")
+    if str(level).upper() not in (levels_of(path) if "gemini-" in path else LEVELS):
+        yield broken("gemini-thinking-level", level=level)
 
 
 def _functions(request: Mapping[str, Any]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:

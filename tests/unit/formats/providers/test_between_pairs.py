@@ -10,13 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
+from fairlead_formats.neutral.conversation import EFFORTS
 from fairlead_formats.pairs.pair import pair
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.gemini.fake import GeminiApi
 from fairlead_formats.providers.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
+from fairlead_tools.validation.schema_draft import draft_error
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -113,6 +116,38 @@ def test_calls_of_other_models_are_marked_for_gemini_where_it_wants_signatures(m
         "skip_thought_signature_validator" if signed else None,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("gemini-3-pro-preview", ["LOW", "LOW", "LOW", "HIGH", "HIGH", "HIGH"]),
+        ("models/gemini-3.1-pro-preview", ["LOW", "LOW", "LOW", "MEDIUM", "HIGH", "HIGH"]),
+        ("gemini-3-flash-preview", ["MINIMAL", "MINIMAL", "LOW", "MEDIUM", "HIGH", "HIGH"]),
+        ("gemini-3.1-flash-lite", ["MINIMAL", "MINIMAL", "LOW", "MEDIUM", "HIGH", "HIGH"]),
+        ("gemini-3.8-flash", ["LOW", "LOW", "LOW", "MEDIUM", "HIGH", "HIGH"]),
+        ("gemini-2.5-flash", [0, 512, 1024, 8192, 24_576, 32_768]),
+        ("gemini-2.5-pro", [128, 512, 1024, 8192, 24_576, 32_768]),
+    ],
+)
+def test_an_effort_is_a_thinking_level_that_the_model_of_gemini_has_or_a_budget_before_gemini_3(
+    model: str, thinking: list[Any]
+) -> None:
+    for effort, value in zip(EFFORTS, thinking, strict=True):
+        body, losses = _out(GEMINI_EVENTS, model, reasoning_effort=effort)
+        member = "thinkingLevel" if isinstance(value, str) else "thinkingBudget"
+        assert body["generationConfig"]["thinkingConfig"] == {member: value}
+        assert losses == (["reasoning"] if effort == "none" and value != 0 else [])
+        path = f"/v1beta/models/{model.removeprefix('models/')}:generateContent"
+        assert GeminiApi(draft_error).refusal(path, body, {}) is None
+
+
+def test_a_budget_of_messages_is_a_thinking_level_for_gemini_3_beside_its_thoughts() -> None:
+    thinking = {"type": "enabled", "budget_tokens": 5000}
+    request = json.dumps({**ASKED, "max_tokens": 9000, "thinking": thinking}).encode()
+    out = json.loads(pair(ANTHROPIC, GEMINI_EVENTS).read(request).body(ModelRound("gemini-3-pro", usage=True)))
+    assert out["generationConfig"]["thinkingConfig"]["thinkingLevel"] == "HIGH"
+    assert "thinkingBudget" not in out["generationConfig"]["thinkingConfig"]
 
 
 def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> None:

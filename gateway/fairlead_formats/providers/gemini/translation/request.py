@@ -19,10 +19,12 @@ from fairlead_formats.neutral.conversation import (
     ToolChoice,
     as_effort,
     budget_of,
+    effort_of,
 )
 from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.gemini.openapi import from_openapi
+from fairlead_formats.providers.gemini.thinking import level_for, levels_of
 from fairlead_formats.providers.gemini.translation.messages import read_messages, write_messages
 from fairlead_formats.schema.budget import TooMuch
 from fairlead_formats.wire.losses import TranslationLosses
@@ -36,7 +38,7 @@ Google, "Thought signatures".
 LEAST_BUDGET: Final = 128
 """Minimum thinking budget, in tokens, of models whose thinking cannot be switched off."""
 _SIGNED: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
-_ALWAYS_THINKS: Final = re.compile(r"gemini-2\.5-pro|gemini-(?:[3-9]|\d\d)")
+_ALWAYS_THINKS: Final = re.compile(r"gemini-2\.5-pro")
 _any: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -190,8 +192,8 @@ def _write_choice(choice: ToolChoice) -> dict[str, Any]:
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Add signatures to calls of other models if the model requires them, and set the minimum thinking budget if its
-    thinking cannot be switched off.
+    """Add signatures to calls of other models if the model requires them, and write the budget of thinking as a level
+    for models that take levels. Where thinking cannot be switched off it is set to its minimum.
     """
     if _SIGNED.search(model) and b'"functionCall"' in bytes(members.get("contents", b"")):
         contents = _any(members["contents"])
@@ -200,8 +202,17 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
             if first is not None and "thoughtSignature" not in first:
                 first["thoughtSignature"] = NO_SIGNATURE
         members["contents"] = Raw(_encode(contents))
-    if _ALWAYS_THINKS.search(model) and b'"thinkingBudget":0' in bytes(members.get("generationConfig", b"")):
+    if b'"thinkingBudget":' in bytes(members.get("generationConfig", b"")):
         config = _any(members["generationConfig"])
-        config["thinkingConfig"]["thinkingBudget"] = LEAST_BUDGET
+        _adapt_thinking(config["thinkingConfig"], model, losses)
         members["generationConfig"] = Raw(_encode(config))
+
+
+def _adapt_thinking(thinking: dict[str, Any], model: str, losses: TranslationLosses) -> None:
+    budget, levels = thinking["thinkingBudget"], levels_of(model)
+    if budget == 0 and (levels or _ALWAYS_THINKS.search(model)):
         losses.add("reasoning")
+        thinking["thinkingBudget"] = LEAST_BUDGET
+    if levels:
+        del thinking["thinkingBudget"]
+        thinking["thinkingLevel"] = level_for(effort_of(budget), levels)
