@@ -1,7 +1,7 @@
 """One task of three steps, run by a framework directly at a provider and through the gateway, and compared.
 
 Directly the framework declares all tools; through the gateway it declares `store` alone, and the gateway adds
-`demo__add`. The scripted model calls each alone, and both together in either order.
+`demo__add`. The scripted model calls each alone, and both together in either order; then it is asked again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from frameworkclients import FrameworkClient, TaskOutcome
 from llmworld import llm_world
 from toolservers import serve_asgi
 
-FINAL: Final = "There are 42."
 EQUAL: Final = "equal"
 WAYS: Final = ("whole", "streamed")
 MODELS: Final = ("gpt-5", "claude-sonnet-4-5", "gemini-2.5-flash")
@@ -63,7 +62,10 @@ FRAMEWORKS: Final[Mapping[str, FrameworkRow]] = {
             "responses, previous_response_id": "openai-responses",
         },
     ),
-    "anthropic": FrameworkRow("Anthropic's SDK", {"messages": "anthropic", "messages, tool_runner": "anthropic"}),
+    "anthropic": FrameworkRow(
+        "Anthropic's SDK",
+        {"messages": "anthropic", "messages, tool_runner": "anthropic", "messages, thread": "anthropic"},
+    ),
     "google": FrameworkRow("Google's Gen AI SDK", {"generateContent": "gemini"}),
     "vercel": FrameworkRow(
         "Vercel AI SDK",
@@ -165,7 +167,10 @@ def script(own: str, ours: str) -> tuple[ScriptedTurn, ...]:
         ScriptedTurn("", [store("harbour"), add(1, 1)], thoughts=["Both now."]),
         ScriptedTurn("", [add(3, 4), store("quay")], thoughts=["Both again."]),
         ScriptedTurn("", [add(40, 2)]),
-        ScriptedTurn(FINAL, thoughts=["Done."]),
+        ScriptedTurn("There are 42.", thoughts=["Done."]),
+        ScriptedTurn("", [add(42, 1)], thoughts=["One more."]),
+        ScriptedTurn("", [store("pier")]),
+        ScriptedTurn("There are 43."),
     )
 
 

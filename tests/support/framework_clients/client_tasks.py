@@ -13,11 +13,12 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-TASK: Final = "How much rope is in both stores?"
+QUESTIONS: Final = ("How much rope is in both stores?", "And with a metre more?")
+"""Questions of one conversation."""
 KEY: Final = "no-key"
 OPENAI_MODEL: Final = "gpt-5"
 ANTHROPIC_MODEL: Final = "claude-sonnet-4-5"
@@ -74,6 +75,16 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
 def description(function: Callable[..., Any]) -> str:
     """First line of the function's docstring."""
     return (function.__doc__ or "").strip().partition("\n")[0]
+
+
+def converse(ask: Callable[[str], str]) -> str:
+    """Answers to all questions, a line each."""
+    return "\n".join([ask(question) for question in QUESTIONS])
+
+
+async def converse_async(ask: Callable[[str], Awaitable[str]]) -> str:
+    """Answers to all questions, a line each."""
+    return "\n".join([await ask(question) for question in QUESTIONS])
 
 
 def run_tool(name: str, arguments: Mapping[str, Any] | str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import instructor
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, QUESTIONS, Job, main
 from pydantic import BaseModel
 
 STEPS = 3
@@ -23,7 +23,7 @@ class Stock(BaseModel):
 def _answers(model: str) -> Callable[[Job], str]:
     def run(job: Job) -> str:
         client: Any = instructor.from_provider(model)
-        messages: list[Any] = [{"role": "user", "content": TASK}]
+        messages: list[Any] = [{"role": "user", "content": QUESTIONS[0]}]
         stocks = []
         for _ in range(STEPS):
             if job.stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, Job, converse, main
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_google_genai import ChatGoogleGenerativeAI
@@ -15,13 +15,20 @@ from langchain_openai import ChatOpenAI
 def _agent(model: Callable[[], Any]) -> Callable[[Job], str]:
     def run(job: Job) -> str:
         agent = create_agent(model(), [*job.functions])
-        begun: Any = {"messages": [("user", TASK)]}
-        if not job.stream:
-            return str(agent.invoke(begun)["messages"][-1].text)
-        last: Any = None
-        for mode, data in agent.stream(begun, stream_mode=["messages", "values"]):
-            last = data if mode == "values" else last
-        return str(last["messages"][-1].text)
+        messages: list[Any] = []
+
+        def ask(question: str) -> str:
+            begun: Any = {"messages": [*messages, ("user", question)]}
+            ended: Any = None
+            if job.stream:
+                for mode, data in agent.stream(begun, stream_mode=["messages", "values"]):
+                    ended = data if mode == "values" else ended
+            else:
+                ended = agent.invoke(begun)
+            messages[:] = ended["messages"]
+            return str(messages[-1].text)
+
+        return converse(ask)
 
     return run
 

@@ -15,8 +15,8 @@ from client_tasks import (
     MOST_ROUNDS,
     OPENAI_MODEL,
     SCHEMAS,
-    TASK,
     Job,
+    converse,
     description,
     main,
     run_tool,
@@ -25,7 +25,7 @@ from client_tasks import (
 
 def _completion(model: str) -> Callable[[Job], str]:
     def run(job: Job) -> str:
-        messages: list[Any] = [{"role": "user", "content": TASK}]
+        messages: list[Any] = []
         tools = [
             {
                 "type": "function",
@@ -37,30 +37,30 @@ def _completion(model: str) -> Callable[[Job], str]:
             }
             for each in job.functions
         ]
-        for _ in range(MOST_ROUNDS):
-            answer: Any = litellm.completion(
-                model=model,
-                messages=messages,
-                tools=tools,
-                stream=job.stream,
-                **({"api_base": f"{job.url}/v1beta"} if model.startswith("gemini/") else {}),
-            )
-            completion: Any = litellm.stream_chunk_builder([*answer], messages=messages) if job.stream else answer
-            message = completion.choices[0].message
-            if not message.tool_calls:
-                return str(message.content)
-            messages.append(message)
-            for call in message.tool_calls:
-                result = run_tool(call.function.name, call.function.arguments)
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-        raise RuntimeError("the model calls tools without end")
+        base = {"api_base": f"{job.url}/v1beta"} if model.startswith("gemini/") else {}
+
+        def ask(question: str) -> str:
+            messages.append({"role": "user", "content": question})
+            for _ in range(MOST_ROUNDS):
+                answer: Any = litellm.completion(model=model, messages=messages, tools=tools, stream=job.stream, **base)
+                completion: Any = litellm.stream_chunk_builder([*answer], messages=messages) if job.stream else answer
+                message = completion.choices[0].message
+                messages.append(message)
+                if not message.tool_calls:
+                    return str(message.content)
+                for call in message.tool_calls:
+                    result = run_tool(call.function.name, call.function.arguments)
+                    messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+            raise RuntimeError("the model calls tools without end")
+
+        return converse(ask)
 
     return run
 
 
 def responses(job: Job) -> str:
     """`litellm.responses`, the output of each response in the next request."""
-    given: list[Any] = [{"role": "user", "content": TASK}]
+    given: list[Any] = []
     tools: list[Any] = [
         {
             "type": "function",
@@ -70,20 +70,27 @@ def responses(job: Job) -> str:
         }
         for each in job.functions
     ]
-    for _ in range(MOST_ROUNDS):
-        answer: Any = litellm.responses(model=f"openai/{OPENAI_MODEL}", input=given, tools=tools, stream=job.stream)
-        if job.stream:
-            answer = [event.response for event in answer if hasattr(event, "response")][-1]
-        items = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in answer.output]
-        calls = [item for item in items if item["type"] == "function_call"]
-        if not calls:
-            contents = [part for item in items if item["type"] == "message" for part in item["content"]]
-            return "".join(part["text"] for part in contents)
-        given += items
-        for call in calls:
-            output = run_tool(call["name"], call["arguments"])
-            given.append({"type": "function_call_output", "call_id": call["call_id"], "output": output})
-    raise RuntimeError("the model calls tools without end")
+
+    def ask(question: str) -> str:
+        given.append({"role": "user", "content": question})
+        for _ in range(MOST_ROUNDS):
+            answer: Any = litellm.responses(
+                model=f"openai/{OPENAI_MODEL}", input=[*given], tools=tools, stream=job.stream
+            )
+            if job.stream:
+                answer = [event.response for event in answer if hasattr(event, "response")][-1]
+            items = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in answer.output]
+            given.extend(items)
+            calls = [item for item in items if item["type"] == "function_call"]
+            if not calls:
+                contents = [part for item in items if item["type"] == "message" for part in item["content"]]
+                return "".join(part["text"] for part in contents)
+            for call in calls:
+                output = run_tool(call["name"], call["arguments"])
+                given.append({"type": "function_call_output", "call_id": call["call_id"], "output": output})
+        raise RuntimeError("the model calls tools without end")
+
+    return converse(ask)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, Job, converse_async, main
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import Context
 from llama_index.llms.anthropic import Anthropic
 from llama_index.llms.google_genai import GoogleGenAI
 from llama_index.llms.openai import OpenAI, OpenAIResponses
@@ -17,10 +18,15 @@ def _agent(model: Callable[[], Any]) -> Callable[[Job], Awaitable[str]]:
     async def run(job: Job) -> str:
         tools = [FunctionTool.from_defaults(each) for each in job.functions]
         agent = FunctionAgent(tools=tools, llm=model(), streaming=job.stream)
-        running = agent.run(TASK)
-        async for _ in running.stream_events():
-            pass
-        return str(await running)
+        context = Context(agent)
+
+        async def ask(question: str) -> str:
+            running = agent.run(question, ctx=context)
+            async for _ in running.stream_events():
+                pass
+            return str(await running)
+
+        return await converse_async(ask)
 
     return run
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, Job, converse_async, main
 from pydantic_ai import Agent
 
 
 def _agent(model: str) -> Callable[[Job], Awaitable[str]]:
     async def run(job: Job) -> str:
         agent = Agent(model, tools=[*job.functions])
-        if not job.stream:
-            return str((await agent.run(TASK)).output)
-        async with agent.run_stream(TASK) as running:
-            return str(await running.get_output())
+        history: list[Any] = []
+
+        async def ask(question: str) -> str:
+            if not job.stream:
+                result = await agent.run(question, message_history=[*history])
+                history[:] = result.all_messages()
+                return str(result.output)
+            async with agent.run_stream(question, message_history=[*history]) as running:
+                output = await running.get_output()
+                history[:] = running.all_messages()
+                return str(output)
+
+        return await converse_async(ask)
 
     return run
 

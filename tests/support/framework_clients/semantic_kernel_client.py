@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from client_tasks import OPENAI_MODEL, TASK, Job, description, main
+from client_tasks import OPENAI_MODEL, Job, converse_async, description, main
 from semantic_kernel.agents import ChatCompletionAgent, OpenAIResponsesAgent
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion
 from semantic_kernel.functions import KernelPlugin, kernel_function
@@ -19,9 +19,20 @@ def _plugin(job: Job) -> KernelPlugin:
 def _agent(agent: Callable[[Job], Any]) -> Callable[[Job], Awaitable[str]]:
     async def run(job: Job) -> str:
         made = agent(job)
-        if not job.stream:
-            return str(await made.get_response(messages=TASK))
-        return "".join([str(piece.content) async for piece in made.invoke_stream(messages=TASK)])
+        threads: list[Any] = [None]
+
+        async def ask(question: str) -> str:
+            if not job.stream:
+                response = await made.get_response(messages=question, thread=threads[-1])
+                threads.append(response.thread)
+                return str(response)
+            text = ""
+            async for piece in made.invoke_stream(messages=question, thread=threads[-1]):
+                text += str(piece.content)
+                threads.append(piece.thread)
+            return text
+
+        return await converse_async(ask)
 
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, TASK, Job, main
+from client_tasks import ANTHROPIC_MODEL, GOOGLE_MODEL, OPENAI_MODEL, Job, converse_async, main
 from strands import Agent, tool
 from strands.models.anthropic import AnthropicModel
 from strands.models.gemini import GeminiModel
@@ -16,12 +16,16 @@ from strands.models.openai_responses import OpenAIResponsesModel
 def _agent(model: Callable[[], Any]) -> Callable[[Job], Awaitable[str]]:
     async def run(job: Job) -> str:
         agent = Agent(model=model(), tools=[tool(each) for each in job.functions])
-        if not job.stream:
-            return str(await agent.invoke_async(TASK)).strip()
-        result: Any = None
-        async for event in agent.stream_async(TASK):
-            result = event.get("result", result)
-        return str(result).strip()
+
+        async def ask(question: str) -> str:
+            if not job.stream:
+                return str(await agent.invoke_async(question)).strip()
+            result: Any = None
+            async for event in agent.stream_async(question):
+                result = event.get("result", result)
+            return str(result).strip()
+
+        return await converse_async(ask)
 
     return run
 

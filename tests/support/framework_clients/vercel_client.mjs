@@ -11,7 +11,7 @@ const { createAnthropic } = await load("@ai-sdk/anthropic");
 const { createGoogleGenerativeAI } = await load("@ai-sdk/google");
 
 console.log = console.info = console.error; // standard output is for answers
-const TASK = "How much rope is in both stores?";
+const QUESTIONS = ["How much rope is in both stores?", "And with a metre more?"];
 const KEY = { apiKey: "no-key" };
 const ran = [];
 
@@ -39,15 +39,27 @@ const MODELS = {
   "google()": (url) => createGoogleGenerativeAI({ baseURL: `${url}/v1beta`, ...KEY })("gemini-2.5-flash"),
 };
 
-async function finalText(job) {
+async function answer(job, messages) {
   const tools = Object.fromEntries(job.tools.map((name) => [name, TOOLS[name]]));
-  const options = { model: MODELS[job.api](job.url), prompt: TASK, tools, stopWhen: stepCountIs(8) };
-  if (!job.stream) return (await generateText(options)).text;
+  const options = { model: MODELS[job.api](job.url), messages, tools, stopWhen: stepCountIs(8) };
+  if (!job.stream) return await generateText(options);
   let failure;
   const result = streamText({ ...options, onError: ({ error }) => (failure = error) });
   await result.consumeStream();
   if (failure) throw failure;
-  return await result.text;
+  return result;
+}
+
+async function finalText(job) {
+  const messages = [];
+  const texts = [];
+  for (const content of QUESTIONS) {
+    messages.push({ role: "user", content });
+    const result = await answer(job, messages);
+    messages.push(...(await result.response).messages);
+    texts.push(await result.text);
+  }
+  return texts.join("\n");
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
