@@ -32,9 +32,9 @@ HANDSHAKES: dict[str, tuple[dict[str, Any], str]] = {
     "capability-null": ({"capabilities": {"tools": None, "prompts": None, "resources": False}}, ""),
     "server-info-list": ({"serverInfo": []}, "the server's serverInfo is [], not an object"),
     "server-info-null": ({"serverInfo": None}, "the server's serverInfo is null, not an object"),
-    "server-info-text": ({"serverInfo": "php 8"}, 'serverInfo is "php 8", not an object'),
+    "server-info-text": ({"serverInfo": "php 8"}, 'the server\'s serverInfo is "php 8", not an object'),
     "version-null": ({"serverInfo": {"name": "scripted", "version": None}}, ""),
-    "instructions-list": ({"instructions": ["a"]}, 'instructions are ["a"], not a string'),
+    "instructions-list": ({"instructions": ["a"]}, 'the server\'s instructions are ["a"], not a string'),
     "instructions-null": ({"instructions": None}, ""),
     "meta-list": ({"_meta": []}, ""),
 }
