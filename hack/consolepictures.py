@@ -80,8 +80,8 @@ async def _pages(page: Page, folder: Path) -> None:
 
 async def _plan(page: Page) -> None:
     """Fill in the form of the page about budgets."""
-    await page.get_by_label("Tools at most").fill("128")
-    await page.get_by_label("Calls that the task needs").fill("3")
+    await page.get_by_label("Largest number of tools").fill("128")
+    await page.get_by_label("Tool calls of the task").fill("3")
     await page.get_by_label("Messages").fill("Which orders of this week are not paid yet? Remind their customers.")
     await page.get_by_role("button", name="Plan it").click()
     await page.get_by_role("heading", name="List, tier or search?").scroll_into_view_if_needed()

@@ -37,7 +37,7 @@ that is not `True`, as far as the kind has them. How Flux, Argo CD and `kubectl 
 {reasons}"""
 _COLUMNS: Final = "| cause | reason | status | what was observed | what to do |\n|---|---|---|---|---|\n"
 _ABOUT: Final = {
-    ConditionType.ACCEPTED: "Whether the resource is valid and applied. Every kind has it.",
+    ConditionType.ACCEPTED: "Whether the resource is valid and applied. Every kind has this condition.",
     ConditionType.PARTIALLY_INVALID: "Present if parts of the spec have no effect; the rest is applied.",
     ConditionType.CONFLICTED: "Present if another resource contradicts this one or is older; the rest is applied.",
     ConditionType.RESOLVED_REFS: "Whether every Secret that the spec refers to exists and may be used.",

@@ -186,7 +186,7 @@ async def _probe(kube: Kube, namespace: str) -> None:
     except ApiError as error:
         log.warning("Starting without the API server: %s", error.sentence(kube.host))
     except TimeoutError:
-        log.warning("Starting without the API server: %s does not answer", kube.host)
+        log.warning("Starting without the API server: %s does not respond", kube.host)
 
 
 def _announce(gateway: Gateway) -> None:

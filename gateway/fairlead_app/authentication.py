@@ -90,7 +90,9 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
                 "`fairlead keys create`"
             ) from error
         except BadKeys as error:
-            raise BadSetting(f"the API keys of FAIRLEAD_API_KEYS: {identity.api_keys} {error}") from error
+            raise BadSetting(
+                f"the API keys of FAIRLEAD_API_KEYS in {identity.api_keys} cannot be used: {error}"
+            ) from error
         sources.append(file)
     if identity.api_key_secrets:
         if kube is None:

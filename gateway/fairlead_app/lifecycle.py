@@ -28,9 +28,9 @@ class GatewayLifecycle:
     def readiness(self) -> Readiness:
         """Whether the gateway should get traffic, with the reason."""
         if self._draining:
-            return Readiness(False, "stopping")
+            return Readiness(False, "the gateway is stopping")
         if not self._snapshots.first_snapshot.is_set():
-            return Readiness(False, "no catalog yet")
+            return Readiness(False, "the gateway has not read the catalog yet")
         return Readiness(True, "serving", stale=self._snapshots.stale)
 
     def tasks(self) -> int:

@@ -45,7 +45,7 @@ def require_token(token: str, page: Page) -> Page:
             token_sent = request.headers.get(b"authorization", b"").removeprefix(b"Bearer ")
             if hmac.compare_digest(token_sent, token.encode()):
                 return await page(request)
-            message = "the bearer token does not match FAIRLEAD_PULL_TOKEN"
+            message = "the bearer token of the request does not match FAIRLEAD_PULL_TOKEN"
             return failure(401, message, b"www-authenticate: Bearer\r\n")
         if request.address and ipaddress.ip_address(request.address).is_loopback:
             return await page(request)

@@ -29,11 +29,14 @@ GatewayOption = Annotated[
 ]
 """Gateway that does the work of a command, instead of writing to a file or a cluster."""
 StateDirOption = Annotated[
-    Path | None, typer.Option("--state-dir", help="Folder of a `fairlead up --state-dir`.", show_default=False)
+    Path | None,
+    typer.Option("--state-dir", help="Folder that a `fairlead up` got with --state-dir.", show_default=False),
 ]
 HeaderOption = Annotated[
     list[str] | None,
-    typer.Option("--header", "-H", metavar="NAME:VALUE", help="Sent with each request. May be given several times."),
+    typer.Option(
+        "--header", "-H", metavar="NAME:VALUE", help="HTTP header of each request. May be given several times."
+    ),
 ]
 TokenOption = Annotated[
     str | None,

@@ -227,7 +227,7 @@ class EventLog:
             try:
                 listener(event)
             except Exception:
-                log.exception("A listener to server events failed")
+                log.exception("A subscriber to events of servers failed because of a defect in the gateway")
 
 
 def _first_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -146,7 +146,9 @@ class Informer(Generic[T]):
             return
         self._state_logged = state
         level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
-        consequence = "it is tried again" if self._watches else "deletions are not noticed until a list succeeds"
+        consequence = (
+            "the request is tried again" if self._watches else "deletions are not noticed until a list succeeds"
+        )
         logger.log(level, "Kubernetes %s cannot be read, %s: %s", self._scope, consequence, error)
 
 

@@ -41,7 +41,11 @@ def decline(request: Message, answer: Callable[[bytes], None]) -> None:
     elif request.method == "elicitation/create":
         answer(jsonrpc.result(request.id, b'{"action":"decline"}'))
     elif request.method == "sampling/createMessage":
-        answer(jsonrpc.error(request.id, _REJECTED, "Sampling was rejected: this client only lists what there is"))
+        answer(
+            jsonrpc.error(
+                request.id, _REJECTED, "Sampling was rejected: this client only lists tools, prompts and resources"
+            )
+        )
     else:
         answer(jsonrpc.reply_to_server(request))
 

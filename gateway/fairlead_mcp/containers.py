@@ -94,7 +94,9 @@ class ContainerRun:
             )
         except OSError as error:
             engine = PurePath(self.argv[0]).name
-            logger.warning("a container of %s cannot be killed and may still run: no /bin/sh (%s)", engine, error)
+            logger.warning(
+                "a container of %s cannot be killed and may still run, as /bin/sh cannot be started: %s", engine, error
+            )
             return
         try:
             async with asyncio.timeout(KILL_SECONDS):

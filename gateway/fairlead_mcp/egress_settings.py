@@ -21,8 +21,8 @@ class EgressSettings(EnvironmentSettings, frozen=True, kw_only=True):
     namespace and names in `allowed_urls`. Gateway and operator need the same value.
     """
     confined: Literal["auto", "always", "never"] = "auto"
-    """Whether to deny servers this machine, the API server and Services of other namespaces: `always`, `never`, or
-    `auto`, which means `always` in a pod. Gateway and operator need the same value.
+    """Whether servers may not be at addresses of this machine, of the API server and of Services of other namespaces:
+    `always`, `never`, or `auto`, which means `always` in a pod. Gateway and operator need the same value.
     """
 
     @property

@@ -258,15 +258,15 @@ def _negotiation(
     """
     remarks = []
     if not _is_object(capabilities):
-        remarks.append(f"its capabilities are {_excerpt(capabilities)}, not an object: they count as absent")
+        remarks.append(f"the server's capabilities are {_excerpt(capabilities)}, not an object: they count as absent")
         capabilities = _EMPTY
     if not _is_object(server_info):
-        remarks.append(f"its serverInfo is {_excerpt(server_info)}, not an object: it counts as absent")
+        remarks.append(f"the server's serverInfo is {_excerpt(server_info)}, not an object: it counts as absent")
         server_info = _EMPTY
     try:
         text = _decode_optional_text(instructions)
     except jsonrpc.UNREADABLE:
-        remarks.append(f"its instructions are {_excerpt(instructions)}, not a string: they are left out")
+        remarks.append(f"the server's instructions are {_excerpt(instructions)}, not a string: they are left out")
         text = None
     gateways = via.gateways(meta.get(via.META_GATEWAYS))
     return Negotiated(era, version, server_info.copy(), capabilities.copy(), text, tuple(remarks), gateways)

@@ -72,7 +72,7 @@ async def _discover(stream: Multiplexer, client: Client, deadline: float, capabi
     except TransportError:
         raise
     except McpError as error:
-        logger.debug("not modern: %s", error)
+        logger.debug("the server does not support the modern era of MCP: %s", error)
         return None
 
 

@@ -222,8 +222,8 @@ class Multiplexer:
     def _expire(self, ident: bytes) -> None:
         pending = self._pending.get(ident)
         if pending is not None and not pending.future.done():
-            pending.future.set_exception(Timeout(f"{pending.method} was not answered in time", sent=True))
-            self._cancel(ident, "it took too long")
+            pending.future.set_exception(Timeout(f"the server did not answer {pending.method} in time", sent=True))
+            self._cancel(ident, "the request took too long")
 
     def _cancel(self, ident: bytes, why: str) -> None:
         if self._pending[ident].method == "initialize":
@@ -231,7 +231,7 @@ class Multiplexer:
         try:
             self.notify("notifications/cancelled", b'{"requestId":%b,"reason":%b}' % (ident, jsonrpc.encode(why)))
         except PoolFull:
-            logger.debug("a cancellation was not sent: the server does not read")
+            logger.debug("a cancellation was not sent: the server does not read its input")
 
     def _progress(self, message: Message) -> None:
         if not isinstance(message.params, Raw):

@@ -297,16 +297,20 @@ class Listing:
             return None
         self.items += items
         if self._size > bounds.size:
-            raise BadListing(f"{method} amounts to more than {bounds.size} bytes", reason="ListingTooLarge")
+            raise BadListing(
+                f"the answers to {method} have more than {bounds.size} bytes together", reason="ListingTooLarge"
+            )
         if len(self.items) > bounds.items:
-            raise BadListing(f"{method} has more than {bounds.items} items", reason="TooManyItems")
+            raise BadListing(
+                f"the answers to {method} have more than {bounds.items} items together", reason="TooManyItems"
+            )
         if cursor is None:
             return None
         if cursor in self._cursors:
             self._end(f"names the cursor {jsonrpc.excerpt(cursor.encode())!r} again")
             return None
         if self._pages >= bounds.pages:
-            raise BadListing(f"{method} has more than {bounds.pages} pages", reason="TooManyPages")
+            raise BadListing(f"the list of {method} has more than {bounds.pages} pages", reason="TooManyPages")
         self._cursors.add(cursor)
         return cursor
 

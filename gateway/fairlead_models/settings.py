@@ -18,16 +18,16 @@ class LlmSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixe
     requested without tool calls.
     """
     seconds: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
-    """Maximum seconds of such a request, including the model and its tools."""
+    """Maximum seconds of a request to an endpoint for models, including the model and its tools."""
     tokens: Annotated[int, Meta(ge=0)] = 0
-    """Tokens that a model may process in such a request, after which it may call no further tools; 0: no limit."""
+    """Tokens of a request to an endpoint for models, after which its model may call no further tools; 0: no limit."""
     request_bytes: Annotated[int, Meta(ge=65_536, le=67_108_864)] = 10 << 20
-    """Maximum bytes of such a request, including images. Larger requests are refused with 413."""
+    """Maximum bytes of a request to an endpoint for models, including images. Larger requests are refused with 413."""
     requests: Annotated[int, Meta(ge=1, le=100_000)] = 1000
-    """Maximum number of such requests in progress. Further requests are refused with 503."""
+    """Maximum number of requests to endpoints for models in progress. Further requests are refused with 503."""
     requests_each: Annotated[int, Meta(ge=0, le=100_000)] = 0
-    """Maximum number of such requests of one agent, or of one address without a credential. Further requests are
-    refused with 429. 0: a quarter of all, rounded up.
+    """Maximum number of requests to endpoints for models of one agent, or of one address without a credential.
+    Further requests are refused with 429. 0: a quarter of all, rounded up.
     """
 
 

@@ -37,9 +37,9 @@ class ToolSearchSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=
     for servers in the release's namespace apply to it.
     """
     model: str = ""
-    """Name of the model at the API."""
+    """Name of the model at the API of `embedder_url`."""
     key: Token = ""
-    """Bearer token for the API."""
+    """Bearer token for the API of `embedder_url`."""
     dimensions: Annotated[int, Meta(ge=0, le=16384)] = 0
     """Dimensions of a vector, for models whose vectors can be truncated (Matryoshka); 0: the model's default."""
     instruction: str = ""

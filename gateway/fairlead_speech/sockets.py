@@ -21,7 +21,7 @@ CLOSE_SECONDS: Final = 2.0
 GOING_AWAY, UNSUPPORTED, BAD_ARGUMENT, POLICY_VIOLATION, TOO_LARGE = 1001, 1003, 1007, 1008, 1009
 INTERNAL_ERROR, TRY_AGAIN_LATER = 1011, 1013
 """Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
-SILENT: Final = "the other side did not answer a ping"
+SILENT: Final = "the peer of the WebSocket did not answer a ping"
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 _MAX_REASON: Final = 120
 """Maximum bytes of a close reason. A close frame has room for 123 (RFC 6455 section 5.5)."""

@@ -70,7 +70,7 @@ def _in_milliseconds(seconds: float) -> int:
 
 def not_allowed(name: str, reason: str) -> str:
     """Make the message for a principal that may read why it may not use a tool."""
-    return f"Not allowed: {name}: {reason}"
+    return f"The tool {name} is not allowed for you: {reason}"
 
 
 def warning(code: str, message: str) -> bytes:

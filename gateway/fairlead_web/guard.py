@@ -170,11 +170,15 @@ class RequestGuard:
         That is not so if every request is anonymous: then only the list of allowed origins protects from DNS rebinding.
         """
         if not self.allow.host(headers.get(b"host")):
-            return Problem(FORBIDDEN_HOST, "Host is not allowed; add it to FAIRLEAD_ALLOWED_HOSTS")
+            return Problem(
+                FORBIDDEN_HOST, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
+            )
         origin = headers.get(b"origin")
         same = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
         if not same and not self.allow.origin(origin):
-            return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed; add it to FAIRLEAD_ALLOWED_ORIGINS")
+            return Problem(
+                FORBIDDEN_ORIGIN, "the header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
+            )
         return None
 
     def client(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[str, int]:

@@ -32,9 +32,11 @@ def routes(operator: Operator, host: str) -> web.Application:
         hosts = ", ".join(request.headers.getall("Host", ())).encode("utf-8", "surrogateescape")
         origin = request.headers.get("Origin")
         if request.path not in PROBES and not allow.host(hosts or None):
-            return web.Response(status=421, text="Host is not allowed; use the IP address of this port\n")
+            return web.Response(
+                status=421, text="the name in the header Host is not allowed: use the IP address of the pod\n"
+            )
         if not allow.origin(None if origin is None else origin.encode("utf-8", "surrogateescape")):
-            return web.Response(status=403, text="Origin is not allowed\n")
+            return web.Response(status=403, text="web pages may not read this port: the request has a header Origin\n")
         return await handler(request)
 
     async def healthz(_: web.Request) -> web.Response:
@@ -44,10 +46,10 @@ def routes(operator: Operator, host: str) -> web.Application:
         if operator.controller is not None:
             return web.Response(text="leading\n")
         if operator.lease.waiting:
-            return web.Response(text="waiting for the lease\n")
+            return web.Response(text="this replica waits for the Lease\n")
         if operator.watched_lease.waiting:
             return web.Response(status=503, text=f"not ready: {operator.watched_lease.explanation}\n")
-        return web.Response(status=503, text="not ready\n")
+        return web.Response(status=503, text="not ready: this replica does not lead and has not read the Lease yet\n")
 
     async def metrics(_: web.Request) -> web.Response:
         body = generate_latest(operator.telemetry.registry)

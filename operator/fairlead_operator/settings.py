@@ -90,7 +90,7 @@ class LeaseSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     """Lease of the leading replica."""
 
     name: ObjectName = "fairlead-operator"
-    """Name of the Lease."""
+    """Name of the Lease that the leading replica of the operator holds."""
     seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     """Seconds after its last renewal when another replica may take over the Lease. The leader stops writing after two
     thirds of them.
@@ -144,7 +144,7 @@ class PodSettings(EnvironmentSettings, frozen=True, kw_only=True):
     user_ids: UserIds = "Fixed"
     """User and group IDs of servers' pods: `Fixed` (65532), or `Assigned` by the cluster, as OpenShift does."""
     templates: PodTemplateRule = field(default="Restricted", name="pod_templates")
-    """Fields of its pods that a server may set. `Restricted`: those of `spec.podTemplate`, within the Pod Security
+    """Fields of pods that an McpServer may set. `Restricted`: those of `spec.podTemplate`, within the Pod Security
     Standard "restricted". `Any`: those of `spec.unrestrictedPodTemplate` too.
     """
     any_templates_in: NamespaceNames = field(default=(), name="any_pod_templates_in")

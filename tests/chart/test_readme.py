@@ -75,12 +75,16 @@ def ours(plane: ControlPlane) -> list[str]:
     [
         (
             (),
-            ["Nobody without a credential", "fairlead keys create NAME --secret fairlead-api-keys", "are open to all"],
+            [
+                "Clients need a credential",
+                "fairlead keys create NAME --secret fairlead-api-keys",
+                "are allowed for all clients",
+            ],
         ),
-        (("--set", "gateway.settings.anonymous=allow"), ["EVERYBODY who reaches the gateway", "8080:80"]),
+        (("--set", "gateway.settings.anonymous=allow"), ["Clients need NO credential", "8080:80"]),
         (
             ("--set", "watchNamespace=team", "--set", "servers.defaultAction=Deny"),
-            ["in the namespace team, the only one that counts", "are closed to all of them"],
+            ["in the namespace team, the only namespace that the operator watches", "are denied to all clients"],
         ),
         (
             ("--set", "gateway.ingress.enabled=true,gateway.ingress.hosts={a.example},gateway.ingress.tlsSecret=c"),

@@ -258,7 +258,7 @@ def _answered(message: dict[str, Any], heard: tuple[str, ...] = ()) -> Answered:
         error = message["error"]
         code = str(error["code"])
         word = (error.get("data") or {}).get(ERROR, {}).get("code") if isinstance(error.get("data"), dict) else None
-        if error["message"].startswith(("Unknown tool", "Not allowed")):
+        if error["message"].startswith("Unknown tool") or " is not allowed for you" in error["message"]:
             code = "UNKNOWN_TOOL"
         return Answered(word or code, error["message"], heard=heard)
     result = message["result"]

@@ -224,7 +224,7 @@ feature(
     refused(
         "UNKNOWN_TOOL",
         "Unknown tool: hidden",
-        audit=[("denied", "-32602", "rule 0 of default/hide denies it")],
+        audit=[("denied", "-32602", "rule 0 of policy default/hide denies the tool")],
         counted={"-32602": 1},
     ),
     calls("hidden"),
@@ -233,15 +233,15 @@ feature(
     "a tool that a policy denies openly is refused with the reason",
     refused(
         "UNKNOWN_TOOL",
-        "Not allowed: explained: rule 0 of default/tell denies it",
-        audit=[("denied", "-32602", "rule 0 of default/tell denies it")],
+        "The tool explained is not allowed for you: rule 0 of policy default/tell denies the tool",
+        audit=[("denied", "-32602", "rule 0 of policy default/tell denies the tool")],
         counted={"-32602": 1},
     ),
     calls("explained", at="-twice"),
 )
 feature(
     "a tool over the budget of the tier names the tier that has it",
-    refused("OVER_BUDGET", f"late does not fit tier fast: {WHY}; tier deep has it, at /mcp/deep"),
+    refused("OVER_BUDGET", f"tier fast hides the tool late: {WHY}; tier deep shows the tool, at /mcp/deep"),
     calls("late"),
 )
 feature(
@@ -253,14 +253,19 @@ feature(
 )
 feature(
     "arguments that a policy does not allow are refused",
-    refused("INVALID_ARGUMENTS", "The policy does not allow these arguments", "denied", "rule 0 of default/all"),
+    refused(
+        "INVALID_ARGUMENTS",
+        "No policy allows a call of the tool with these arguments",
+        "denied",
+        "rule 0 of policy default/all",
+    ),
     calls("even", {"n": 1}),
 )
 feature(
     "a tool takes so many calls in a minute",
     refused(
         "RATE_LIMITED",
-        "The tool takes 1 calls a minute",
+        "The limit of 1 calls a minute for the tool is reached: retry later",
         marks=("retryAfterMs",),
         limited={"tool": 1},
         audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "tool")],
@@ -272,7 +277,7 @@ feature(
     "a server takes so many calls in a second",
     refused(
         "RATE_LIMITED",
-        "default/SERVER takes 0.6 calls a minute",
+        "the limit of 0.6 calls a minute for the server default/SERVER is reached: retry later",
         marks=("retryAfterMs",),
         limited={"server": 1},
         audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "server")],
@@ -311,7 +316,8 @@ feature(
     "a server that failed five times in a row is left alone",
     refused(
         "BREAKER_OPEN",
-        "default/SERVER is not called for a while: 5 calls failed in a row, the last because the server refuses "
+        "the server default/SERVER is not called for a while: 5 calls failed in a row, the last because the "
+        "server refuses "
         "connections",
         marks=("retryAfterMs",),
         audit=[("allowed", "CONNECTION_LOST", "")] * 5 + [("refused", "BREAKER_OPEN", "")],

@@ -262,7 +262,7 @@ def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:
         elif "remote" in spec:
             spec["remote"][name] = value
         else:
-            raise EntryProblem(f"{OWN}.{name}", "goes with url")
+            raise EntryProblem(f"{OWN}.{name}", "only applies to a server with url: remove this field")
 
 
 def _fairlead_fields(fields: object) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def _transport(key: str, named: str | None, *, remote: bool) -> str:
         raise EntryProblem(key, f"{named!r} is not a transport; use stdio, sse or streamable-http")
     if (transport != "stdio") != remote:
         wants = "command" if transport == "stdio" else "url"
-        raise EntryProblem(key, f"{named!r} needs {wants}")
+        raise EntryProblem(key, f"the transport {named!r} needs {wants} in the same entry")
     return transport
 
 

@@ -72,7 +72,9 @@ def can(
     from fairlead_cli.rest import ManagementClient
 
     if call != "call":
-        raise Failure(f"fairlead can AGENT call TOOL: {call!r} is not `call`", code=USED_WRONGLY)
+        raise Failure(
+            f"the second word must be `call`, not {call!r}: write fairlead can AGENT call TOOL", code=USED_WRONGLY
+        )
     question = {"tool": tool} | ({} if agent == MYSELF else {"agent": agent}) | details.parameters()
     client = ManagementClient.of(gateway.destination())
     answer = client.get("/v1/access", **question)
@@ -94,7 +96,7 @@ def lines(decision: dict[str, Any]) -> list[str]:
     if decision.get("serverState", READY) != READY:
         rows.append(("server", f"{decision['serverState']}: {meaning(decision) or 'calls fail'}"))
     if decision["bounded"]:
-        rows.append(("arguments", "restricted by a policy"))
+        rows.append(("arguments", "a policy restricts the arguments"))
     if decision["hidden"]:
         rows.append(("listed", f"no: {decision['hidden']}"))
     if decision["tier"] or decision["maxTier"]:

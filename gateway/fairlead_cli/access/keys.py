@@ -22,7 +22,9 @@ keys = typer.Typer(help="Create, list and revoke API keys.", invoke_without_comm
 @expand_groups
 def create(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of the key's holder in policies.")],
-    group: Annotated[list[str] | None, typer.Option("--group", "-g", help="Group; may be repeated.")] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", "-g", help="Group of the key's holder; may be repeated.")
+    ] = None,
     expires: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Lifetime of the key: 12h, 90d. Default: unlimited.")
     ] = None,

@@ -266,7 +266,7 @@ def _confirm(file: Path, *, yes: bool) -> None:
         raise Failure(f"{file} is not changed: standard input is not a terminal; pass --yes to write it, or --dry-run")
     print(f"Write {file}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Failure(f"{file} is not changed")
+        raise Failure(f"{file} is not changed, as you did not confirm")
 
 
 def _write(file: Path, text: str | None) -> None:

@@ -97,7 +97,9 @@ def gateway(
     ] = None,
     anonymous: Annotated[
         Anonymous | None,
-        typer.Option(help="Whether to accept requests without a credential. Default: allow, without an option below."),
+        typer.Option(
+            help="Whether to accept requests without a credential. Default: allow, if no option below is given."
+        ),
     ] = None,
     api_keys: Annotated[Path | None, typer.Option(help="File of API keys, as `fairlead keys` writes it.")] = None,
     identity: Annotated[Path | None, typer.Option(help="YAML file of the issuers whose tokens are accepted.")] = None,

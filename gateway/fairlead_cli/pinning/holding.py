@@ -84,7 +84,7 @@ class Local:
         try:
             return _pins([file.read_bytes() for file in sorted((self.root / "documents").glob("fairlead-pins-*.json"))])
         except OSError as error:
-            raise Failure(f"{error.filename}: {error.strerror}") from error
+            raise Failure(f"{error.filename} cannot be read: {error.strerror}") from error
 
     def approve(self, key: ServerKey, approval: str) -> str:
         with needs("operator"):

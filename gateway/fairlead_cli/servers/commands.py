@@ -97,7 +97,9 @@ def events(
 @expand_groups
 def logs(
     server: ServerArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines too, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines of output too, until Ctrl-C.")
+    ] = False,
     tail: Annotated[
         int | None,
         typer.Option("--tail", "-n", min=0, help="Number of past lines. Default: all that are stored, up to 128 KiB."),

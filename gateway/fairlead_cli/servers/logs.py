@@ -50,7 +50,7 @@ def run_logs(
             continue
         failures, after = 0, shown["next"]
         if shown["missed"]:
-            remark("logs", "some lines were missed.")
+            remark("logs", "some lines of the server's output were dropped before they could be shown.")
         _show(shown["lines"], output, timestamps)
 
 

@@ -68,7 +68,7 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
             lines += ["", message]
         if words and words not in message and server["state"] != READY:
             lines += [] if message else ["", f"{server['server']}:"]
-            lines.append(f"  last words: {words}")
+            lines.append(f"  last output: {words}")
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
     if several:

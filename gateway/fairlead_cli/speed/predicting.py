@@ -92,4 +92,7 @@ def _print(prediction: dict[str, Any]) -> None:
     if cost["unknown"]:
         print(f"\nThe latency of {', '.join(map(printable, cost['unknown']))} is unknown: the total is a lower bound.")
     if cost["fits"] is not None:
-        print(f"\n{'Fits' if cost['fits'] else 'Does not fit'} tier {printable(cost['tier'])} ({cost['tierMs']} ms).")
+        print(
+            f"\nThe calls {'fit' if cost['fits'] else 'do not fit'} tier {printable(cost['tier'])} "
+            f"({cost['tierMs']} ms)."
+        )

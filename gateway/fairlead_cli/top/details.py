@@ -26,7 +26,9 @@ def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]
         server_lines = ["", "Only administrators of the gateway see the server's message (FAIRLEAD_ADMIN_GROUPS)."]
     problems = [str(problem) for problem in document.get("problems", ())]
     left_out = (
-        ["", f"Left out of its tools: {len(problems)}", *(f"  {problem}" for problem in problems)] if problems else []
+        ["", f"Left out of the server's tools: {len(problems)}", *(f"  {problem}" for problem in problems)]
+        if problems
+        else []
     )
     return [printable(line) for line in (*lines, *server_lines, *left_out)]
 

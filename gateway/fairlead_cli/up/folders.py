@@ -56,7 +56,9 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
         else:
             root = private_directory(state_dir.expanduser().absolute())
     except OSError as error:
-        raise Failure(f"{error.filename}: {error.strerror}; choose another folder with --state-dir") from error
+        raise Failure(
+            f"{error.filename} cannot be used: {error.strerror}; choose another folder with --state-dir"
+        ) from error
     with (root / _LOCK).open("w") as lock:
         if not _try_lock(lock):
             raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")

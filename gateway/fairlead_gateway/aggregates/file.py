@@ -98,7 +98,10 @@ def merge(files: Sequence[Aggregates]) -> Aggregates:
     origins = [origin for file in files for origin in file.origins]
     twice = sorted({origin for origin in origins if origins.count(origin) > 1})
     if twice:
-        raise BadFile(f"more than one of the files has calls of process {', '.join(twice)}; they would count twice")
+        raise BadFile(
+            f"several of the files have the calls of process {', '.join(twice)}, which would count twice: leave "
+            "out all but one"
+        )
     return Aggregates(origins=tuple(sorted(origins)), tools=_sum_lines(line for file in files for line in file.tools))
 
 
@@ -107,7 +110,7 @@ def decode(data: bytes) -> Aggregates:
     try:
         aggregates: Aggregates = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadFile(f"not an aggregate file: {error}") from error
+        raise BadFile(f"the file is not an aggregate file of Fairlead: {error}") from error
     if aggregates.kind != KIND or aggregates.version != VERSION:
         raise BadFile(
             f"the file is of kind {aggregates.kind[:64]!r}, version {aggregates.version}; only kind {KIND!r}, "

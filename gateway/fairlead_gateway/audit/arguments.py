@@ -91,8 +91,8 @@ def _hash(key: bytes, raw: Raw) -> str:
 
 def _members(raw: Raw, paths: Sequence[Path]) -> dict[str, Any]:
     if len(raw) > MAX_ARGUMENTS:
-        return {"argumentsLeftOut": f"they are larger than {MAX_ARGUMENTS} bytes"}
+        return {"argumentsLeftOut": f"the arguments have more than {MAX_ARGUMENTS} bytes"}
     try:
         return {"arguments": redact(_decode(raw), paths)}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {"argumentsLeftOut": "they cannot be read"}
+        return {"argumentsLeftOut": "the arguments are not valid JSON, or nested too deeply"}

@@ -19,13 +19,18 @@ class AuditSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     file: Path | None = None
     """File of the audit log; standard output if unset. The file may be moved away at any time."""
     file_bytes: Annotated[int, Meta(ge=0)] = 100_000_000
-    """Size at which the file is renamed to `….1`, replacing the previous one; 0 leaves rotation to another program."""
+    """Size at which the audit log's file is renamed to `….1`, replacing the previous one; 0 leaves rotation to another
+    program.
+    """
     arguments: Literal["none", "hash", "redact", "full"] = "none"
     """Form of call arguments in the audit log: none, a keyed hash, all but `audit_redact`, or all."""
     redact: CommaSeparated = ()
-    """Paths into arguments, such as `user.password`, `*.token` or `**.secret`."""
+    """Paths to the arguments that are redacted in the audit log, such as `user.password`, `*.token` or `**.secret`."""
     otlp: bool = False
-    """Whether lines are also exported over OTLP, to the endpoint for logs (`OTEL_EXPORTER_OTLP_ENDPOINT`)."""
+    """Whether lines of the audit log are also exported over OTLP, to the endpoint for logs
+    (`OTEL_EXPORTER_OTLP_ENDPOINT`).
+    """
     key: str = ""
-    """Secret key of argument hashes. If unset, each process uses a random key, and hashes of different processes cannot
-    be compared."""
+    """Secret key of the hashes of arguments in the audit log. If unset, each process uses a random key, and
+    hashes of different processes cannot be compared.
+    """

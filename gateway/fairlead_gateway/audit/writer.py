@@ -98,7 +98,10 @@ class Writer:
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
             if self._thread.is_alive():
-                log.warning("%d lines of the audit log were not written in time", self.buffered)
+                log.warning(
+                    "%d lines of the audit log were lost: they could not be written before the gateway stopped",
+                    self.buffered,
+                )
 
     def _wake_thread(self) -> None:
         if not self._awake:
@@ -141,7 +144,7 @@ class Writer:
             self.failed += len(entries)
             if self._working:
                 self._working = False
-                log.error("The audit log cannot be written; its lines are lost until this is solved: %s", error)
+                log.error("The audit log cannot be written, and its lines are lost until it can be: %s", error)
             self._closing.wait(self.gather_seconds)
             return
         self._missing = lost

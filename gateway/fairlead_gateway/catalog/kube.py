@@ -143,7 +143,9 @@ class _DocumentStore:
                 documents.append(change)
             elif change.name not in self._held:
                 log.warning(
-                    "ConfigMap %s was deleted, but not by the operator: its document stays in use for now", change.name
+                    "ConfigMap %s was deleted, but not by the operator, which publishes it: its document "
+                    "stays in use for now",
+                    change.name,
                 )
                 forever = change.name == RULES_NAME
                 loop = asyncio.get_running_loop()

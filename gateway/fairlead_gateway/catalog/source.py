@@ -200,7 +200,9 @@ class SnapshotStore:
         if isinstance(document, Pins):
             return  # pins are for the operator; in a directory they lie beside the gateway's documents
         if isinstance(document, Catalog) and document.key in self._own_servers:
-            problem = f"this gateway publishes its custom tools as server {document.key}: rename the other server"
+            problem = (
+                f"this gateway publishes its custom tools as server {document.key}: give the McpServer another name"
+            )
             self._mark_broken(name, problem)
             return
         self.broken.pop(name, None)
@@ -216,7 +218,7 @@ class SnapshotStore:
 
     def _mark_broken(self, name: str, problem: str) -> None:
         if self.broken.get(name) != problem:
-            served = "its last good version is served" if name in self._documents else "no version of it is served"
+            served = "its last valid version is served" if name in self._documents else "no version of it is served"
             log.warning("Document %s cannot be used, %s: %s", name, served, problem)
             self.broken_total += 1
         self.broken[name] = problem
@@ -273,7 +275,8 @@ def _report(snapshot: Snapshot, before: Snapshot) -> None:
     for collision in snapshot.collisions:
         if collision not in reported:
             log.warning(
-                "Two servers expose %s: the one of server %s is listed, the one of server %s is not",
+                "Two servers expose the name %s: server %s is listed with it, server %s is not; set "
+                "spec.prefix of one of them",
                 collision.exposed,
                 collision.holder,
                 collision.dropped,

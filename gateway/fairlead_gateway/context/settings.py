@@ -19,9 +19,9 @@ class CompressorSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=
     The rules about addresses of servers apply to it. If unset, passages are selected verbatim.
     """
     model: str = ""
-    """Model in the requests to that API."""
+    """Name of the model at the API of `compressor_url`."""
     key: Token = ""
-    """Bearer token for that API."""
+    """Bearer token for the API of `compressor_url`."""
     seconds: Annotated[float, Meta(gt=0, le=120)] = 10.0
     """Timeout for compressing one result, in seconds and including retries; then passages are selected verbatim."""
 

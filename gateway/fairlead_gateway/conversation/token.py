@@ -37,13 +37,13 @@ class Sealer:
         if not token:
             return ConversationState()
         if len(token) > MOST_CHARACTERS:
-            raise ForgedState(f"the state is longer than {MOST_CHARACTERS} characters")
+            raise ForgedState(f"the conversation state is longer than {MOST_CHARACTERS} characters")
         try:
             data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except (binascii.Error, ValueError) as error:
-            raise ForgedState("the state is not a token of this gateway") from error
+            raise ForgedState("the conversation state is not a token of this gateway") from error
         if not hmac.compare_digest(data[:_MAC_BYTES], self._mac(data[_MAC_BYTES:])):
-            raise ForgedState("the state was not signed with this gateway's key")
+            raise ForgedState("the conversation state was not signed with this gateway's key")
         return _decode(data[_MAC_BYTES:])
 
     def _mac(self, body: bytes) -> bytes:

@@ -50,7 +50,7 @@ def reject_crowd(status: int, message: str, ident: bytes = b"null") -> Rejection
 
 RETRY_MS: Final = 1000
 RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_MS // 1000)
-SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
+SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended: open a new one with initialize")
 SESSION_UNKNOWN: Final = Rejection(
     404, jsonrpc.INVALID_REQUEST, "The gateway has no session with this Mcp-Session-Id: open a new one with initialize"
 )
@@ -59,7 +59,9 @@ NOT_YOURS: Final = Rejection(
 )
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "This endpoint has no stream for GET: send requests by POST")
 NOT_RESUMABLE: Final = Rejection(
-    400, jsonrpc.INVALID_REQUEST, "The stream of this Last-Event-ID cannot be resumed: the gateway has no events of it"
+    400,
+    jsonrpc.INVALID_REQUEST,
+    "The stream of this Last-Event-ID cannot be resumed, as the gateway has no events of it: open a new stream",
 )
 
 

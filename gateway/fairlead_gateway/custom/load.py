@@ -34,7 +34,7 @@ class LoadProblem(msgspec.Struct, frozen=True):
     message: str
 
     def __str__(self) -> str:
-        return f"custom tools of {self.source}: {self.message}"
+        return f"the custom tools of {self.source}: {self.message}"
 
 
 class LoadedTools(msgspec.Struct, frozen=True):
@@ -58,17 +58,17 @@ def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = N
         try:
             source_tools = list(_tools_in(import_source()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
-            why = f"cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
+            why = f"the source cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
             problems.append(LoadProblem(source, why))
             continue
         problems += [LoadProblem(source, why) for why in _add_tools(tools, source_tools)]
-        log.info("Custom tools of %s: %d", source, len(tools) - before)
+        log.info("Loaded %d custom tools of %s", len(tools) - before, source)
     tools.problems = len(problems)
     return LoadedTools(tools, tuple(problems))
 
 
 def _add_tools(tools: CustomTools, custom_tools: list[CustomTool]) -> list[str]:
-    problems = [] if custom_tools else ["no tools are defined; mark functions with @tool"]
+    problems = [] if custom_tools else ["the source defines no tools: mark functions with @tool"]
     for tool in custom_tools:
         try:
             tools.add(tool)

@@ -37,9 +37,9 @@ def check(version: str, host: bytes | None, coding: bytes | None) -> None:
     if version not in _VERSIONS:
         raise FramingError(505, f"HTTP/{version} is not supported: send HTTP/1.1")
     if host is None and version == "1.1":
-        raise FramingError(400, "the request has no Host")
+        raise FramingError(400, "the request has no header Host")
     if host is not None and b"," in host:
-        raise FramingError(400, "the request has more than one Host")
+        raise FramingError(400, "the request has more than one header Host")
     if coding is None or (coding.lower() == _CHUNKED and version == "1.1"):
         return
     if version != "1.1":

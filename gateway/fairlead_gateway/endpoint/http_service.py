@@ -64,7 +64,14 @@ class HttpService:
     def serve(self, exchange: HttpExchange) -> None:
         """Answer a request whose target has the shape of an MCP endpoint. Never raises."""
         exchange.keep_alive = False
-        exchange.reject(Rejection(404, jsonrpc.INVALID_REQUEST, "this port has no MCP endpoints"))
+        exchange.reject(
+            Rejection(
+                404,
+                jsonrpc.INVALID_REQUEST,
+                "this is the operations port, which has no MCP endpoints: send the request to the port of "
+                "FAIRLEAD_PORT",
+            )
+        )
 
     def count_refused(self, status: int) -> None:
         """Count a request or connection that was rejected with an HTTP status."""

@@ -365,9 +365,13 @@ def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, in
     `installation` is the value of `Via` in the gateway's own requests.
     """
     if not allow.host(headers.get(b"host") if authority is None else authority):
-        return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not allowed; add it to FAIRLEAD_ALLOWED_HOSTS")
+        return Rejection(
+            421, jsonrpc.INVALID_REQUEST, "The name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
+        )
     if not allow.origin(headers.get(b"origin")):
-        return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")
+        return Rejection(
+            403, jsonrpc.INVALID_REQUEST, "The header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
+        )
     looped = via.refusal(headers[b"via"], installation) if b"via" in headers else None
     return None if looped is None else Rejection(508, jsonrpc.INVALID_REQUEST, looped)
 

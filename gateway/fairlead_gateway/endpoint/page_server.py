@@ -84,7 +84,7 @@ class PageServer(RequestServer):
             async with asyncio.timeout(LIFE_SECONDS):
                 response = await self._answer(exchange.method, request)
         except TimeoutError:
-            response = failure(503, "the page was not completed in time")
+            response = failure(503, "the page was not written in time: try again")
         except Exception:
             log.exception("The page %s of the operations port failed", request.path)
             response = failure(500, "the page failed; the gateway's log has the reason")
@@ -95,9 +95,9 @@ class PageServer(RequestServer):
     async def _answer(self, method: bytes, request: PageRequest) -> PageResponse:
         page = self._pages.get(request.path)
         if page is None:
-            return failure(404, "unknown page")
+            return failure(404, "the operations port has no page at this path")
         if method not in METHODS:
-            return failure(405, "this port only supports GET and HEAD", b"allow: GET, HEAD\r\n")
+            return failure(405, "the operations port only supports GET and HEAD", b"allow: GET, HEAD\r\n")
         # a kubelet may use any host name for probes, which reveal nothing confidential
         misplaced = None if request.path in self._public else self._misplaced(request)
         return misplaced or await page(request)
@@ -105,9 +105,9 @@ class PageServer(RequestServer):
     def _misplaced(self, request: PageRequest) -> PageResponse | None:
         """The rejection of a request that a foreign web page may have triggered in a browser (DNS rebinding)."""
         if not self._allow.host(request.headers.get(b"host") or None):
-            return failure(421, "Host is not allowed; add it to FAIRLEAD_ALLOWED_HOSTS")
+            return failure(421, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS")
         if not self._allow.origin(request.headers.get(b"origin") or None):
-            return failure(403, "Origin is not allowed; add it to FAIRLEAD_ALLOWED_ORIGINS")
+            return failure(403, "the header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS")
         return None
 
 

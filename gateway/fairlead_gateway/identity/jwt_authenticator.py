@@ -45,13 +45,13 @@ def invalid(message: str) -> CredentialRefusal:
     return CredentialRefusal(401, message, "invalid_token")
 
 
-UNREADABLE: Final = invalid("the token cannot be read")
+UNREADABLE: Final = invalid("the token is not a valid JWT")
 UNKNOWN_SIGNER: Final = invalid("the token is signed with a key that its issuer does not publish")
 BAD_SIGNATURE: Final = invalid("the signature of the token is invalid")
 EXPIRED: Final = invalid("the token has expired")
 NOT_YET: Final = invalid("the token is not valid yet")
-OTHER_AUDIENCE: Final = invalid("the token is for another audience")
-OTHER_ISSUER: Final = invalid("the token is from another issuer")
+OTHER_AUDIENCE: Final = invalid("the token is for another audience (claim aud)")
+OTHER_ISSUER: Final = invalid("the token is from another issuer (claim iss)")
 NOBODY: Final = invalid("the token has no subject: its claim sub is missing or empty")
 
 
@@ -152,7 +152,7 @@ class Tokens:
             return UNREADABLE
         header, keys = issuer
         if not self._allows(header, keys.issuer):
-            return invalid("tokens with this typ or alg are not accepted")
+            return invalid("the gateway does not accept the typ or alg in the header of this token")
         if not isinstance(header.get("kid", ""), str):
             return UNREADABLE
         key = self._key(header, keys)

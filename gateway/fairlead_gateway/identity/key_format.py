@@ -79,7 +79,7 @@ def read(data: bytes) -> KeyDocument:
     try:
         document = msgspec.json.decode(data, type=KeyDocument)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadKeys(f'must be JSON of the form {{"keys": [...]}}: {error}') from None
+        raise BadKeys(f'the text must be JSON of the form {{"keys": [...]}}: {error}') from None
     for record in document.keys:
         try:
             _ = record.expires_at

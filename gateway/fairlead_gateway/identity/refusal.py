@@ -25,7 +25,7 @@ class CredentialRefusal(msgspec.Struct, frozen=True):
 NO_CREDENTIAL: Final = CredentialRefusal(
     401, "this gateway requires a credential: send the header Authorization: Bearer"
 )
-MALFORMED: Final = CredentialRefusal(400, "Authorization must be one `Bearer` credential", "invalid_request")
+MALFORMED: Final = CredentialRefusal(400, "the header Authorization must be one `Bearer` credential", "invalid_request")
 UNKNOWN_TOKEN: Final = CredentialRefusal(401, "the gateway accepts no tokens of this kind or issuer", "invalid_token")
-BUSY: Final = CredentialRefusal(503, "too many credentials are being looked up", retry_after=1)
-AWAY: Final = CredentialRefusal(503, "the issuer of this token cannot be reached", retry_after=5)
+BUSY: Final = CredentialRefusal(503, "too many credentials are being looked up: retry later", retry_after=1)
+AWAY: Final = CredentialRefusal(503, "the issuer of this token cannot be reached: retry later", retry_after=5)

@@ -34,9 +34,9 @@ DAY: Final = 86_400.0
 
 AGENT, POLICY, TOOL = "agent", "policy", "tool"
 _WHAT: Final = {
-    AGENT: "each agent may make",
-    POLICY: "the policies of namespace {} allow",
-    TOOL: "the tool takes",
+    AGENT: "each agent",
+    POLICY: "each agent, set by policies of namespace {},",
+    TOOL: "the tool",
 }
 
 
@@ -80,14 +80,18 @@ class Account:
         """Count one call until `leave`; a `Limited` refuses the call."""
         most = self.bound.concurrency
         if most is not None and self.busy >= most:
-            return Limited(self._scope, f"{self._what()} {most} calls at once", BUSY_SECONDS)
+            return Limited(
+                self._scope,
+                f"the limit of {most} calls at once for {self._what()} is reached: retry when a call has ended",
+                BUSY_SECONDS,
+            )
         rate = self.rate
         if rate is not None:
             wait = rate.take(now)
             if wait:
                 return self._too_fast(rate, wait)
         elif self.bound.calls_per_minute == 0:
-            return Limited(self._scope, f"{self._what()} no calls", None)
+            return Limited(self._scope, f"the limit of 0 calls a minute for {self._what()} admits no call", None)
         self.busy += 1
         return None
 
@@ -109,8 +113,10 @@ class Account:
 
     def _too_fast(self, rate: Rate, wait: float) -> Limited:
         if rate.blocked:
-            return Limited(self._scope, "the limits that replicas share in Redis cannot be read now", wait)
-        return Limited(self._scope, f"{self._what()} {rate.calls:g} calls a minute", wait)
+            return Limited(self._scope, "the limits that replicas share in Redis cannot be read now: retry later", wait)
+        return Limited(
+            self._scope, f"the limit of {rate.calls:g} calls a minute for {self._what()} is reached: retry later", wait
+        )
 
 
 Lease = tuple[Account, ...]
@@ -270,7 +276,9 @@ class TokenBudget:
         if not self._accounts:
             return None
         if self._sharing is not None and self._sharing.blocked:
-            return Limited(AGENT, "the limits that replicas share in Redis cannot be read now", self._sharing.blocked)
+            return Limited(
+                AGENT, "the limits that replicas share in Redis cannot be read now: retry later", self._sharing.blocked
+            )
         return self.reached_limit()
 
     def reached_limit(self) -> Limited | None:
@@ -279,8 +287,11 @@ class TokenBudget:
         for account, most, scope, policy in self._accounts:
             total = account.total(now)
             if total >= most:
-                who = f"policy {policy} allows" if policy else "each agent may use"
-                message = f"{who} {most:,} tokens of models a day, and {total:,} were used since midnight UTC"
+                who = f"each agent that the policy {policy} applies to" if policy else "each agent"
+                message = (
+                    f"the limit of {most:,} tokens of models a day for {who} is reached: {total:,} were used "
+                    "since midnight UTC"
+                )
                 return Limited(scope, message, (account.day + 1) * DAY - now)
         return None
 

@@ -73,16 +73,16 @@ def member_of(hidden: HiddenTools | None) -> bytes:
 def over_budget(name: str, hidden: Hidden, base: bytes) -> str:
     """Message for a refused call of a hidden tool: the reason, and the endpoint that lists the tool."""
     if hidden.by is None:
-        return f"{name} is left out of the list: {hidden.reason}"
+        return f"the tool {name} is left out of the list: {hidden.reason}"
     return sentence(hidden_tool(name, hidden.by, hidden, base))
 
 
 def sentence(tool: HiddenTool) -> str:
     """Why a tier hides a tool, and which endpoint lists it."""
     if tool.shown_in is not None:
-        alternative = f"tier {tool.shown_in} has it, at {tool.endpoint}"
+        alternative = f"tier {tool.shown_in} shows the tool, at {tool.endpoint}"
     elif tool.endpoint is not None:
-        alternative = f"no tier has it now; the endpoint without a tier has it, at {tool.endpoint}"
+        alternative = f"no tier shows the tool now; the endpoint without a tier does, at {tool.endpoint}"
     else:
-        alternative = "no tier has it now"
-    return f"{tool.name} does not fit tier {tool.tier}: {tool.reason}; {alternative}"
+        alternative = "no tier shows the tool now"
+    return f"tier {tool.tier} hides the tool {tool.name}: {tool.reason}; {alternative}"

@@ -92,7 +92,11 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
     shares = _shares([section.needs for section in sections], room)
     parts = [section.within(share) for section, share in zip(sections, shares, strict=True)]
     left_out = len(servers) - len(sections)
-    rest = [f"[{left_out} more servers have instructions, see /servers/NAMESPACE/NAME/mcp]"] if left_out else []
+    rest = (
+        [f"[{left_out} more servers have instructions: each server's are at /servers/NAMESPACE/NAME/mcp]"]
+        if left_out
+        else []
+    )
     return "\n\n".join([OPENING, *parts, *rest])
 
 

@@ -227,15 +227,15 @@ class Policies:
         policies = ", ".join(self.name(index) for index in verdict.policies)
         match verdict.why:
             case "Rule":
-                return f"{by} {'allows' if verdict.allowed else 'denies'} it"
+                return f"{by} {'allows' if verdict.allowed else 'denies'} the tool"
             case "Default":
                 return f"no policy selects the server; the installation's defaultAction is {self.rules.default_action}"
             case "NothingAllows":
                 doubted = ", ".join(self.name(index) for index in verdict.policies if index < 0)
                 hint = f"; {doubted} names its subject without an issuer, and several issuers may: set `issuer`"
-                return f"no rule of {policies} allows it" + (hint if doubted else "")
+                return f"no rule of {policies} allows the tool" + (hint if doubted else "")
             case "NotSpokenOf":
-                return f"{policies} select the server, but no subject of them matches the caller"
+                return f"{policies} select the server, but none of their subjects matches the caller"
             case _:
                 return "the policies are not compiled for this server yet"
 
@@ -248,7 +248,7 @@ class Policies:
 
     def label(self, ref: RuleRef) -> str:
         """Name of a rule for messages, with the name of its policy."""
-        return f"rule {self.rule(ref).label(ref.rule)} of {self.name(ref.policy)}"
+        return f"rule {self.rule(ref).label(ref.rule)} of policy {self.name(ref.policy)}"
 
     def rule(self, ref: RuleRef) -> Rule:
         return self.rules.policies[ref.policy].rules[ref.rule]

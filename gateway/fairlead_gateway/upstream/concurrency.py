@@ -22,7 +22,9 @@ class ConcurrencyLimit:
     def __enter__(self) -> None:
         """Raises PoolFull."""
         if self.busy >= self._limit:
-            raise PoolFull(f"{self._limit} requests to {self._name} are in progress, which is the limit")
+            raise PoolFull(
+                f"{self._limit} requests to the server {self._name} are in progress, which is the limit: retry later"
+            )
         self.busy += 1
 
     def __exit__(self, *_: object) -> None:

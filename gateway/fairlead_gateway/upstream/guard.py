@@ -231,7 +231,7 @@ class Guard(ports.AdmissionGuard):
     def _on_breaker_opened(self, *, was_closed: bool) -> None:
         self._refuse_waiting()
         if was_closed:
-            log.warning("%s is not called for a while: %s", self.name, self.breaker.why())
+            log.warning("Server %s is not called for a while: %s", self.name, self.breaker.why())
 
     def _start_ping(self, *, trial: bool) -> bool:
         """Ping the server after timeouts of a single tool; False if no ping is possible or one is in progress."""
@@ -255,7 +255,7 @@ class Guard(ports.AdmissionGuard):
 
     def _record_recovery(self) -> None:
         if not self.breaker.closed:
-            log.warning("%s answers again", self.name)
+            log.warning("Server %s answers again", self.name)
         self.breaker.record_success()
 
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
@@ -275,16 +275,19 @@ class Guard(ports.AdmissionGuard):
         raise self._breaker_error(now)
 
     def _breaker_error(self, now: float) -> AdmissionRefused:
-        text = f"{self.name} is not called for a while: {self.breaker.why()}"
+        text = f"the server {self.name} is not called for a while: {self.breaker.why()}"
         return AdmissionRefused(text, code=BREAKER_OPEN, retry_after=self.breaker.wait(now))
 
     def _take_from_rate(self, now: float) -> None:
         assert self.rate is not None
         wait = self.rate.take(now)
         if wait:
-            text = f"{self.name} takes {60 * self.rate.calls:g} calls a minute"
+            text = (
+                f"the limit of {60 * self.rate.calls:g} calls a minute for the server {self.name} is reached: "
+                "retry later"
+            )
             if self.rate.blocked:
-                text = "the limits that replicas share in Redis cannot be read now"
+                text = "the limits that replicas share in Redis cannot be read now: retry later"
             raise AdmissionRefused(text, code=RATE_LIMITED, retry_after=wait)
 
     def _enqueue(self, waiter: Waiter, now: float) -> None:
@@ -303,7 +306,10 @@ class Guard(ports.AdmissionGuard):
         self._watch(now)
 
     def _queue_full_error(self) -> AdmissionRefused:
-        text = f"{self.name} is busy with {self.busy} calls, and its queue is full with {len(self._queue)} more"
+        text = (
+            f"the server {self.name} is busy with {self.busy} calls, and {len(self._queue)} more fill its "
+            "queue: retry later"
+        )
         return AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0)
 
     def _admit_waiting(self) -> None:
@@ -330,10 +336,13 @@ class Guard(ports.AdmissionGuard):
         now = self.clock()
         for waiter in self._queue.take_late(now):
             if waiter.deadline <= now:
-                text = f"the deadline passed while {self.name} was busy with {self.busy} other calls"
+                text = f"the deadline passed while the server {self.name} was busy with {self.busy} other calls"
                 waiter.reject(Timeout(text, sent=False))
             else:
-                text = f"{self.name} is busy with {self.busy} calls; none ended within {self._bounds.queue:g} s"
+                text = (
+                    f"the server {self.name} is busy with {self.busy} calls; none ended within "
+                    f"{self._bounds.queue:g} s: retry later"
+                )
                 waiter.reject(AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0))
         if self._waiting:
             self._watch(now)

@@ -319,12 +319,15 @@ class PerClientUpstream(Upstream):
 
     def _make_room(self) -> None:
         if self._closed:
-            raise ConnectFailed(f"the sessions of {self.name} are closed", reason="Closed")
+            raise ConnectFailed(f"the gateway closed its sessions with the server {self.name}", reason="Closed")
         if self.sessions < self._most:
             return
         idle = oldest_of_largest(((each, each.agent, 1) for each in self._sessions if not each.in_use), 1)
         if not idle:
-            raise PoolFull(f"{self._most} clients have a session with {self.name}, and all of them are busy")
+            raise PoolFull(
+                f"{self._most} clients have a session with the server {self.name}, and all of them are "
+                "busy: retry later"
+            )
         self._retire(idle[0])
 
     def _check_share(self, agent: str) -> None:
@@ -333,8 +336,12 @@ class PerClientUpstream(Upstream):
         if reached is None:
             return
         if reached.bound == "agent":
-            raise PoolFull(f"{reached.most} of your sessions with {self.name} are in use, the limit for one agent")
-        raise PoolFull(f"{reached.most} clients have a session with {self.name}, and all of them are busy")
+            raise PoolFull(
+                f"{reached.most} of your sessions with the server {self.name} are in use, the limit for one agent"
+            )
+        raise PoolFull(
+            f"{reached.most} clients have a session with the server {self.name}, and all of them are busy: retry later"
+        )
 
     def _mark_unused(self, session: _Session) -> None:
         if session.in_use:

@@ -261,12 +261,14 @@ class Registry:
                     credential = await self._credentials.read(config.credential)
             return await self._build_upstream(key, config, credential), True
         except (CredentialUnreadable, TimeoutError) as error:
-            why = str(error) or f"its credential was not read within {CREDENTIAL_SECONDS:g} s"
-            log.warning("%s cannot be called: %s", key, why)
-            return Unreachable(f"the gateway cannot read the credential of {key}"), False
+            why = str(error) or f"the credential was not read within {CREDENTIAL_SECONDS:g} s"
+            log.warning("Server %s cannot be called, as its credential cannot be read: %s", key, why)
+            return Unreachable(
+                f"the gateway cannot read the credential of the server {key}; its log has the reason"
+            ), False
         except (McpError, ssl.SSLError, ValueError) as error:
-            log.warning("%s cannot be called: %s", key, error)
-            return Unreachable(f"{key} cannot be called; the gateway's log has the reason"), True
+            log.warning("Server %s cannot be called: %s", key, error)
+            return Unreachable(f"the server {key} cannot be called; the gateway's log has the reason"), True
 
     async def _build_upstream(self, key: ServerKey, config: _UpstreamConfig, credential: Credential) -> Upstream:
         endpoint = config.endpoint
@@ -315,7 +317,7 @@ class Registry:
         features: bytes | None = None,
     ) -> Upstream:
         if self._children is None:
-            return Unreachable(f"{key} is a child process, which this gateway cannot run")
+            return Unreachable(f"the server {key} is a child process, which this gateway cannot run")
         return ChildUpstream(
             self._children,
             key,

@@ -23,7 +23,7 @@ class PerClientSettings(EnvironmentSettings, frozen=True, kw_only=True):
     further calls are refused with `RATE_LIMITED`. 0 stands for three quarters of all.
     """
     idle: Seconds = field(default=300.0, name="upstream_session_seconds")
-    """Seconds without a call after which such a session is ended, even with an open task."""
+    """Seconds without a call after which a session of a server with `session: PerClient` is ended, even with a task."""
 
 
 class UpstreamSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("upstream_")):
@@ -34,6 +34,6 @@ class UpstreamSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=pr
     waiting: Annotated[int, Meta(ge=0)] = 1024
     """Limit on the calls that wait for one server; further calls are refused."""
     queue_seconds: OptionalSeconds = 10.0
-    """Seconds for which a call waits before it is refused."""
+    """Seconds for which a call waits for a busy server before it is refused."""
     per_client: PerClientSettings = PerClientSettings()
     egress: EgressSettings = EgressSettings()

@@ -193,7 +193,7 @@ class HttpChannel:
             except TransportError:
                 raise
             except McpError as error:
-                logger.debug("%s: not modern (%s)", self._target.host, error.reason)
+                logger.debug("%s does not support the modern era of MCP: %s", self._target.host, error.reason)
                 if not (isinstance(error, RpcError) and speaks_modern(error)):
                     return None
         return None

@@ -84,13 +84,13 @@ def _refusal_sentence(answer: Answer) -> str:
     if status == 401:
         challenge = answer.headers.get(b"www-authenticate", b"").decode("latin-1")
         scheme = f" ({challenge.split(' ')[0]})" if challenge else ""
-        return f"the server requires credentials{scheme}, or refuses the ones it got (401)"
+        return f"the server requires credentials{scheme}, or rejects the credentials that it got (401)"
     if status == 403:
         return f"the server forbids the request (403){_quote(answer)}"
     if status == 404:
-        return f"the server has nothing at this path (404){_quote(answer)}"
+        return f"the server has no endpoint at the path of its URL (404){_quote(answer)}"
     if status == 421:
-        return "the server does not answer for this host name (421): set hostHeader to one that it allows"
+        return "the server rejects the host name of the request (421): set hostHeader to a name that it accepts"
     if status == 508:
         return "the server's URL leads back to this gateway, or the request passed too many gateways (508)"
     if 300 <= status < 400:

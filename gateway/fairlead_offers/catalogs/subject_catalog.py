@@ -78,7 +78,7 @@ class SubjectCatalog:
             time.sleep(PAUSE)
         view = self._views.get(target)
         if view is None:
-            raise Problem(UNKNOWN_TIER, f"you have no tier {str(tier)[:64]!r}", existing=self.tiers)
+            raise Problem(UNKNOWN_TIER, f"you have no latency tier {str(tier)[:64]!r}", existing=self.tiers)
         return view
 
     @property

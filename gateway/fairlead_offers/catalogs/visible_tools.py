@@ -246,7 +246,9 @@ class VisibleTools:
         for server in sorted(servers):
             if not self.has_server(server):
                 servers_with_tools = tuple(sorted({str(entry.server) for entry in self.entries}))
-                raise unknown_server(server, f"you see no tool of a server {server[:128]!r}", servers_with_tools)
+                raise unknown_server(
+                    server, f"no tool that you may see is of a server {server[:128]!r}", servers_with_tools
+                )
         chosen = _filter(self.entries, tags, servers)
         return [entry for entry in chosen if not categories or not set(entry.entry.categories).isdisjoint(categories)]
 

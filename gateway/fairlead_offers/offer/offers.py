@@ -34,7 +34,7 @@ from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.catalogs.visible_tools import READER, VisibleTool, VisibleTools
 from fairlead_offers.documents import encode
-from fairlead_offers.offer.server_wishes import ServerWish, Word, Words, wish_for
+from fairlead_offers.offer.server_wishes import ServerToolChoice, Word, Words, choice_for
 from fairlead_offers.plan.caller_tools import CallerTools
 from fairlead_offers.plan.exposed_tools import (
     ROUTER_TOOLS,
@@ -78,7 +78,7 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     """`inject` lists as many tools as fit. `search` offers the tools of the router endpoint. `auto` lists the tools if
     all fit, and offers search otherwise. `cheapest` chooses what needs fewer tokens for a task with one call.
     """
-    mcp: Annotated[tuple[ServerWish, ...], Meta(max_length=64)] = ()
+    mcp: Annotated[tuple[ServerToolChoice, ...], Meta(max_length=64)] = ()
     """Filters by server, from the `mcp` tools of a Responses request. If there are any, only tools that match one of
     them are offered, and always as a list.
     """
@@ -300,10 +300,10 @@ class Offers:
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
         entries = online(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
-        server_wishes = {each.name: wish_for(wishes.mcp, each) for each in entries}
-        entries = [each for each in entries if not wishes.mcp or server_wishes[each.name] is not None]
+        server_choices = {each.name: choice_for(wishes.mcp, each) for each in entries}
+        entries = [each for each in entries if not wishes.mcp or server_choices[each.name] is not None]
         approved = {
-            each.name for each in entries if (wish := server_wishes[each.name]) is not None and wish.approves(each)
+            each.name for each in entries if (choice := server_choices[each.name]) is not None and choice.approves(each)
         }
         reachable = frozenset(entry.name for entry in entries)
         router = () if way == LIST else _router_tools(visible)

@@ -1,4 +1,4 @@
-"""Wishes of a request by server: which tools to offer, and which calls need the client's approval. Does no I/O."""
+"""Choices of a request by server: which tools to offer, and which calls need the client's approval. Does no I/O."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class NamedTools(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         return _is_named(entry, self.names) or (self.read_only and _is_read_only(entry))
 
 
-class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Tools of one server that a request wants, and which of their calls need the client's approval."""
+class ServerToolChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Tools of one server that a request chooses, and which of their calls need the client's approval."""
 
     server: Word = ""
     """Name or prefix of the server; empty: any server."""
@@ -38,7 +38,7 @@ class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     never: NamedTools | None = None
 
     def has(self, entry: VisibleTool) -> bool:
-        """Whether the wish includes a tool."""
+        """Whether the choice includes a tool."""
         if self.server and self.server not in (entry.server.name, entry.prefix):
             return False
         return (self.names is None or _is_named(entry, self.names)) and (not self.read_only or _is_read_only(entry))
@@ -50,9 +50,9 @@ class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         return self.asks or (self.always is not None and self.always.has(entry))
 
 
-def wish_for(wishes: Sequence[ServerWish], entry: VisibleTool) -> ServerWish | None:
-    """First wish that includes a tool; None if there is none."""
-    return next((wish for wish in wishes if wish.has(entry)), None)
+def choice_for(choices: Sequence[ServerToolChoice], entry: VisibleTool) -> ServerToolChoice | None:
+    """First choice that includes a tool; None if there is none."""
+    return next((choice for choice in choices if choice.has(entry)), None)
 
 
 def _is_named(entry: VisibleTool, names: Sequence[str]) -> bool:

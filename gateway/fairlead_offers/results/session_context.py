@@ -171,7 +171,7 @@ class SessionContext:
         try:
             compressed = await self._compressor.compress(reading.query, sources, plain.budget - ANSWER_TOKENS)
         except CompressionFailed as error:
-            return answer, f"{DATA} The model that compresses them {error}: these are word for word."
+            return answer, f"{DATA} The model that compresses the texts {error}, so they are word for word."
         return compressed_passages(long_answer, compressed, plain.budget), COMPRESSED
 
     async def contents(self, catalog: SubjectCatalog, ident: str, uri: str) -> bytes | None:
@@ -221,7 +221,7 @@ def _reading(arguments: RetrieveArguments) -> Reading:
             raise Problem(INVALID_ARGUMENTS, "give session_id and query, or entry_id with path, range or grep")
         return Reading([], arguments.token_budget, query=arguments.query)
     if arguments.range is not None and arguments.grep is not None:
-        raise Problem(INVALID_ARGUMENTS, "give range or grep, not both; path goes with either")
+        raise Problem(INVALID_ARGUMENTS, "give range or grep, not both; path can be combined with either")
     lines = None
     if arguments.range is not None:
         numbers = _RANGE.fullmatch(arguments.range.strip())

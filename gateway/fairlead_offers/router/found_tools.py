@@ -34,7 +34,7 @@ MAX_QUERIES: Final = 16
 MAX_QUERY: Final = 1000
 """Maximum characters of a query."""
 FILTERS: Final = "filters"
-NO_WORD_FITS: Final = "no tool that matches the filters fits the query; these are tools that match the filters, by name"
+NO_WORD_FITS: Final = "no tool matches both the filters and the query; these are tools that match the filters, by name"
 NO_HITS: Final = RankedTools([], FILTERS)
 
 

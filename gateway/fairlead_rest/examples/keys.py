@@ -16,6 +16,6 @@ _KEY: Final[dict[str, Any]] = {
 KEYS: Final[dict[str, Any]] = {"one key": {"keys": [_KEY], "days": 90, "each": 10}}
 MAKE: Final[dict[str, Any]] = {"for a month": {"name": "editor on my laptop", "days": 30}}
 MADE: Final[dict[str, Any]] = {
-    "told once": {"key": "flk_3f9a0c2b77d1_EXAMPLE-of-32-random-bytes-in-base64url-12345", "facts": _KEY}
+    "shown once": {"key": "flk_3f9a0c2b77d1_EXAMPLE-of-32-random-bytes-in-base64url-12345", "facts": _KEY}
 }
 REVOKED: Final[dict[str, Any]] = {"the same key": _KEY}

@@ -35,7 +35,7 @@ EXAMPLE: Final[dict[str, Any]] = {
         "serverState": "ready",
         "serverCause": None,
         "allowed": False,
-        "reason": "rule 0 of default/no-web denies it",
+        "reason": "rule 0 of policy default/no-web denies the tool",
         "policy": "default/no-web",
         "rule": 0,
         "ruleName": None,

@@ -168,7 +168,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.post(
         "/servers/{server:path}/refresh",
         status_code=202,
-        **describe_route("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
+        **describe_route("Discover the tools of a server now", RefreshAsked, examples.REFRESH, status=202),
     )
     async def refresh(request: Request, server: str) -> Response:
         catalog = context.catalog(request)

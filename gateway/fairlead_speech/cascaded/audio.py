@@ -17,7 +17,7 @@ _SAMPLE_STEP: Final = 4
 _FULL_SCALE: Final = 32768
 _PIECE: Final = 1 << 20
 """Characters of base64 that are decoded before other tasks run, which takes 2 ms. Divisible by 4."""
-_NOT_BASE64: Final = "audio is not valid base64"
+_NOT_BASE64: Final = "the audio of the event is not valid base64"
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 

@@ -234,7 +234,7 @@ async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
     if any(part.get("type") not in _PARTS for part in content):
         raise BadEvent("invalid_value", "parts of messages must be text or audio", "item.content")
     if sum(len(text(part, "audio")) * 3 // 4 for part in content) > room:
-        message = "the buffer is full with 4 minutes of audio: wait for transcripts"
+        message = "4 minutes of audio wait for transcription: send more when some of it is transcribed"
         raise BadEvent("input_audio_buffer_full", message, "item.content")
     audio = bytearray()
     try:

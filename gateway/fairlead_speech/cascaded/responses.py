@@ -55,7 +55,12 @@ class Responses:
         self._check(request)
         if request.get("conversation") == "none":
             if len(self._out_of_band) >= MAX_OUT_OF_BAND:
-                raise BadEvent("rate_limit_exceeded", f"{MAX_OUT_OF_BAND} out-of-band responses are in progress", None)
+                raise BadEvent(
+                    "rate_limit_exceeded",
+                    f"{MAX_OUT_OF_BAND} out-of-band responses are in progress, the limit of a session: wait "
+                    "for one to end",
+                    None,
+                )
             response = SpokenResponse(self._state, metadata, out_of_band=True)
             self._out_of_band.add(response)
             response.start(self._plan(request), self._out_of_band.discard)

@@ -157,7 +157,7 @@ class CascadedSession:
         if len(audio) > self._buffer.room and self._buffer.speaking:
             await self._on_speech_stopped()  # the turn is longer than the buffer
         if len(audio) > self._buffer.room:  # turns that wait for transcription count, too
-            message = "the buffer is full with 4 minutes of audio: commit or clear it"
+            message = "the input audio buffer is full with 4 minutes of audio: commit or clear it"
             raise BadEvent("input_audio_buffer_full", message, "audio")
         for number, window in enumerate(self._buffer.windows(audio)):
             change = self._buffer.add_window(window)
@@ -193,7 +193,9 @@ class CascadedSession:
     async def _client_commits(self, _: Event) -> None:
         if milliseconds(len(self._buffer)) < MIN_TURN_MS:
             raise BadEvent(
-                "input_audio_buffer_commit_empty", f"the buffer has less than {MIN_TURN_MS} ms of audio", None
+                "input_audio_buffer_commit_empty",
+                f"the input audio buffer has less than {MIN_TURN_MS} ms of audio",
+                None,
             )
         if self._transcription.full:
             raise _too_many_turns()

@@ -257,7 +257,7 @@ class HandlerCall:
         if self._handlers.raises:
             self.take_error(HandlerFailed(cause))
             return
-        log.warning("The custom tool %s failed", self._name, exc_info=cause)
+        log.warning("The custom tool %s raised an exception", self._name, exc_info=cause)
         self._send(results.failure(cause))
 
     def _answer(self, value: Any) -> None:

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-Tell = Callable[[str, dict[str, Any]], None]
+SendNotification = Callable[[str, dict[str, Any]], None]
 """Sends a notification, given by method and params; may be called in any thread."""
 
 
-def _unheard(method: str, params: dict[str, Any]) -> None:
+def _drop(method: str, params: dict[str, Any]) -> None:
     """Drop a notification, for callers that receive only the result."""
 
 
@@ -28,7 +28,7 @@ class Context:
         timeout: float,
         *,
         meta: Mapping[str, Any] = MappingProxyType({}),
-        notify: Tell = _unheard,
+        notify: SendNotification = _drop,
     ) -> None:
         self.tool = tool
         """Name of the tool, without a prefix."""

@@ -69,7 +69,7 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
             extra = True
             continue
         if parameter.kind not in _NAMED:
-            raise BadTool(f"its parameter {parameter.name!r} cannot be passed by keyword")
+            raise BadTool(f"its handler's parameter {parameter.name!r} cannot be passed by keyword")
         field = f"p{len(fields)}"  # a generated name, as pydantic refuses names such as `_x`, `model_x`, `json`
         names[field] = parameter.name
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
@@ -112,7 +112,7 @@ def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
-        raise BadTool(f"its type hints cannot be read: {error}") from error
+        raise BadTool(f"the type hints of its handler cannot be read: {error}") from error
 
 
 def _plain(hint: Any) -> Any:
@@ -145,7 +145,7 @@ def _model(fields: dict[str, Any], extra: bool) -> type[pydantic.BaseModel]:
     try:
         return pydantic.create_model("Arguments", __config__=config, **fields)
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
-        raise BadTool(f"its type hints cannot be converted to a JSON Schema: {_first(error)}") from error
+        raise BadTool(f"the type hints of its handler cannot be converted to a JSON Schema: {_first(error)}") from error
 
 
 def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -155,7 +155,9 @@ def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
             schema = make()
         except pydantic.errors.PydanticUserError as error:
-            raise BadTool(f"its type hints cannot be converted to a JSON Schema: {_first(error)}") from error
+            raise BadTool(
+                f"the type hints of its handler cannot be converted to a JSON Schema: {_first(error)}"
+            ) from error
     schema.pop("title", None)
     return schema
 

@@ -20,7 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 def prepare(name: str, tool: CustomTool) -> Prepared:
     """Make the registry entry of a tool with this name. Raises BadTool."""
     if not callable(tool.handler):
-        raise BadTool(f"its handler is {type(tool.handler).__name__}, which cannot be called")
+        raise BadTool(f"its handler has the type {type(tool.handler).__name__}, which cannot be called")
     if inspect.isasyncgenfunction(tool.handler) or inspect.isgeneratorfunction(tool.handler):
         raise BadTool("its handler is a generator, but a tool has to return one result")
     if not _NAME.fullmatch(name):

@@ -27,7 +27,7 @@ PATTERN_WORK: Final = 8_000_000
 """Limit for the size of a value in bytes, multiplied by the states of all patterns; at the limit the worst patterns
 take some tens of milliseconds."""
 
-TOO_DEEP: Final = "the value does not fit the schema, and is nested too deeply to say where"
+TOO_DEEP: Final = "the value does not match the schema, and is nested too deeply to say where"
 
 _NULL: Final = b"null"
 _decode: Final = msgspec.json.Decoder().decode
@@ -111,7 +111,7 @@ class Checker:
         try:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return "the arguments cannot be decoded"
+            return "the arguments are not valid JSON, or nested too deeply"
         height = height_of(decoded, len(self._heights)) if self._slow else 0
         if (
             len(value) > self._max_bytes
@@ -164,4 +164,4 @@ def _explain(validator: Validator, decoded: Any, all_errors: bool) -> str:
         return sentence(error)
     except ValueError:  # jsonschema-rs cannot make an error with a value that is nested 255 levels deep
         return TOO_DEEP
-    return "the value does not fit the schema"
+    return "the value does not match the schema"

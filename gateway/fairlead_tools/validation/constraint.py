@@ -26,7 +26,7 @@ MAX_VALUES: Final = 10_000
 """Limit for the values in the arguments, counted by commas and opening brackets, also within strings. Checking so many
 takes 10 ms at most.
 """
-_NOT_ALLOWED: Final = "The policy does not allow these arguments"
+_NOT_ALLOWED: Final = "No policy allows a call of the tool with these arguments"
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -85,15 +85,15 @@ class Constraint:
         """Return the refusal of a call with these raw arguments; None if they are allowed."""
         raw = NO_ARGUMENTS if arguments is None or bytes(arguments) == b"null" else bytes(arguments)
         if len(raw) > MAX_ARGUMENT_BYTES:
-            return _refusal(f"they have more than {MAX_ARGUMENT_BYTES} bytes; send less in one call")
+            return _refusal(f"the arguments have more than {MAX_ARGUMENT_BYTES} bytes; send less in one call")
         if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
-            return _refusal(f"they have more than {MAX_VALUES} values; send fewer in one call")
+            return _refusal(f"the arguments have more than {MAX_VALUES} values; send fewer in one call")
         try:
             text, alike = members.canonical_forms(raw)
         except members.Ambiguous as error:
             return _refusal(str(error))
         except jsonrpc.UNREADABLE:
-            return _refusal("they cannot be decoded")
+            return _refusal("the arguments are not valid JSON, or nested too deeply")
         reasons = []
         for allowance in self._allowances:
             wrong = allowance.wrong(raw, text, alike)

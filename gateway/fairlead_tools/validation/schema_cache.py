@@ -94,7 +94,7 @@ class ToolCheck:
         if outcome.result_type is not UNSET and bytes(outcome.result_type) != b'"complete"':
             return None
         if outcome.structured is UNSET:
-            return "structuredContent: required by the outputSchema, but missing"
+            return "structuredContent is missing, which the outputSchema requires"
         return checker.wrong(outcome.structured)
 
     def count_mismatch(self, server: str) -> None:

@@ -44,7 +44,7 @@ _EXPECTED: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "maxProperties": lambda kind: f"expected at most {kind['limit']} members",
     "pattern": lambda kind: f"expected a string that matches {_cut(kind['pattern'], MAX_TEXT)}",
     "uniqueItems": lambda kind: "expected unique items",
-    "falseSchema": lambda kind: "nothing is allowed here",
+    "falseSchema": lambda kind: "no value is allowed here",
 }
 
 
@@ -68,7 +68,7 @@ def sentence(error: ValidationError, depth: int = 0) -> str:
     if name == "required":
         return _cut(f"{_join(where, kind['property'])}: required, but missing", MAX_TEXT)
     if name in ("additionalProperties", "unevaluatedProperties"):
-        return _cut(f"{where or 'top level'}: unknown {_several(kind['unexpected'])}", MAX_TEXT)
+        return _cut(f"{where or 'top level'}: unknown member {_several(kind['unexpected'])}", MAX_TEXT)
     if name in ("anyOf", "oneOf") and "context" in kind and depth < MAX_DEPTH:
         return _alternatives(where, kind["context"], depth)
     return _cut(f"{where or 'top level'}: {_expectation(name, kind, error)}", MAX_TEXT)
@@ -86,10 +86,10 @@ def _alternatives(where: str, context: list[list[ValidationError]], depth: int) 
     """Describe a value that fits no alternative, by the errors of the closest one."""
     branches = [branch for branch in context if branch]
     if not branches:
-        return f"{where or 'top level'}: fits several alternatives, expected exactly one"
+        return f"{where or 'top level'}: matches several alternatives, expected exactly one"
     closest = min(branches, key=lambda branch: (_shallow(branch, where), len(branch)))
     inner = "; ".join(sentence(error, depth + 1) for error in closest[:2])
-    start = f"{where or 'top level'}: fits none of {len(context)} alternatives; for the closest, "
+    start = f"{where or 'top level'}: matches none of {len(context)} alternatives; for the closest, "
     return _cut(start + inner, MAX_TEXT * 2)
 
 
@@ -106,7 +106,7 @@ def _expectation(name: str, kind: dict[str, Any], error: ValidationError) -> str
         return f"expected {' or '.join(kind['types'])}, got {came}"
     say = _EXPECTED.get(name)
     if say is None:
-        return f"does not satisfy {name}"
+        return f"does not satisfy the keyword {name}"
     return f"{say(kind)}, got {_value_text(error.instance)}" if name != "falseSchema" else say(kind)
 
 

@@ -41,7 +41,7 @@ LOOK_S: Final = 60.0
 """Longest pause in seconds: meanwhile a cancelled task may have charged its probe to the budget."""
 TICK_S: Final = 0.01
 """Shortest pause in seconds, which exceeds the difference between clocks and timers."""
-SPARED: Final = "the connection was lost during its last probe, so it is not probed until the next round"
+SPARED: Final = "the connection was lost during the last probe of the tool, which is not probed until the next round"
 
 
 @dataclass(frozen=True)

@@ -252,24 +252,27 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
         sides.append((_union(each, matched, ALLOW), _union(each, matched, DENY), _union(each, free, ALLOW)))
     (allows, denies, allows_freely), (they_allow, they_deny, they_freely) = sides
     if bits := allows & ~denies & they_deny:
-        yield f"it denies {_names(index, bits)}, which this policy allows: denied"
+        yield f"that policy denies {_names(index, bits)}, which this policy allows: denied"
     if bits := denies & they_allow & ~they_deny:
-        yield f"it allows {_names(index, bits)}, which this policy denies: denied"
+        yield f"that policy allows {_names(index, bits)}, which this policy denies: denied"
     if bits := allows & ~allows_freely & they_freely & ~denies & ~they_deny:
-        yield f"it allows {_names(index, bits)} with any arguments, which this policy limits: any arguments are allowed"
+        yield f"that policy allows {_names(index, bits)} with any arguments, which this policy limits: any are allowed"
 
 
 def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
     for member in PolicyLimits.__struct_fields__:
         mine, theirs = getattr(policy.limits, member), getattr(other.limits, member)
         if mine is not None and theirs is not None and mine != theirs:
-            yield f"its limits.{_LIMITS[member]} is {theirs}, here {mine}: {min(mine, theirs)}"
+            yield (
+                f"limits.{_LIMITS[member]} of that policy is {theirs}, of this policy {mine}: "
+                f"{min(mine, theirs)} applies"
+            )
     for member, mine, theirs in (
         ("default", policy.default_tier, other.default_tier),
         ("max", policy.max_tier, other.max_tier),
     ):
         if mine is not None and theirs is not None and mine != theirs:
-            yield f"its tiers.{member} is {theirs}, here {mine}: the faster one"
+            yield f"tiers.{member} of that policy is {theirs}, of this policy {mine}: the faster tier applies"
 
 
 def _names(index: ToolIndex, bits: int) -> str:

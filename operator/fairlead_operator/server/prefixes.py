@@ -258,7 +258,7 @@ class Prefixes:
             reason = "which had it first"
             if holder in self._served and server.key not in self._served:
                 reason = "which has listed tools, while this server has not yet"
-            message = f"prefix {prefix} is held by {holder}, {reason}; {served}"
+            message = f"prefix {prefix} belongs to {holder}, {reason}; {served}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
         message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {served}"
         names = {"OWNER": holder.namespace, "PREFIX": prefix}

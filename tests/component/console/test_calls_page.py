@@ -84,7 +84,7 @@ async def test_the_page_of_a_call_shows_its_phases_and_links_its_trace(tmp_path:
         await page.get_by_role("link", name="demo__add").click()
         picture = await page.get_by_role("img").get_attribute("aria-label")
         rows = await page.locator("tbody th").all_inner_texts()
-        link = await page.get_by_role("link", name="Open its trace").get_attribute("href")
+        link = await page.get_by_role("link", name="Open the trace").get_attribute("href")
         broken = await violations(page)
 
     assert rows == ["checks of the gateway", "server", "translation"]

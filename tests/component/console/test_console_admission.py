@@ -111,7 +111,7 @@ async def test_the_console_opens_without_a_key_where_anonymous_callers_are_serve
         entered = await posted(gateway, "/console/sign-in", next="/console/tools", anonymous="yes")
         page = await visited(gateway, entered.headers["location"], cookie=cookie_of(entered))
 
-    assert "Go on without signing in" in form.body.decode()
+    assert "Continue without signing in" in form.body.decode()
     assert (entered.status, entered.headers["location"]) == (303, "/console/tools")
     assert page.status == 200
     assert 'href="/console/sign-in?next=/console/tools"' in page.body.decode()
@@ -122,7 +122,7 @@ async def test_the_console_needs_a_key_where_anonymous_callers_are_refused(tmp_p
         form = await visited(gateway, "/console/sign-in")
         entered = await posted(gateway, "/console/sign-in", anonymous="yes")
 
-    assert "Go on without" not in form.body.decode()
+    assert "Continue without" not in form.body.decode()
     assert entered.status == 400
     assert "set-cookie" not in entered.headers
 

@@ -206,7 +206,7 @@ async def test_a_budget_says_what_fits_and_which_way_is_cheapest(tmp_path: Path)
         wrong = await planned(model="gpt-4o", messages="[1", calls="2")
         full = await planned(model="gpt-4o", messages=json.dumps([{"role": "user", "content": "word " * 190_000}]))
 
-    assert "gpt-4o takes 3 tools; 77 tools go over" in some
+    assert "gpt-4o takes 3 tools; 77 tools do not fit" in some
     assert ">cheapest<" in some
     assert "begin like JSON but are not valid JSON" in wrong
     assert 'role="status"' in full

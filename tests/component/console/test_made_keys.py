@@ -92,7 +92,7 @@ async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chrom
         await page.goto(f"http://127.0.0.1:{gateway.port}{PAGE}")
         text = await page.locator("main").inner_text()
         await page.get_by_role("button", name="Revoke editor on my laptop").click()
-        await page.get_by_text("Revoked. Within a second").wait_for()
+        await page.get_by_text("The key is revoked: within a second").wait_for()
         await until_async("the end", lambda: refused(gateway, key))
 
     stored = (tmp_path / "made.json").read_text()

@@ -121,7 +121,10 @@ async def test_tokens_for_somebody_else_are_explained(tmp_path: Path) -> None:
             answer = await browser.sign_in()
             assert await turned_away(browser, answer)
     assert answer.status == 403
-    assert "access token: the token is for another audience; ID token: the token is for another audience" in answer.text
+    assert (
+        "access token: the token is for another audience (claim aud); ID token: the token is for another "
+        "audience (claim aud)" in answer.text
+    )
     assert "`aud` of access tokens of console" in answer.text
 
 

@@ -72,7 +72,7 @@ async def test_problems_of_files_head_the_list_and_are_bounded(tmp_path: Path) -
     async with running(tmp_path, Servers(files=files)) as gateway:
         page = (await visited(gateway, LIST)).body.decode()
     assert page.count('<section class="card problem">') == 10
-    assert "and 40 problems of files more" in page
+    assert "and 40 more problems of files" in page
     assert "<img src=x" not in page
     assert len(page) <= MOST_BYTES
 

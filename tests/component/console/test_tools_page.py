@@ -120,7 +120,7 @@ async def test_a_tool_is_tried_as_oneself(tmp_path: Path, chromium: Browser) -> 
             await page.get_by_label("many").fill("3")
             await page.get_by_label("loud").select_option("true")
             await page.get_by_label("size").select_option('"large"')
-            await page.get_by_role("button", name="Call it").click()
+            await page.get_by_role("button", name="Call the tool").click()
             result = await page.locator("#result").inner_text()
             picture = await page.get_by_role("img", name="Calls by duration").count()
             copied = await page.locator("#snippet1").inner_text()
@@ -164,7 +164,7 @@ async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path, c
             problems = complaints(page)
             assert HOSTILE in await page.locator("main").inner_text()
             await page.get_by_role("link", name="shop__buy").click()
-            await page.get_by_role("button", name="Call it").click()
+            await page.get_by_role("button", name="Call the tool").click()
             result = await page.locator("#result").inner_text()
 
             assert HOSTILE in json.loads(result.partition("\n")[2].strip())["content"][0]["text"]

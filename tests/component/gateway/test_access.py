@@ -71,7 +71,7 @@ async def test_access_of_others_is_told_to_administrators_alone(tmp_path: Path) 
         assert "gateway.settings.adminGroups" in refused.message["detail"], "what a cluster sets it by"
         assert (await access(gateway, "npc", **{**query, "groups": "admins"})).status == 404, "groups are not chosen"
         decision = (await access(gateway, "root", **query)).message
-        assert (decision["allowed"], decision["reason"]) == (False, "rule web of default/no-web denies it")
+        assert (decision["allowed"], decision["reason"]) == (False, "rule web of policy default/no-web denies the tool")
         assert (decision["rule"], decision["ruleName"]) == (0, "web")
         assert decision["policies"] == ["default/all", "default/no-web"]
         assert (await access(gateway, "root", **{**query, "groups": ""})).message["allowed"] is True
@@ -118,13 +118,13 @@ async def test_the_command_says_yes_or_no_and_why(tmp_path: Path) -> None:
             return await fairlead("can", *words, "--url", f"http://127.0.0.1:{gateway.port}/mcp")
 
         code, out, _ = await can("npc", "call", "tavern__web-search", "--group", "players")
-        assert (code, out.splitlines()[0]) == (1, "no: rule web of default/no-web denies it")
+        assert (code, out.splitlines()[0]) == (1, "no: rule web of policy default/no-web denies the tool")
         code, out, _ = await can("qa", "call", "tavern__web-search", "--arguments", '{"q": "public"}')
-        assert (code, out.splitlines()[0]) == (0, "yes: rule 1 of default/all allows it")
-        assert "  arguments  restricted by a policy" in out.splitlines()
+        assert (code, out.splitlines()[0]) == (0, "yes: rule 1 of policy default/all allows the tool")
+        assert "  arguments  a policy restricts the arguments" in out.splitlines()
         code, out, _ = await can("me", "call", "tavern__roll-dice", "--output", "json")
         assert (code, json.loads(out)["allowed"]) == (0, True)
         code, _, err = await can("qa", "call", "tavern__roll-dic")
         assert (code, "Did you mean tavern__roll-dice?" in err) == (2, True)
         code, _, err = await can("qa", "run", "tavern__roll-dice")
-        assert (code, "is not `call`" in err) == (2, True)
+        assert (code, "the second word must be `call`" in err) == (2, True)

@@ -117,7 +117,7 @@ async def test_a_call_that_a_policy_denies_is_in_the_log_with_the_rule_although_
     assert [(line["decision"], line["tool"], line["server"], line["agent"]) for line in lines] == [
         ("denied", f"mcp.demo.{name}", "default/demo", "npc") for name in ("web-search", "read", "read")
     ]
-    assert lines[0]["reason"] == "rule 0 of default/no-web denies it"
+    assert lines[0]["reason"] == "rule 0 of policy default/no-web denies the tool"
     assert all("default/no-web" in line["reason"] for line in lines)
     assert "/etc/passwd" not in log.read_text()
 
@@ -153,7 +153,7 @@ async def test_a_denied_call_over_rest_leaves_the_line_that_it_leaves_on_mcp(tmp
     assert [(line["decision"], line["tool"], line["server"], line["agent"]) for line in lines] == [
         ("denied", f"mcp.demo.{name}", "default/demo", "npc") for name in tried
     ]
-    assert lines[0]["reason"] == "rule 0 of default/no-web denies it"
+    assert lines[0]["reason"] == "rule 0 of policy default/no-web denies the tool"
     assert lines[0]["outcome"] == "-32602"
 
 

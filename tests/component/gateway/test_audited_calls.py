@@ -70,7 +70,7 @@ async def test_an_agent_that_calls_too_often_is_told_when_to_come_again(
         assert [answer.message["result"].get("isError", False) for answer in answers] == [False, False, True]
         error = refused(answers[2])
         assert error["code"] == "RATE_LIMITED"
-        assert error["message"] == "Each agent may make 2 calls a minute"
+        assert error["message"] == "The limit of 2 calls a minute for each agent is reached: retry later"
         assert 0 < error["retryAfterMs"] <= 30_000
         assert gateway.call_metrics.limited == {"agent": 1}
     assert [(line["decision"], line["outcome"], line.get("reason")) for line in lines(log)] == [
@@ -136,7 +136,7 @@ async def test_a_tool_takes_so_many_calls_from_everybody_together_and_another_it
     async with running(tmp_path, catalog("demo", server.url, tools)) as gateway:
         first, second = [await ask(gateway, calling("demo__add", {}, **more)) for _ in range(2)]
         assert not first.message["result"]["isError"]
-        assert refused(second)["message"] == "The tool takes 1 calls a minute"
+        assert refused(second)["message"] == "The limit of 1 calls a minute for the tool is reached: retry later"
         assert not (await ask(gateway, calling("demo__sub", {}, **more))).message["result"]["isError"]
         assert gateway.call_metrics.limited == {"tool": 1}
 

@@ -220,9 +220,10 @@ async def test_rest_answers_a_tool_that_a_tier_hides_with_the_place_where_it_is(
     assert problem(shown) == problem(nowhere) == (422, "OVER_BUDGET")
     assert (shown.message["hidden"], nowhere.message["hidden"]) == (IN_STANDARD, IN_NO_TIER)
     assert (
-        shown.message["detail"] == f"shop__slow does not fit tier fast: {SLOW}; tier standard has it, at /mcp/standard"
+        shown.message["detail"]
+        == f"tier fast hides the tool shop__slow: {SLOW}; tier standard shows the tool, at /mcp/standard"
     )
-    assert nowhere.message["detail"].endswith("; no tier has it now; the endpoint without a tier has it, at /mcp")
+    assert nowhere.message["detail"].endswith("; no tier shows the tool now; the endpoint without a tier does, at /mcp")
     assert here.status == servers == 200
     assert (call["state"], call["code"], call["message"]) == ("refused", "OVER_BUDGET", shown.message["detail"])
 
@@ -244,7 +245,8 @@ async def test_the_commands_say_what_a_tier_hides_and_where_it_is(tmp_path: Path
     assert "shop__slowest" in whole[1]
     assert called[0] == 1
     assert (
-        f"OVER_BUDGET: shop__slow does not fit tier fast: {SLOW}; tier standard has it, at /mcp/standard" in called[2]
+        f"OVER_BUDGET: tier fast hides the tool shop__slow: {SLOW}; tier standard shows the tool, at /mcp/standard"
+        in called[2]
     )
     assert "OVER_BUDGET" not in unknown[2]
 

@@ -236,8 +236,10 @@ async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
 
 async def test_the_operations_port_serves_nothing_of_what_clients_ask_for(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
-        assert {await scraped(gateway, path) for path in ("/other", "/v1/tools")} == {"unknown page\n"}
-        assert "this port has no MCP endpoints" in await scraped(gateway, "/mcp")
+        assert {await scraped(gateway, path) for path in ("/other", "/v1/tools")} == {
+            "the operations port has no page at this path\n"
+        }
+        assert "this is the operations port, which has no MCP endpoints" in await scraped(gateway, "/mcp")
 
 
 async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all_connections(tmp_path: Path) -> None:

@@ -79,4 +79,4 @@ async def test_a_server_that_would_ask_a_client_of_json_alone_is_told_so(tmp_pat
         call = legacy("tools/call", {"name": "demo__x", "arguments": {}}, session=session)
         answer = await ask(gateway, with_json_alone(call))
         (told,) = json.loads(answer.message["result"]["content"][0]["text"])
-        assert told["message"] == "The client cannot receive requests now"
+        assert told["message"] == "The client has no open stream on which the gateway can send it this request"

@@ -151,5 +151,5 @@ async def test_replicas_share_results_that_outlive_them_and_calls_go_on_without_
             went_on = await ask(second, execute("house__ask", session_id=session))
             assert went_on.message["result"]["content"][0]["text"] == "the key is under the mat"
             assert not kept_of(went_on)["recorded"]
-            assert "was not kept" in went_on.message["result"]["content"][1]["text"]
+            assert "was not stored" in went_on.message["result"]["content"][1]["text"]
             assert (await ask(second, question.to("/router/mcp"))).refusal == "CONNECTION_LOST"

@@ -129,7 +129,7 @@ async def test_a_stock_client_reads_on_in_a_result_that_its_tool_bounds(tmp_path
             assert await read_on(path="rows[7]", range="2-2") == ' "id": 7,'
             assert await read_on(path="rows[7].place", grep="elm") == '2:  "street": "Elm"'
             refused: Any = (await client.call_tool("read_result", {"id": ident, "range": "1-2", "grep": "x"})).content
-            assert "give range or grep, not both; path goes with either" in refused[0].text
+            assert "give range or grep, not both; path can be combined with either" in refused[0].text
             whole: Any = (await client.read_resource(link.uri)).contents[0]
             assert json.loads(whole.text) == {"rows": ROWS}
             assert link.size == len(whole.text)

@@ -155,7 +155,13 @@ async def test_a_policy_says_whether_refusals_have_reasons(tmp_path: Path, denie
         argued = wrong.message["result"]["content"][0]["text"]
         if denied == "Hide":
             assert message == model["message"] == "Unknown tool: tavern__zap-it-all"
-            assert argued == "The policy does not allow these arguments"
+            assert argued == "No policy allows a call of the tool with these arguments"
         else:
-            assert message == model["message"] == "Not allowed: tavern__zap-it-all: rule 1 of default/team denies it"
-            assert argued.startswith("The policy does not allow these arguments:\n- rule 0 of default/team: path")
+            assert (
+                message
+                == model["message"]
+                == "The tool tavern__zap-it-all is not allowed for you: rule 1 of policy default/team denies the tool"
+            )
+            assert argued.startswith(
+                "No policy allows a call of the tool with these arguments:\n- rule 0 of policy default/team: path"
+            )

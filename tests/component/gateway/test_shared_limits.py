@@ -204,7 +204,7 @@ async def test_limits_that_fail_closed_admit_nothing_while_redis_is_away(redis: 
         refused = replica.limiter.admit("ada")
         assert isinstance(refused, Limited)
         assert (refused.message, refused.retry_after) == (
-            "the limits that replicas share in Redis cannot be read now",
+            "the limits that replicas share in Redis cannot be read now: retry later",
             1.0,
         )
         await eventually(lambda: replica.settler.up)

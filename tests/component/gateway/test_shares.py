@@ -121,7 +121,7 @@ async def test_upstream_sessions_of_one_agent_take_its_share_alone(
         async with asyncio.timeout(5):
             refused = await ask(gateway, one_more)
         assert refused.refusal == "RATE_LIMITED"
-        assert f"{share} of your sessions with default/demo are in use" in refused.body.decode()
+        assert f"{share} of your sessions with the server default/demo are in use" in refused.body.decode()
         alice = asyncio.ensure_future(crowd[-1].ask((await calls("alice", 1))[0]))
         await eventually(lambda: held.calls == share + 1)
         held.free.set()

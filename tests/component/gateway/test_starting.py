@@ -50,7 +50,7 @@ async def test_connections_are_refused_until_there_is_a_catalog(tmp_path: Path) 
             await listed(gateway.port)
         url = f"http://127.0.0.1:{gateway.metrics_port}/readyz"
         async with aiohttp.ClientSession() as session, session.get(url) as ready:
-            assert (ready.status, await ready.text()) == (503, "no catalog yet\n")
+            assert (ready.status, await ready.text()) == (503, "the gateway has not read the catalog yet\n")
         source.go.set()
         await starting
         assert await listed(gateway.port) == ["demo__add"]

@@ -96,7 +96,7 @@ async def test_another_definition_is_counted_apart_and_files_add_up(tmp_path: Pa
     twice = await run(None, "merge", str(tmp_path / "one.json"), str(same), "--into", str(tmp_path / "no.json"))
     shown = await run(None, "show", str(tmp_path / "all.json"))
     assert done.exit_code == 0, done.output
-    assert "more than one of the files" in str(twice.exception)
+    assert "several of the files have the calls" in str(twice.exception)
     assert not (tmp_path / "no.json").exists()
     whole = json.loads((tmp_path / "all.json").read_text())
     assert [(row["definition"], sum(row["counts"])) for row in whole["tools"]] == [("sha256:1", 1), ("sha256:2", 2)]

@@ -101,7 +101,7 @@ async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_
     assert "isError" not in in_time.message["result"]
     assert refused.refusal == "OVER_BUDGET"
     assert refused.message["result"]["content"][0]["text"] == (
-        f"shop__slow does not fit tier fast: {WHY}; tier standard has it, at /mcp/standard"
+        f"tier fast hides the tool shop__slow: {WHY}; tier standard shows the tool, at /mcp/standard"
     )
     assert "isError" not in elsewhere.message["result"]
 

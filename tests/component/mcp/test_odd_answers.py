@@ -26,15 +26,15 @@ async def names_of(session: McpSession, method: str = "tools/list") -> list[str]
 
 
 HANDSHAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "capabilities-list": ({"capabilities": []}, "its capabilities are [], not an object"),
-    "capabilities-null": ({"capabilities": None}, "its capabilities are null, not an object"),
-    "capabilities-true": ({"capabilities": True}, "its capabilities are true, not an object"),
+    "capabilities-list": ({"capabilities": []}, "the server's capabilities are [], not an object"),
+    "capabilities-null": ({"capabilities": None}, "the server's capabilities are null, not an object"),
+    "capabilities-true": ({"capabilities": True}, "the server's capabilities are true, not an object"),
     "capability-null": ({"capabilities": {"tools": None, "prompts": None, "resources": False}}, ""),
-    "server-info-list": ({"serverInfo": []}, "its serverInfo is [], not an object"),
-    "server-info-null": ({"serverInfo": None}, "its serverInfo is null, not an object"),
-    "server-info-text": ({"serverInfo": "php 8"}, 'its serverInfo is "php 8", not an object'),
+    "server-info-list": ({"serverInfo": []}, "the server's serverInfo is [], not an object"),
+    "server-info-null": ({"serverInfo": None}, "the server's serverInfo is null, not an object"),
+    "server-info-text": ({"serverInfo": "php 8"}, 'the server\'s serverInfo is "php 8", not an object'),
     "version-null": ({"serverInfo": {"name": "scripted", "version": None}}, ""),
-    "instructions-list": ({"instructions": ["a"]}, 'its instructions are ["a"], not a string'),
+    "instructions-list": ({"instructions": ["a"]}, 'the server\'s instructions are ["a"], not a string'),
     "instructions-null": ({"instructions": None}, ""),
     "meta-list": ({"_meta": []}, ""),
 }

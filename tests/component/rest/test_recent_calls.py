@@ -292,7 +292,7 @@ async def test_reasons_of_refusals_are_told_but_not_the_errors_of_servers(tmp_pa
 
     limited = documents[0]
     assert (limited["outcome"], limited["limit"]) == ("RATE_LIMITED", "server")
-    assert "default/demo takes" in limited["message"]
+    assert "for the server default/demo is reached" in limited["message"]
     assert {call["outcome"] for call in documents} == {"RATE_LIMITED", "UPSTREAM_ERROR", "INVALID_ARGUMENTS"}
     assert "s3cret" not in json.dumps(documents)
 

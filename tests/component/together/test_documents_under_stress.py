@@ -199,7 +199,7 @@ async def test_a_newer_format_is_refused_with_a_line_and_a_metric_and_unknown_me
             _patch(world, name, edited(item, version=2, tools="of another shape"))
             await until_async("refused", lambda: _broken(gateway))
             assert await names(gateway) == ["demo__add"]
-            assert f"Document {name} cannot be used, its last good version is served" in caplog.text
+            assert f"Document {name} cannot be used, its last valid version is served" in caplog.text
             assert "catalog has format 2, but this release reads up to 1: upgrade the release" in caplog.text
             _patch(world, name, edited(item, prefix="renamed", novelty={"a": 1}))
             await until_async("read", shows(gateway, "renamed__add"))

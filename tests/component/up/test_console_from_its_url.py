@@ -59,7 +59,7 @@ async def test_the_printed_address_alone_answers_the_four_questions(tmp_path: Pa
         await page.get_by_role("searchbox").fill("forecast")
         await page.get_by_role("link", name="demo__search_orders").wait_for(state="detached")
         await page.get_by_role("link", name="demo__forecast_demand").click()
-        tiers = await page.get_by_role("region", name="In which tiers, and why").inner_text()
+        tiers = await page.get_by_role("region", name="Tiers that show or hide this tool").inner_text()
 
         # who may call it?
         await page.get_by_role("link", name="Who may what").click()

@@ -77,7 +77,7 @@ async def test_custom_tools_are_served_by_the_gateways_option_and_a_hanging_one_
             while port is None:
                 log += (await process.stderr.readline()).decode()
                 port = re.search(r"MCP on http://127\.0\.0\.1:(\d+)/mcp", log)
-        assert "custom tools of nothing.here: cannot be loaded: ModuleNotFoundError" in log
+        assert "custom tools of nothing.here: the source cannot be loaded: ModuleNotFoundError" in log
         await _hang(f"http://127.0.0.1:{port[1]}/mcp", tmp_path / "mark")
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(30):

@@ -18,7 +18,7 @@ from waiting import until_async
 
 OLD: Final = handshake("2025-11-25")
 PECULIAR: Final[dict[str, tuple[Results, str]]] = {
-    "php": ({**OLD, **handshake("2025-11-25", capabilities=[])}, "its capabilities are [], not an object"),
+    "php": ({**OLD, **handshake("2025-11-25", capabilities=[])}, "the server's capabilities are [], not an object"),
     "walking": ({**OLD, "tools/list": [{**TOOLS, "nextCursor": ""}]}, "repeats a page that was read already"),
     "counting": ({**OLD, "tools/list": [{**TOOLS, "nextCursor": 7}]}, "has 7 as nextCursor"),
     "nil": ({**OLD, "tools/list": [{"tools": None}]}, "has tools null"),

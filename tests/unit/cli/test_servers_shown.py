@@ -53,7 +53,7 @@ def test_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
 def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_more() -> None:
     assert details([READY, FAILED]) == ["", "default/mail exited with code 1: no key [2J"]
     other = {**FAILED, "message": "it does not answer", "lastWords": "no key"}
-    assert details([other]) == ["", "default/mail: it does not answer", "  last words: no key"]
+    assert details([other]) == ["", "default/mail: it does not answer", "  last output: no key"]
 
 
 def test_principals_without_the_message_of_a_server_get_the_meaning_of_its_cause() -> None:
@@ -97,7 +97,7 @@ def test_a_decision_about_a_tool_of_a_server_that_is_not_ready_says_so() -> None
 
 
 def test_the_holder_of_a_prefix_is_told_for_ready_and_for_failed_servers() -> None:
-    conflict = "PrefixTaken: prefix time is held by strict/time, which had it first"
+    conflict = "PrefixTaken: prefix time belongs to strict/time, which had it first"
     assert row({**READY, "prefix": None, "conflict": conflict})[-1] == "Conflicted"
     assert row({**FAILED, "prefix": None, "conflict": conflict})[-1] == "StartFailed"
     for server in (READY, FAILED):
@@ -105,7 +105,7 @@ def test_the_holder_of_a_prefix_is_told_for_ready_and_for_failed_servers() -> No
 
 
 def test_a_server_that_starts_as_usual_needs_no_reason_and_one_that_is_silent_does() -> None:
-    assert details([STARTS]) == ["", "default/slow:", "  last words: downloading"]
+    assert details([STARTS]) == ["", "default/slow:", "  last output: downloading"]
     assert details([SILENT])[:2] == ["", "default/slow: it has printed nothing for 10 s"]
 
 

@@ -48,7 +48,7 @@ def test_aggregates_merge_associatively_and_commutatively_and_lose_nothing() -> 
 
 def test_aggregates_that_two_files_have_both_counted_are_refused() -> None:
     a, b, c = (gather(name, [line("s", "1", "t", "local", tally(5.0))]) for name in "abc")
-    with pytest.raises(BadFile, match="more than one of the files has calls of process b;"):
+    with pytest.raises(BadFile, match="several of the files have the calls of process b,"):
         merge([merge([a, b]), merge([b, c])])
 
 

@@ -25,7 +25,10 @@ def test_an_agent_is_refused_once_its_tokens_of_the_day_are_spent() -> None:
     budget.charge(41)
     refused = limiter.budget("ada").refusal()
     assert refused is not None
-    assert refused.message == "each agent may use 100 tokens of models a day, and 140 were used since midnight UTC"
+    assert (
+        refused.message
+        == "the limit of 100 tokens of models a day for each agent is reached: 140 were used since midnight UTC"
+    )
     assert (refused.scope, refused.retry_after) == ("agent", DAY / 2)
     assert limiter.budget("bob").refusal() is None, "each agent has its own"
 
@@ -47,7 +50,7 @@ def test_a_policy_bounds_the_requests_that_its_namespace_is_part_of() -> None:
     limiter.budget("ada", [quota(10), quota(1000, "other")]).charge(10)
     refused = limiter.budget("ada", [quota(10)]).refusal()
     assert refused is not None
-    assert refused.message.startswith("policy team/budget allows 10 tokens of models a day")
+    assert refused.message.startswith("the limit of 10 tokens of models a day")
     assert refused.scope == "policy"
     assert limiter.budget("ada", [quota(1000, "other")]).refusal() is None
     assert limiter.budget("ada").refusal() is None

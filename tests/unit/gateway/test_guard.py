@@ -154,7 +154,7 @@ def test_a_breaker_logs_its_opening_and_closing_once_each(caplog: pytest.LogCapt
     assert world.guard.enter(world.caller()) == TRIAL
     world.guard.leave_well()
     told = [record.getMessage().split(":")[0] for record in caplog.records]
-    assert told == ["a/x is not called for a while", "a/x answers again"]
+    assert told == ["Server a/x is not called for a while", "Server a/x answers again"]
 
 
 def test_an_answer_in_between_restarts_the_row_of_failures() -> None:

@@ -33,7 +33,10 @@ def test_each_agent_has_the_calls_of_a_minute_to_itself() -> None:
     limiter = Limiter(Caps(calls_per_minute=3), clock=time)
     assert [isinstance(limiter.admit("ada"), Limited) for _ in range(4)] == [False, False, False, True]
     refused = refusal(limiter.admit("ada"))
-    assert (refused.scope, refused.message) == ("agent", "each agent may make 3 calls a minute")
+    assert (refused.scope, refused.message) == (
+        "agent",
+        "the limit of 3 calls a minute for each agent is reached: retry later",
+    )
     assert refused.retry_after == pytest.approx(20)
     assert not isinstance(limiter.admit("bob"), Limited)
     time.now += 20
@@ -46,7 +49,10 @@ def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> N
     first = lease(limiter.admit("ada"))
     _ = lease(limiter.admit("ada"))
     refused = refusal(limiter.admit("ada"))
-    assert (refused.message, refused.retry_after) == ("each agent may make 2 calls at once", 1.0)
+    assert (refused.message, refused.retry_after) == (
+        "the limit of 2 calls at once for each agent is reached: retry when a call has ended",
+        1.0,
+    )
     for account in first:
         account.leave()
     assert not isinstance(limiter.admit("ada"), Limited)
@@ -58,14 +64,20 @@ def test_policies_bound_each_asker_in_each_namespace_by_itself() -> None:
     other = Quota("other", calls_per_minute=1)
     assert not isinstance(limiter.admit("ada", team), Limited)
     refused = refusal(limiter.admit("ada", team))
-    assert (refused.scope, refused.message) == ("policy", "the policies of namespace team allow 1 calls a minute")
+    assert (refused.scope, refused.message) == (
+        "policy",
+        "the limit of 1 calls a minute for each agent, set by policies of namespace team, is reached: retry later",
+    )
     assert not isinstance(limiter.admit("ada", other), Limited)
     assert not isinstance(limiter.admit("bob", team), Limited)
 
 
 def test_a_policy_of_no_calls_refuses_without_a_time_to_come_again() -> None:
     refused = refusal(Limiter().admit("ada", Quota("team", calls_per_minute=0)))
-    assert (refused.message, refused.retry_after) == ("the policies of namespace team allow no calls", None)
+    assert (refused.message, refused.retry_after) == (
+        "the limit of 0 calls a minute for each agent, set by policies of namespace team, admits no call",
+        None,
+    )
 
 
 def test_a_tool_counts_the_calls_of_everybody() -> None:

@@ -294,7 +294,7 @@ def test_a_tier_is_not_told_to_principals_who_may_not_have_it() -> None:
     open_to_all = tiered(policy("p")).seen_by(NPC)[b"/mcp"].find_unlisted("web__put", 1e9)
     assert open_to_all is not None
     assert open_to_all.unavailable is not None
-    assert "slow has it" in open_to_all.unavailable.message
+    assert "slow shows the tool" in open_to_all.unavailable.message
 
 
 @pytest.mark.parametrize(
@@ -382,12 +382,12 @@ def test_a_wrong_name_is_never_answered_with_a_hidden_one() -> None:
 def test_reasons_are_told_only_where_every_policy_about_the_asker_says_so() -> None:
     told = policy("a", allow("get"), denied="Explain")
     view = world(told).seen_by(NPC)[b"/mcp"]
-    assert view.denied("web__put") == "no rule of default/a allows it"
+    assert view.denied("web__put") == "no rule of default/a allows the tool"
     assert view.denied("web__none") is None
     assert view.denied("web__get") is None
     both = world(told, policy("b", allow("get"), subjects=to("npc")))
     assert both.seen_by(NPC)[b"/mcp"].denied("web__put") is None
-    assert both.seen_by(QA)[b"/mcp"].denied("web__put") == "no rule of default/a allows it"
+    assert both.seen_by(QA)[b"/mcp"].denied("web__put") == "no rule of default/a allows the tool"
     nobody = world(policy("a", denied="Explain", subjects=to("qa"))).seen_by(NPC)[b"/mcp"]
     assert nobody.denied("web__put") is None
 

@@ -31,7 +31,7 @@ def denial(**members: Any) -> AuditEntry:
         "tool": "pay",
         "server": KEY,
         "outcome": "-32602",
-        "reason": "rule 0 of default/p denies it",
+        "reason": "rule 0 of policy default/p denies the tool",
     }
     return AuditEntry(**{**usual, **members})
 
@@ -74,7 +74,7 @@ def test_a_crowd_of_denials_is_ten_lines_and_one_that_says_how_many_more() -> No
         "tool": "mcp.shop.pay",
         "server": "team/shop",
         "outcome": "-32602",
-        "reason": "rule 0 of default/p denies it",
+        "reason": "rule 0 of policy default/p denies the tool",
         "times": 38_000 - LINES_OF_TOOL,
     }
 

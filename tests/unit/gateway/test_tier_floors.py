@@ -100,7 +100,7 @@ def test_a_list_and_a_late_call_name_the_floor_and_the_tier_that_has_the_tool() 
     assert late is not None
     assert late.unavailable is not None
     assert late.unavailable.code == "OVER_BUDGET"
-    assert "tier standard has it, at /mcp/standard" in late.unavailable.message
+    assert "tier standard shows the tool, at /mcp/standard" in late.unavailable.message
 
 
 def test_the_speech_table_is_a_policy_for_its_agent() -> None:
@@ -129,7 +129,10 @@ def test_a_policys_floor_holds_at_once_and_tells_the_tier_that_it_leaves() -> No
     route = view.find_unlisted("s__x", now=0.0)
     assert route is not None
     assert route.unavailable is not None
-    assert "below_min_tier min_tier=standard tier=500ms by=policy; tier standard has it" in route.unavailable.message
+    assert (
+        "below_min_tier min_tier=standard tier=500ms by=policy; tier standard shows the tool"
+        in route.unavailable.message
+    )
 
 
 @pytest.mark.parametrize(

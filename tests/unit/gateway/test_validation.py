@@ -54,10 +54,10 @@ def wrong(schema: Any, value: Any) -> str | None:
         ({"item": "rope", "unit": "ell"}, 'unit: expected one of "m", "kg", got "ell"'),
         ({"item": "rope", "lines": [{"name": 1}, {}]}, "lines[1].name: required, but missing"),
         ({"item": "rope", "code": "abc"}, 'code: expected a string that matches ^[A-Z]{2}$, got "abc"'),
-        ({"item": "rope", "colour": 1}, 'top level: unknown "colour"'),
+        ({"item": "rope", "colour": 1}, 'top level: unknown member "colour"'),
         (
             {"item": "rope", "by": {"who": 7}},
-            "by: fits none of 2 alternatives; for the closest, by.who: expected string, got a number",
+            "by: matches none of 2 alternatives; for the closest, by.who: expected string, got a number",
         ),
     ],
 )
@@ -334,7 +334,7 @@ def test_schema_parts_left_out_are_logged_once_per_definition_and_counted(caplog
     [
         (b'{"content":[],"structuredContent":{"n":1}}', None),
         (b'{"content":[],"structuredContent":{"n":"1"}}', "n: expected integer, got a string"),
-        (b'{"content":[]}', "structuredContent: required by the outputSchema, but missing"),
+        (b'{"content":[]}', "structuredContent is missing, which the outputSchema requires"),
         (b'{"resultType":"input_required"}', None),
         (b'{"resultType":"complete","structuredContent":{}}', "n: required, but missing"),
     ],

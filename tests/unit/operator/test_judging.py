@@ -214,7 +214,7 @@ def test_header_annotations_do_not_concern_a_server_without_headers() -> None:
 
 
 def test_answers_in_another_form_than_that_of_mcp_are_told_and_cost_no_tool() -> None:
-    sentence = "its capabilities are [], not an object: they count as absent"
+    sentence = "the server's capabilities are [], not an object: they count as absent"
     offered, remarks = judged(remarks=(sentence,))
     assert (offered, remarks.tools_left_out) == (["good"], 0)
     assert (remarks.verdict().ok, remarks.verdict().cause) == (True, Cause.MENDED_ANSWERS)

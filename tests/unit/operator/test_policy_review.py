@@ -121,22 +121,34 @@ A = subject("Agent", "a")
 B = subject("Agent", "b")
 KNOWN = subject("Authenticated")
 CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
-    "it denies": (policy("p"), policy("q", deny("put")), "it denies web/put, which this policy allows: denied"),
-    "this denies": (policy("p", deny("put")), policy("q"), "it allows web/put, which this policy denies: denied"),
+    "it denies": (
+        policy("p"),
+        policy("q", deny("put")),
+        "that policy denies web/put, which this policy allows: denied",
+    ),
+    "this denies": (
+        policy("p", deny("put")),
+        policy("q"),
+        "that policy allows web/put, which this policy denies: denied",
+    ),
     "both deny": (policy("p", deny("put")), policy("q", deny("put")), None),
     "same": (policy("p"), policy("q"), None),
     "other servers": (policy("p", servers=("file",)), policy("q", deny("*"), servers=("web",)), None),
     "bounded here": (
         policy("p", allow("put", arguments={})),
         policy("q", allow("p*")),
-        "it allows web/put with any arguments, which this policy limits: any arguments are allowed",
+        "that policy allows web/put with any arguments, which this policy limits: any are allowed",
     ),
     "limits": (
         policy("p", limits=PolicyLimits(max_tools=3)),
         policy("q", limits=PolicyLimits(max_tools=5)),
-        "its limits.maxTools is 5, here 3: 3",
+        "limits.maxTools of that policy is 5, of this policy 3: 3 applies",
     ),
-    "tiers": (policy("p", max_tier="slow"), policy("q", max_tier="fast"), "its tiers.max is fast, here slow"),
+    "tiers": (
+        policy("p", max_tier="slow"),
+        policy("q", max_tier="fast"),
+        "tiers.max of that policy is fast, of this policy slow",
+    ),
     "the same agent": (policy("p", **A), policy("q", deny("put"), **A), "web/put"),
     "another agent": (policy("p", **A), policy("q", deny("put"), **B), None),
     "everybody known": (policy("p", **A), policy("q", deny("put"), **KNOWN), "web/put"),

@@ -545,5 +545,5 @@ async def test_a_conflict_is_in_the_servers_document_beside_other_faults() -> No
         assert (entries["heir"].state, entries["heir"].cause) == ("ready", "")
         assert (entries["broken"].state, entries["broken"].cause) == ("failed", "ConnectionRefused")
         for name in ("heir", "broken"):
-            assert entries[name].conflict.startswith("PrefixTaken: prefix same is held by team/owner")
+            assert entries[name].conflict.startswith("PrefixTaken: prefix same belongs to team/owner")
             assert entries[name].conflict.endswith("Set spec.prefix to a free prefix.")

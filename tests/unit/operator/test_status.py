@@ -105,14 +105,14 @@ def test_status_fields_without_news_stay_as_shown() -> None:
 
 def test_settings_without_effect_stand_beside_a_ready_server_until_they_are_mended() -> None:
     server = mcp_server()
-    taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "prefix demo is held by team/older")
+    taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "prefix demo belongs to team/older")
     warnings = build_status(server, replace(WELL, conflicted=taken), Facts(HTTP), NOW)
     conflicted = warnings.condition("Conflicted")
     good = warnings.condition("Ready")
     assert conflicted is not None
     assert good is not None
     assert (conflicted.status, conflicted.reason, good.status) == ("True", "Conflicted", "True")
-    assert conflicted.message == ("PrefixTaken: prefix demo is held by team/older. Set spec.prefix to a free prefix.")
+    assert conflicted.message == ("PrefixTaken: prefix demo belongs to team/older. Set spec.prefix to a free prefix.")
     assert build_status(shown(server, warnings), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
 
 

@@ -62,7 +62,7 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         return name.strip("/") if mark and scheme == SCHEME else None
 
     def server_wish(self) -> dict[str, Any]:
-        """The tool as `offers.ServerWish`."""
+        """The tool as `offers.ServerToolChoice`."""
         allowed = self.allowed_tools
         names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
         wish: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}

@@ -306,7 +306,7 @@ class Attempts(ResponseSink):
         self.pending = None
         if pending is not None:
             pending.cancel()
-        self.take_error(Timeout("it was not answered in time", sent=True))
+        self.take_error(Timeout("the server did not answer the request in time", sent=True))
         return CALL_ENDED
 
     def enter_phase(self, kind: str, since: float = NEVER) -> None:

@@ -226,7 +226,9 @@ class BridgedCall(AttemptOwner):
             except ANSWER_ERRORS as error:
                 call.reject_answer(error)
         else:
-            call.give_up(Timeout("the call was abandoned while the client had to answer a question", sent=True))
+            call.give_up(
+                Timeout("the call was abandoned: the client did not answer the tool's question in time", sent=True)
+            )
 
 
 def _id_of(message: Message) -> Raw:

@@ -444,7 +444,11 @@ class ToolCall(ClientCall):
                 self.attempts.client = opened.peer
         if self.route.tool is None and request.method in SUBSCRIPTIONS and self.attempts.client is None:
             if request.session is None or request.opened is None:
-                raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
+                raise RpcError(
+                    jsonrpc.METHOD_NOT_FOUND,
+                    "Subscriptions to resources need a session: open one with initialize",
+                    None,
+                )
             self.attempts.client = ClientPeer(request.session, NO_FEATURES)
         if request.continued:
             self.continued = True
@@ -488,7 +492,7 @@ class ToolCall(ClientCall):
     def _ask_client(self, asking: round_trips.InputRequired) -> None:
         self.rounds += 1
         if self.rounds > round_trips.MAX_ROUNDS:
-            raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
+            raise NotMcp(f"the tool asked the client for input more than {round_trips.MAX_ROUNDS} times")
         self._unshare()
         remaining = self.attempts.deadline - self.context.clock()
         self.attempts.enter_phase(CLIENT)

@@ -53,7 +53,7 @@ def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> Non
     """Log an unexpected exception, a defect of the gateway, with the ids of the request's trace span."""
     ids = None if attempts.span is None else attempts.span.ids
     log.error(
-        "%s %s of %s failed in the gateway itself",
+        "%s %s of server %s failed because of a defect in the gateway; please report it",
         request.method,
         attempts.route.name,
         attempts.route.server.key,

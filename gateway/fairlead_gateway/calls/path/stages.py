@@ -70,7 +70,9 @@ def check_online(call: ToolCall) -> Refusal | None:
     route = call.route
     if not route.offline or route.guard.still_answers():
         return None
-    return Refusal(CONNECTION_LOST, f"the server {route.server.key} is offline")
+    return Refusal(
+        CONNECTION_LOST, f"the server {route.server.key} is offline: `fairlead servers {route.server.key}` says why"
+    )
 
 
 def check_limits(call: ToolCall) -> Refusal | None:

@@ -121,11 +121,16 @@ class Bridge(Generic[CallT]):
             return None
         call = self._parked.get(state)
         if call is None or call.call_key != call_key:
-            raise RpcError(jsonrpc.INVALID_PARAMS, "requestState: the call has ended, or runs at another replica", None)
+            raise RpcError(
+                jsonrpc.INVALID_PARAMS,
+                "the call of this requestState has ended, or runs at another replica of the gateway: call "
+                "the tool again",
+                None,
+            )
         try:
             responses = _decode_responses(request.params.get("inputResponses", Raw(b"{}")))
         except jsonrpc.UNREADABLE as error:
-            raise RpcError(jsonrpc.INVALID_PARAMS, "inputResponses must be an object", None) from error
+            raise RpcError(jsonrpc.INVALID_PARAMS, "params.inputResponses must be an object", None) from error
         del self._parked[state]
         call.take_answers(responses)
         return call

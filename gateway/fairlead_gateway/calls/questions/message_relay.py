@@ -121,7 +121,13 @@ class MessageRelay:
             self._open[ident] = bytes(message.id)
         else:
             self._server_requests.forget(ident)
-            answer(jsonrpc.error(message.id, jsonrpc.INTERNAL_ERROR, "The client cannot receive requests now"))
+            answer(
+                jsonrpc.error(
+                    message.id,
+                    jsonrpc.INTERNAL_ERROR,
+                    "The client has no open stream on which the gateway can send it this request",
+                )
+            )
 
     def _forward_cancellation(self, params: Raw) -> None:
         """Forward the server's cancellation of its request to the client."""

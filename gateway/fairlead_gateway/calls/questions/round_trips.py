@@ -58,7 +58,7 @@ class _StrictResult(msgspec.Struct):
 _decode = msgspec.json.Decoder(InputRequired).decode
 _decode_type = msgspec.json.Decoder(_ResultKind).decode
 _decode_strictly = msgspec.json.Decoder(_StrictResult).decode
-_UNKNOWN_FORM: Final = "the tool asks for input in an unknown form"
+_UNKNOWN_FORM: Final = "the server's result input_required violates the MCP schema"
 
 
 async def ask_client(relay: MessageRelay, asking: InputRequired, seconds: float) -> RawObject:

@@ -37,7 +37,7 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
     if wrong is None:
         return outcome
     check.count_mismatch(str(server))
-    warning = refusals.warning(OUTPUT_SCHEMA_MISMATCH, f"The result does not fit the outputSchema: {wrong}")
+    warning = refusals.warning(OUTPUT_SCHEMA_MISMATCH, f"The result does not match the tool's outputSchema: {wrong}")
     try:
         return TranslatedResult(translate.with_meta(outcome.result, META_WARNING, warning), False)
     except NotMcp:

@@ -118,7 +118,7 @@ class ResultKeeper:
         context: dict[str, object] = {"sessionId": session, "recorded": not unkept_reason}
         if unkept_reason:
             context["reason"] = unkept_reason
-            sentence = f"This result was not kept for retrieve_context: {unkept_reason}. session_id: {session}"
+            sentence = f"This result was not stored for retrieve_context: {unkept_reason}. session_id: {session}"
         else:
             context["entryId"] = ident
             sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
@@ -166,7 +166,7 @@ class ResultKeeper:
         if shown.result is not None and not self._violates_schema(route, shown):
             return shown.result
         if kept_result.unkept_reason:
-            sentence = f"The result is lost: {kept_result.unkept_reason}"
+            sentence = f"The result is lost, as it could not be stored: {kept_result.unkept_reason}"
         else:
             sentence = f"The result is stored as {kept_result.id}: {long_result.reader}"
         refusal = Refusal(

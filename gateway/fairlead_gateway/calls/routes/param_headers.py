@@ -39,11 +39,11 @@ def mismatch(arguments: Raw | None, names: ParamHeaders, headers: Mapping[bytes,
         value = values.get(name)
         if value is None:
             if header is not None:
-                return f"Mcp-Param-{name} has no counterpart in the arguments"
+                return f"the header Mcp-Param-{name} has no matching member in params.arguments"
         elif header is None:
-            return f"Mcp-Param-{name} is missing"
+            return f"the header Mcp-Param-{name} is missing, although params.arguments has its value"
         elif not _are_equal(eras.text_of_header(header), value, parameter.kind):
-            return f"Mcp-Param-{name} does not match the arguments"
+            return f"the header Mcp-Param-{name} does not match its member of params.arguments"
     return None
 
 

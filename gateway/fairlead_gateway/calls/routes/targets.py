@@ -75,7 +75,7 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
             return _completion(offers, request, metrics)
         name = request.read_name(row.member)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-        return invalid(request, "a required parameter is missing or of the wrong type")
+        return invalid(request, f"params of {request.method} lacks a required member, or has one of the wrong type")
     route = offers.routes.get((request.method, name))
     if route is not None:
         return route
@@ -98,9 +98,9 @@ def _new_route(
         return invalid(request, f"Unknown {row.kind.value}: {name}")
     binding, server_name = target
     if request.method == DIRECTORY and not _reads_directories(binding):
-        return invalid(request, f"{binding.server.key} has no directories to read")
+        return invalid(request, f"the server {binding.server.key} does not support {request.method}")
     if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
-        message = f"{binding.server.key} does not support subscriptions, which require Streamable HTTP"
+        message = f"the server {binding.server.key} does not support subscriptions, which require Streamable HTTP"
         return invalid(request, message)
     return _make_route(offers, binding, request.method, server_name, metrics)
 

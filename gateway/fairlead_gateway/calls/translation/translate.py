@@ -124,7 +124,7 @@ def result(
         if method != CALL:
             raw, defect = _read_result(method, raw, from_modern=from_modern)
         elif members is not None and members.content is UNSET and _is_complete(members, from_modern=from_modern):
-            defect = "it has no content"
+            defect = "the result has no content"
         if defect and method == CALL:
             any_structured |= to_modern
             raw, left_out = tool_results.repair(raw, from_modern=from_modern, any_structured=any_structured)

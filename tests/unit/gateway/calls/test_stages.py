@@ -39,7 +39,9 @@ from selections import select
 CLOCK: Final = 100.0
 SCHEMA: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 DEFINITION: Final = json.dumps({"name": "get", "inputSchema": SCHEMA}).encode()
-EVEN: Final = Constraint([allowance("rule 0 of n/p", {"properties": {"n": {"multipleOf": 2}}})], quote_rules=False)
+EVEN: Final = Constraint(
+    [allowance("rule 0 of policy n/p", {"properties": {"n": {"multipleOf": 2}}})], quote_rules=False
+)
 LATE: Final = Refusal(OVER_BUDGET, "too slow")
 ROUTE: Final = (
     select(build({"web": catalog("web", "http://w", [entry(DEFINITION, requires=("elicitation",))])}))
@@ -184,7 +186,7 @@ def test_a_tool_for_clients_with_a_capability_says_which() -> None:
 def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:
     refused = call(replace(OPEN, constraint=EVEN))
     stages.check_constraint(refused)
-    assert refused.denied == "rule 0 of n/p"
+    assert refused.denied == "rule 0 of policy n/p"
 
 
 def test_a_server_that_answered_since_it_was_reported_offline_is_tried() -> None:

@@ -83,7 +83,7 @@ def test_entry_points_of_installed_packages_are_found(folder: Path) -> None:
         ("def f(:\n", "broken.py", "SyntaxError"),
         ("import not_installed_anywhere\n", "broken.py", "No module named 'not_installed_anywhere'"),
         ("raise SystemExit(3)\n", "broken.py", "SystemExit: 3"),
-        ("x = 1\n", "broken.py", "no tools are defined; mark functions with @tool"),
+        ("x = 1\n", "broken.py", "the source defines no tools: mark functions with @tool"),
         ("x = 1\n", "broken:y", "has no attribute 'y'"),
         ("x = 1\n", "broken:x", "int is not a tool"),
         ("x = 1\n", "elsewhere.py", "FileNotFoundError"),
