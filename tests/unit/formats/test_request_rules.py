@@ -517,6 +517,8 @@ def test_gemini_counts_calls_and_responses_in_either_spelling() -> None:
     rejected = api.refusal("", {**GEMINI, "contents": [*mixed[:2], content("user", snake)]}, {})
     assert rejected is not None
     assert "number of function response parts" in rejected[1].decode()
+
+
 @pytest.mark.parametrize(
     ("model", "taken"),
     [
