@@ -69,7 +69,9 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport = transport  # type: ignore[assignment] # of a stream
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._loop = asyncio.get_running_loop()
-        self._got, self._sent, self._more = b"", 0, b""
+        self._got = b""
+        self._sent = 0
+        self._more = b""
         self._paused = False
 
     def data_received(self, data: bytes) -> None:

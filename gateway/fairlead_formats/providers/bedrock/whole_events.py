@@ -20,20 +20,20 @@ _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class _Message(msgspec.Struct):
+class _ConverseMessage(msgspec.Struct):
     content: list[dict[str, Raw]]
     role: str = "assistant"
 
 
-class _Output(msgspec.Struct):
-    message: _Message
+class _ConverseOutput(msgspec.Struct):
+    message: _ConverseMessage
 
 
-class _WholeAnswer(msgspec.Struct):
-    output: _Output
+class _WholeConverseAnswer(msgspec.Struct):
+    output: _ConverseOutput
 
 
-_answer: Final = msgspec.json.Decoder(_WholeAnswer).decode
+_answer: Final = msgspec.json.Decoder(_WholeConverseAnswer).decode
 
 
 def whole_events(body: bytes) -> list[bytes]:

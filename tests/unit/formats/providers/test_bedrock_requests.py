@@ -38,7 +38,7 @@ def translated(model: str = CLAUDE, **members: Any) -> tuple[dict[str, Any], lis
     """The request to the provider for one of Chat Completions, and its losses."""
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], **members}
     read = pair(CHAT, BEDROCK).read(json.dumps(body).encode())
-    return json.loads(read.body(ModelRound(model))), [*read.losses]
+    return json.loads(read.body(ModelRound(model))), [*(read.losses or ())]
 
 
 def test_members_go_out_as_they_came() -> None:
