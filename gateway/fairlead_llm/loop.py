@@ -289,7 +289,7 @@ class ToolLoop:
     def _write_body(self, model_round: ModelRound) -> bytes:
         """Body of the next round's request."""
         prepared = self.prepared
-        body = with_provider_ids(prepared.request.body(model_round), prepared.wire.name)
+        body = with_provider_ids(prepared.request.body(model_round), unique=prepared.wire.name not in REPEATS_IDS)
         unsealed = remove_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)
