@@ -41,6 +41,8 @@ ERROR_ROUNDS: Final = 2
 """Number of consecutive rounds in which all calls failed, after which the model has to answer without tools."""
 LOSSES: Final = "x-fairlead-losses"
 """Response header with loss codes: what the provider's format does not support, and other losses."""
+REPEATS_IDS: Final = frozenset({"openai-chat", "gemini"})
+"""Formats whose requests may have one id of calls in several turns, as servers that count from zero write it."""
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
