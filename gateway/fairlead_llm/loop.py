@@ -41,6 +41,8 @@ ERROR_ROUNDS: Final = 2
 """Number of consecutive rounds in which all calls failed, after which the model has to answer without tools."""
 LOSSES: Final = "x-fairlead-losses"
 """Response header with loss codes: what the provider's format does not support, and other losses."""
+REPEATS_IDS: Final = frozenset({"openai-chat", "gemini"})
+"""Formats whose requests may have one id of calls in several turns, as servers that count from zero write it."""
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
@@ -293,7 +295,7 @@ class ToolLoop:
     def _write_body(self, model_round: ModelRound) -> bytes:
         """Body of the next round's request."""
         prepared = self.prepared
-        body = with_provider_ids(prepared.request.body(model_round), prepared.wire.name)
+        body = with_provider_ids(prepared.request.body(model_round), unique=prepared.wire.name not in REPEATS_IDS)
         unsealed = remove_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)

@@ -156,7 +156,7 @@ class BlockAssembler:
         """The last call, without arguments, until it is known whether the message was truncated."""
 
     def close(self) -> list[ModelCall]:
-        held = self._release(truncated=True)
+        held = self._release(truncated=False)  # its block was complete, and no reason says otherwise
         open_blocks = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
         return [*held, *(self._builder.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks)]

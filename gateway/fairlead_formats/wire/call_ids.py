@@ -29,8 +29,6 @@ _KEPT, _LOST = "fl", "fx"
 _FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_KEPT}|{_LOST})-[A-Za-z0-9]{{{_RANDOM}}}"
 _MADE: Final = re.compile(rf"{_FORM}(?:-.*)?", re.DOTALL)
 _WITH_PROVIDERS: Final = re.compile(rf'(?<!\\)"({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
-_MAY_REPEAT: Final = frozenset({"openai-chat", "gemini"})
-"""Formats whose requests may have one id in several turns, as their servers that count from zero write it."""
 _MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_KEPT, _LOST))
 LONGEST_IN_CONVERSE: Final = 64
 """Maximum characters of an id in Bedrock's Converse."""
@@ -54,15 +52,15 @@ def may_keep_turn(ident: str) -> bool:
     return generated is not None and generated[1] == _KEPT
 
 
-def with_provider_ids(body: bytes, format_name: str = "") -> bytes:
+def with_provider_ids(body: bytes, *, unique: bool = True) -> bytes:
     """The body of a request, with the provider's ids in place of the generated ids that contain them.
 
-    `format_name`: name of the request's format. Unless ids may repeat there, a provider's id that another call of the
-    request has, such as `call_0` of an earlier turn, is left out of the generated id, which is unique.
+    `unique`: whether the API refuses one id in several turns. A provider's id that another call of the request has,
+    such as `call_0` of an earlier turn, is left out of the generated id then, which is unique.
     """
     if not any(mark in body for mark in _MARKS):
         return body
-    if format_name in _MAY_REPEAT:
+    if not unique:
         return _WITH_PROVIDERS.sub(rb'"\3"', body)
     owners: dict[bytes, bytes] = {}
 

@@ -340,7 +340,7 @@ ANTHROPIC: dict[str, tuple[list[Any], list[Any]]] = {
         ],
         [("a", "now", {})],
     ),
-    "no input, and no end": ([start(0, "a", "now"), grow(0, ""), stop(0)], [("a", "now", CUT_OFF)]),
+    "no input, and no end": ([start(0, "a", "now"), grow(0, ""), stop(0)], [("a", "now", {})]),
     "the input in the start": ([start(0, "a", "now", A[2]), stop(0)], [A]),
     "no stop": ([start(0, "a", "now"), grow(0, '{"city":"Köln"}'), {"type": "message_stop"}], [A]),
     "a stream that broke off": ([start(0, "a", "now"), grow(0, '{"ci')], [("a", "now", CUT_OFF)]),

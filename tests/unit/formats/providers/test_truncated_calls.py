@@ -253,7 +253,7 @@ def test_a_truncated_stream_that_programs_read_has_no_call_without_arguments(pro
     assert assembled[-1].valid == (reason is None)
 
 
-@pytest.mark.parametrize(("reason", "valid"), [("tool_use", True), ("max_tokens", False), (None, False)])
+@pytest.mark.parametrize(("reason", "valid"), [("tool_use", True), ("max_tokens", False), (None, True)])
 def test_a_truncated_stream_of_bedrock_has_no_call_without_arguments(reason: str | None, valid: bool) -> None:
     use = {"toolUseId": "t", "name": "a"}
     events: list[Any] = [
