@@ -71,7 +71,7 @@ def violations(format_name: str, tool: dict[str, Any], model: str | None = None)
 
 def well_formed(tool: Tool, rules: Rules) -> Iterator[str]:
     try:
-        jsonschema_rs.meta.validate(tool.schema)
+        jsonschema_rs.meta.validate({**tool.schema, "$schema": "https://json-schema.org/draft/2020-12/schema"})
     except jsonschema_rs.ValidationError as error:
         yield f"no JSON Schema at {error.instance_path}: {error.message[:120]}"
 

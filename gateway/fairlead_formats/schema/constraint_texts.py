@@ -65,7 +65,8 @@ def phrase(schema: Any) -> str:
     if isinstance(schema.get("enum"), list):
         return f"one of {alternatives(schema['enum'])}"
     kind = schema.get("type")
-    noun = _noun(kind) if isinstance(kind, str) else " or ".join(_noun(k) for k in kind) if kind else ""
+    kinds = kind if isinstance(kind, list) else [kind]
+    noun = " or ".join(_noun(name) for name in kinds if isinstance(name, str))
     constraints = {k: v for k, v in schema.items() if k in _PHRASED}
     limits = "; ".join(describe(keyword, value) for keyword, value in constraints.items())
     if not noun and not limits:

@@ -171,7 +171,8 @@ examples                      root    keep keep drop drop drop drop keep keep ke
 example                       nested  keep keep note keep note note note keep keep note
 nullable                      nested  keep keep fix  keep fix  fix  fix  keep keep fix
 deprecated                    nested  keep keep note keep note note keep keep keep note
-readOnly,writeOnly,$comment   any     keep keep drop keep drop drop drop keep keep drop
+readOnly,writeOnly,$comment   nested  keep keep drop keep drop drop drop keep keep drop
+readOnly,writeOnly,$comment   root    keep keep drop drop drop drop drop keep keep drop
 contentEncoding,contentMediaType nested keep keep note keep note note note keep keep note
 contentSchema                 nested  drop drop drop drop drop drop drop drop drop drop
 $schema,$id,id,$anchor,$vocabulary,$dynamicAnchor root keep keep drop drop drop drop drop drop drop drop

@@ -167,6 +167,7 @@ FAULTY = {
     "a schema of content that is none": {"type": "string", "contentSchema": {"type": "any"}, "contentEncoding": {}},
     "dependencies of draft 7": {"dependencies": {"a": ["b"], "b": {"minLength": -1}, "c": None}},
     "an allOf within allOf that is empty": {"allOf": [{"type": "object", "allOf": []}, {"required": None}]},
+    "a described part of odd types": {"not": {"type": True}, "propertyNames": {"type": [["string"], {}]}},
     "an array beside a reference": {"$ref": "#/$defs/any", "type": "array"},
 }
 
