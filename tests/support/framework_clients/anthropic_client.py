@@ -75,7 +75,7 @@ def tool_runner(job: Job) -> str:
 
 
 def thread(job: Job) -> str:
-    """The same loop, in a thread for all questions."""
+    """Loop of the tool runner, in one thread for all questions."""
     client = anthropic.Anthropic()
     tools = [anthropic.beta_tool(each) for each in job.functions]
     made: Any = client.beta.messages.thread(model=ANTHROPIC_MODEL, max_tokens=2048, tools=tools)
