@@ -327,7 +327,9 @@ feature(
 )
 feature(
     "a server that is known to be down is not tried",
-    refused("CONNECTION_LOST", "the server default/SERVER is offline", "allowed"),
+    refused(
+        "CONNECTION_LOST", "the server default/SERVER is offline: `fairlead servers default/SERVER` says why", "allowed"
+    ),
     calls("answers", at="-gone"),
 )
 feature(

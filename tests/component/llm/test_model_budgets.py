@@ -46,7 +46,7 @@ async def test_a_policy_bounds_requests_that_its_tools_are_offered_to(tmp_path: 
         assert (await world.chat("Hi")).status == 200, "what no tool of the namespace was offered to counts for nothing"
         refused = await world.chat("Hi")
         assert (await world.chat("Hi", fairlead={"tools": "none"})).status == 200
-    assert "policy default/budget allows 100 tokens" in refused.message["error"]["message"]
+    assert "each agent that the policy default/budget applies to" in refused.message["error"]["message"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
