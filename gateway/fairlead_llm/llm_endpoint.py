@@ -149,7 +149,9 @@ class LlmEndpoint:
         speaking = [target for target in targets if accepts_format(by_name[target.provider], self._format)]
         if not speaking:
             first = targets[0]
-            raise BadRequest(f"model: {first.provider}/{first.model} cannot do this, as {NEEDS_RESPONSES}", "model")
+            raise BadRequest(
+                f"model: {first.provider}/{first.model} cannot compact a conversation, as {NEEDS_RESPONSES}", "model"
+            )
         return speaking
 
     def _parse(self, raw: RawRequest) -> tuple[WireFormat, WireRequest]:

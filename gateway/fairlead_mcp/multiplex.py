@@ -1,7 +1,7 @@
 """Multiplexer of many callers over one stream of JSON-RPC messages.
 
 A sender may use each id and each progress token only once at a time (MCP, "Progress"), but callers may choose equal
-ones. Both are therefore replaced by a counter, and mapped back in answers. The module does no I/O: it has a `write`
+ones. Both are therefore replaced by numbers of a counter. Progress tokens are mapped back to the caller's. The module does no I/O: it has a `write`
 function and is fed lines.
 """
 
@@ -94,7 +94,7 @@ class Multiplexer:
         deadline: float,
         on_progress: Callable[[bytes], None] | None = None,
     ) -> bytes:
-        """Send a request and return the raw response, which has our id.
+        """Send a request and return the raw response. Its `id` is the number of the counter.
 
         `on_progress` gets progress notifications with the caller's token. At the deadline, and if the awaiting task is
         canceled, `notifications/cancelled` is sent. Raises Timeout, PoolFull, and the errors of `fail` and `fail_all`.

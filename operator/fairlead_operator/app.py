@@ -294,9 +294,10 @@ class _Leadership:
         self.controller = compose(world, installation_options, wakeups=wakeups, telemetry=telemetry)
         if watched is None and publish.prefix_style == "name":
             logger.warning(
-                "servers of all namespaces share prefixes (FAIRLEAD_PREFIX_STYLE is name): of two servers with the "
-                "same name, the first one gets the prefix. Where teams share this installation, set namespace-name "
-                "(servers.prefixStyle of the chart); it renames the tools of servers without spec.prefix"
+                "FAIRLEAD_PREFIX_STYLE=name: prefixes of tools do not contain the namespace, so of two servers with the "
+                "same name, the first to claim the prefix keeps it and the other is Conflicted. If teams share this "
+                "installation, set servers.prefixStyle=namespace-name in the chart; this renames the tools of all "
+                "servers without spec.prefix"
             )
         self._kube = kube
         self._configuration = operator.configuration

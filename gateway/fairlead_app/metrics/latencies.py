@@ -1,7 +1,7 @@
 """Prometheus metrics of measured latency, health of tools, and tiers.
 
-They are read from the served selection at scrape time, in a thread. MAX_TOOLS tools have series of their own; all
-others are aggregated under the label `other`.
+They are computed at scrape time, in a thread, from the served snapshot. The first MAX_TOOLS tools of the snapshot have
+series of their own; all others are aggregated under the label `other`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Measured = tuple[str, str, ToolState]
 class LatencyCollector(Collector):
     """Latency metrics of one gateway.
 
-    `asked_at` returns when an operator last fetched samples, or None. `clock` is in seconds since the epoch.
+    `asked_at` returns when the Kubernetes operator last fetched samples, or None. `clock`: seconds since the epoch.
     """
 
     def __init__(

@@ -145,7 +145,8 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
                 reply = await whole.reply()
             ident = answer.headers.get(SESSION_ID)
             if answer.status_code >= 400 or ident is None or "result" not in reply:
-                raise httpx2.RemoteProtocolError("the gateway lost the session, and rejected a new one")
+                why = f"the gateway no longer has the session, and refused a new one with status {answer.status_code}"
+                raise httpx2.RemoteProtocolError(f"{why}: restart the MCP client")
             session.now = ident
             version = str(reply["result"].get("protocolVersion", ""))
             notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()

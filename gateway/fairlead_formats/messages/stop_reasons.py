@@ -1,7 +1,7 @@
 """Stop reasons after which a model's message may lack its end, in the words of all providers.
 
-Pure module. A call of such a message may lack the end of its arguments, or all of them, which would count as none. So
-the gateway runs no call of it, in no family, neither of a whole answer nor of a stream.
+Pure module. The last call of such a message may have truncated arguments. If they are missing altogether, it looks like
+a call without arguments. The gateway therefore runs no call of a truncated message, whole or streamed, of any family.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules of Amazon Bedrock's Converse. Pure module."""
+"""Requests that Amazon Bedrock's Converse API is documented to reject. Pure module."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Compiles the prompts, resources, resource templates and skills of a server for listing.
 
 Pure module. On merged endpoints, prompts are prefixed like tools. URIs of schemes whose meaning is local to a server
-get the prefix too (`fairlead_mcp.uris`). All other resources keep their URI, since models pass URIs to tools. If two
-servers have the same URI, the first server by namespace and name serves it on merged endpoints. A skill with a file
-that another server would serve is left out there.
+get the prefix too (`fairlead_mcp.uris`). All other resources keep their URI, because a model may pass it to a tool,
+whose server has only the original. If two servers have the same URI, merged endpoints serve it from the first server by
+namespace and name. They leave out a skill if one of its files has a URI that another server serves.
 """
 
 from __future__ import annotations

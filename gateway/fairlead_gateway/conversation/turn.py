@@ -37,8 +37,8 @@ class ConversationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """Whether the transcript of that turn was incomplete."""
     tier: str | None = None
     commanded: str | None = None
+    """Tier that words of a turn asked for, for the turns up to `commanded_until`."""
     commanded_until: int = -1
-    """Number of the last turn to which the command applies."""
     answered: dict[str, float] = {}
     """Time of the last answer in each tier."""
     began: tuple[float, ...] = ()

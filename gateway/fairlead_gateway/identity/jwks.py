@@ -132,9 +132,10 @@ class IssuerKeys:
             public = {name: value for name, value in data.items() if name not in _PRIVATE}
             try:
                 key = JWKRegistry.import_key(public)
-            except (JoseError, ValueError, TypeError):
+            except (JoseError, ValueError, TypeError) as error:
                 kid = str(data.get("kid", number))[:64]
-                log.warning("Key %r of issuer %s cannot be used and is ignored", kid, self.issuer.issuer)
+                text = "Key %r of issuer %s is ignored, so tokens signed with it are rejected: %s"
+                log.warning(text, kid, self.issuer.issuer, type(error).__name__)
                 continue
             keys[str(data.get("kid", f"#{number}"))] = key
         if not keys:

@@ -66,8 +66,8 @@ KEPT_MS: Final = int(DAY * 2000)
 
 
 class Settler:
-    """Synchronizes rates with other replicas through Redis. If limits are closed while Redis is down, calls are refused
-    from the start until Redis has responded.
+    """Synchronizes rates with other replicas through Redis. With the setting `down: closed`, calls with shared limits
+    are also refused between the start and the first response of Redis.
     """
 
     def __init__(

@@ -118,7 +118,7 @@ class SpokenAnswer:
         content = delta.content or ""
         self._text_size += len(content)
         if self._text_size > MAX_TEXT:
-            raise BackendFailed("llm_failed", f"the model answered with over {MAX_TEXT >> 10} Ki characters")
+            raise BackendFailed("llm_failed", f"the model's answer was ended because it exceeds {MAX_TEXT} characters")
         return content
 
     def _take_call(self, delta: _CallPart) -> None:

@@ -115,4 +115,7 @@ class SessionState:
         try:
             await self.fillers.prepare(self.backends, phrase)
         except BackendFailed as error:
-            log.info("The next filler of a cascaded engine is not cached, as its synthesis failed: %s", error)
+            log.info(
+                "Synthesizing a filler phrase of the cascaded engine failed; no filler is spoken until one is synthesized: %s",
+                error,
+            )

@@ -122,7 +122,7 @@ class ToolCheck:
 
 
 class Checks:
-    """Cache of compiled schemas by definition. `max_bytes` is of definitions."""
+    """Cache of compiled schemas by definition. `max_bytes` limits the total size of the definitions in it."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -135,7 +135,7 @@ class Checks:
         self._lock = threading.Lock()
         """Lock of the cache: a snapshot is prepared in a thread."""
         self.compiled = 0
-        """Definitions that were compiled, again ones included."""
+        """Number of compilations, including repeated ones of a definition."""
         self.left_out: dict[str, int] = {}
         """Number of schemas, and parts of schemas, that cannot be checked, by reason."""
         self.mismatched: dict[str, int] = {}

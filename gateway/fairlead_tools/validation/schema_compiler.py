@@ -66,7 +66,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _unusable(NOT_A_SCHEMA, f"the schema is not valid JSON: {error}")
     if not isinstance(decoded, dict):
-        return _unusable(NOT_A_SCHEMA, "the schema is not an object")
+        return _unusable(NOT_A_SCHEMA, "the schema is not a JSON object")
     if of_objects and _takes_every_object(decoded):
         return Compiled(None)
     try:

@@ -48,7 +48,7 @@ class Unsatisfied(Exception):
 def minimal_arguments(schema: Any) -> dict[str, Any]:
     """Arguments that are valid for `schema`, a decoded `inputSchema`. Raises Unsatisfied."""
     if not isinstance(schema, dict):
-        raise Unsatisfied("the schema is not an object")
+        raise Unsatisfied("the input schema is not a JSON object")
     try:
         validator = jsonschema_rs.validator_for(
             schema,

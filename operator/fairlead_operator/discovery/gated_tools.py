@@ -1,8 +1,9 @@
-"""Completes a discovery by the tools that its server lists only to clients with certain capabilities.
+"""Adds to a discovery the tools that its server lists only to clients with certain capabilities.
 
-The discovery itself declares no capabilities, because calls of clients without capabilities use such sessions. The
-result of the capability comparison (`fairlead_mcp.gated`) is kept while the server lists the same tools. A stdio server
-therefore does not start a second process with each discovery, and a failed comparison does not remove tools. A
+The session of a discovery declares no capabilities, because it also serves calls of clients without capabilities. The
+capability comparison (`fairlead_mcp.gated`) needs a second session, which is a second process of a stdio server. Its
+result is kept while the server lists the same tools, so that not every discovery starts a process, and a failed
+comparison removes no tools. A
 discovery does not wait for a slow comparison: the additional tools are published afterwards. No comparison is made for
 a server in a container: whether a second container may run, with the same ports, volumes and name, is for the user to
 decide.

@@ -1,7 +1,8 @@
-"""Finds the line of a pod's log that explains why a stdio server's process failed, and masks its secrets.
+"""Finds the line of a pod's log that explains why a stdio server's process failed, and masks the server's secrets in it.
 
-Such a process lives as long as a connection, inside a container that goes on. Its end is therefore in no status, and
-the connection transports only its standard output.
+Such a process is started for each connection, in a container that keeps running when the process exits. The status of
+the container therefore does not show the exit, and the connection has only standard output. The reason is on standard
+error, which only the pod's log has.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _mask(line: str, masks: Iterable[Mask]) -> str:
 
 
 def _arguments(server: McpServer) -> list[str]:
-    """Arguments of the server's program, from its manifest."""
+    """Arguments of the server's program, from its McpServer."""
     image, package = server.spec.image, server.spec.package
     if package is not None:
         return package.args

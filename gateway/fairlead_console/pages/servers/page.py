@@ -32,7 +32,7 @@ MAX_REASON: Final = 300
 """Limit for a server's reason in the list, in characters; the server's page shows all."""
 LINES: Final = 60
 """Shown lines of a server's output."""
-EACH_TOOLS: Final = 50
+TOOLS_PER_PAGE: Final = 50
 """Tools per page of a server's list."""
 HELD_EACH: Final = 10
 """Held back definitions per page of the list."""
@@ -114,10 +114,10 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _tools(server: ServerDocument, request: Request, now: VisibleCalls) -> ListPart[tuple[Score, CallSums]]:
-    part = part_of(now.index.by_server.get(server.server, []), request, EACH_TOOLS)
+def _tools(server: ServerDocument, request: Request, calls: VisibleCalls) -> ListPart[tuple[Score, CallSums]]:
+    part = part_of(calls.index.by_server.get(server.server, []), request, TOOLS_PER_PAGE)
     return ListPart(
-        [(score, now.of_tool(score)) for score in part.items], part.total, part.number, part.parts, part.link
+        [(score, calls.of_tool(score)) for score in part.items], part.total, part.number, part.parts, part.link
     )
 
 

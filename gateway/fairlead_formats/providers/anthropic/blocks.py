@@ -1,10 +1,10 @@
 """Content blocks of Anthropic Messages: whose calls they hold, and to which round their reasoning belongs.
 
 Pure module. Blocks come from clients and models and are not trusted. A client receives the blocks of all rounds in one
-message and returns them in one, but the API accepts thinking blocks only in the message of their own answer. So from
-the second round on, signatures get a prefix with the round's number, which is removed again on the way to the provider.
-Base64 contains no point, so the prefix is unambiguous. It also has 128 random bits, by which the turn is found: the
-provider's signature alone might be guessed.
+message and returns them in one, but the API accepts a thinking block only in the message that first contained it. So
+from the second round on, signatures get a prefix that ends in a point and has the number of the round; it is removed
+before a block goes to the provider. Base64 has no point, so the prefix can be told from the signature. The prefix also
+has 128 random bits, which are the key of the stored turn: a provider's signature might be guessed by another client.
 """
 
 from __future__ import annotations
