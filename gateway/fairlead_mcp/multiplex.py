@@ -1,8 +1,8 @@
 """Multiplexer of many callers over one stream of JSON-RPC messages.
 
 A sender may use each id and each progress token only once at a time (MCP, "Progress"), but callers may choose equal
-ones. Both are therefore replaced by numbers of a counter. Progress tokens are mapped back to the caller's. The module does no I/O: it has a `write`
-function and is fed lines.
+ones. Both are therefore replaced by numbers of a counter. Progress tokens are mapped back to the caller's. The module
+does no I/O: it has a `write` function and is fed lines.
 """
 
 from __future__ import annotations

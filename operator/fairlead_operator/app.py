@@ -294,8 +294,8 @@ class _Leadership:
         self.controller = compose(world, installation_options, wakeups=wakeups, telemetry=telemetry)
         if watched is None and publish.prefix_style == "name":
             logger.warning(
-                "FAIRLEAD_PREFIX_STYLE=name: prefixes of tools do not contain the namespace, so of two servers with the "
-                "same name, the first to claim the prefix keeps it and the other is Conflicted. If teams share this "
+                "FAIRLEAD_PREFIX_STYLE=name: prefixes of tools do not contain the namespace, so of two servers with "
+                "the same name, the first to claim the prefix keeps it and the other is Conflicted. If teams share this "
                 "installation, set servers.prefixStyle=namespace-name in the chart; this renames the tools of all "
                 "servers without spec.prefix"
             )

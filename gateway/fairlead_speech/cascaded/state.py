@@ -116,6 +116,6 @@ class SessionState:
             await self.fillers.prepare(self.backends, phrase)
         except BackendFailed as error:
             log.info(
-                "Synthesizing a filler phrase of the cascaded engine failed; no filler is spoken until one is synthesized: %s",
+                "Synthesizing a filler phrase of the cascaded engine failed; none is spoken before the next try: %s",
                 error,
             )

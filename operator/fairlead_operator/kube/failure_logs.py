@@ -1,4 +1,4 @@
-"""Finds the line of a pod's log that explains why a stdio server's process failed, and masks the server's secrets in it.
+"""Finds the line of a pod's log that explains why a stdio server's process failed, and masks its server's secrets.
 
 Such a process is started for each connection, in a container that keeps running when the process exits. The status of
 the container therefore does not show the exit, and the connection has only standard output. The reason is on standard
