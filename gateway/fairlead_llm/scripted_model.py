@@ -53,8 +53,8 @@ class ScriptedApi(Protocol):
 _APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
     "/messages": anthropic.AnthropicApi,
     "/models/": gemini.GeminiApi,
-    "": chat.ChatApi,
     "/model/": bedrock.BedrockApi,
+    "": chat.ChatApi,
 }
 """APIs by a part of their paths, the first that fits."""
 _BELOW_RESPONSES: Final = ("/responses/compact", "/responses/input_tokens")

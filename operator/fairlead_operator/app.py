@@ -295,7 +295,7 @@ class _Leadership:
         if watched is None and publish.prefix_style == "name":
             logger.warning(
                 "FAIRLEAD_PREFIX_STYLE=name: prefixes of tools do not contain the namespace, so of two servers with "
-                "the same name, the first to claim the prefix keeps it and the other is Conflicted. If teams share this "
+                "the same name, the first to claim the prefix keeps it; the other is Conflicted. If teams share this "
                 "installation, set servers.prefixStyle=namespace-name in the chart; this renames the tools of all "
                 "servers without spec.prefix"
             )

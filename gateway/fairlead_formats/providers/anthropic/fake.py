@@ -134,9 +134,16 @@ def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
 def _decoded(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Blocks whose calls have their input as an object, where it is valid JSON."""
     return [
-        {**block, "input": json.loads(block["input"] or "{}")} if block["type"] == "tool_use" else block
+        {**block, "input": _decoded_input(block["input"])} if block["type"] == "tool_use" else block
         for block in blocks
     ]
+
+
+def _decoded_input(text: str) -> Any:
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return text
 
 
 def _reason(turn: ScriptedTurn) -> str:
