@@ -1,7 +1,7 @@
 """Signatures of requests to AWS (Signature Version 4), with the credentials of this process.
 
-They are made by the AWS Common Runtime, `awscrt` (`fairlead[bedrock]`), which has no dependencies; botocore cannot be
-installed beside the Kubernetes client. It is loaded with the first request. It looks for credentials as AWS's SDKs do:
+They are made by the AWS Common Runtime, `awscrt` (of the extra `bedrock`), which has no dependencies; botocore cannot
+be installed beside the Kubernetes client. It is loaded with the first request. It looks for credentials as AWS's SDKs do:
 in environment variables, in the profile, in the token of a web identity (IRSA on EKS), at the endpoint of a container
 (EKS Pod Identity, ECS), and at that of an EC2 instance, and renews them before they expire.
 """
@@ -15,10 +15,8 @@ from typing import Any, Final
 import msgspec
 from yarl import URL
 
-_MISSING: Final = (
-    "requests to Amazon Bedrock are signed by awscrt, which is not installed: install fairlead[bedrock], or name a "
-    "Bedrock API key in keyEnv or keyFile"
-)
+from fairlead_api.extras import install_command
+
 _NO_CREDENTIALS: Final = (
     "no AWS credentials were found to sign the request: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
     "AWS_PROFILE, or give this process a role"
@@ -47,7 +45,10 @@ class RequestSigner:
         try:
             from awscrt import auth, exceptions, http
         except ImportError as error:
-            raise SigningFailed(_MISSING) from error
+            raise SigningFailed(
+                "requests to Amazon Bedrock are signed by awscrt, which is not installed: "
+                f"{install_command('bedrock')}, or name a Bedrock API key in keyEnv or keyFile"
+            ) from error
         if self._credentials is None:
             self._credentials = auth.AwsCredentialsProvider.new_default_chain()
         address = URL(url, encoded=True)

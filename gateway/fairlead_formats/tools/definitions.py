@@ -274,7 +274,8 @@ class ToolFormat:
                 if isinstance(error, NotAFunction):
                     originals.append(Original("", tool, losses))
             report += losses
-        within = {id(inner) for each in originals if not each.name for inner in each.definition.get("tools") or ()}
+        groups = [each.definition.get("tools") for each in originals if not each.name]
+        within = {id(inner) for group in groups if isinstance(group, list) for inner in group}
         return Read(tuple(tools), tuple(report), tuple(each for each in originals if id(each.definition) not in within))
 
     def shares_form_with(self, other: Format) -> bool:

@@ -134,8 +134,7 @@ def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
 def _decoded(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Blocks whose calls have their input as an object, where it is valid JSON."""
     return [
-        {**block, "input": _decoded_input(block["input"])} if block["type"] == "tool_use" else block
-        for block in blocks
+        {**block, "input": _decoded_input(block["input"])} if block["type"] == "tool_use" else block for block in blocks
     ]
 
 
