@@ -1,7 +1,7 @@
 """Signatures of requests to AWS (Signature Version 4), with the credentials of this process.
 
 They are made by the AWS Common Runtime, `awscrt` (of the extra `bedrock`), which has no dependencies; botocore cannot
-be installed beside the Kubernetes client. It is loaded with the first request. It looks for credentials as AWS's SDKs do:
+be installed beside the Kubernetes client. It is loaded with the first request. It finds credentials as AWS's SDKs do:
 in environment variables, in the profile, in the token of a web identity (IRSA on EKS), at the endpoint of a container
 (EKS Pod Identity, ECS), and at that of an EC2 instance, and renews them before they expire.
 """
