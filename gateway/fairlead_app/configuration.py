@@ -20,16 +20,16 @@ from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSo
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.audit.settings import AuditSettings
-from fairlead_gateway.context.settings import CompressorSettings
 from fairlead_gateway.endpoint.settings import TlsSettings
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.identity.settings import MadeKeySettings
+from fairlead_gateway.result_stores.settings import CompressorSettings
 from fairlead_gateway.yaml_files import read_yaml
 from fairlead_mcp.egress_settings import EgressSettings
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_rest.settings import RestSettings, ToolSearchSettings
-from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
+from fairlead_search.result_compression import CompressorConfig
 
 NO_PROVIDERS: Final = Providers({}, {})
 Tokens = Annotated[int, Meta(ge=1)]

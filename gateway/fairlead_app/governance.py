@@ -22,9 +22,6 @@ from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.settings import AuditSettings
 from fairlead_gateway.audit.sink import File, LogOutput
 from fairlead_gateway.audit.writer import Writer
-from fairlead_gateway.context.memory import MemoryStore
-from fairlead_gateway.context.settings import ResultSettings
-from fairlead_gateway.context.store import Bounds, ContextStore
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
@@ -33,6 +30,9 @@ from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.settings import LimitSettings
 from fairlead_gateway.recent.ring import ArgumentRenderer, RecentCalls
 from fairlead_gateway.recent.settings import RecentCallSettings
+from fairlead_gateway.result_stores.memory import MemoryStore
+from fairlead_gateway.result_stores.settings import ResultSettings
+from fairlead_gateway.result_stores.store import Bounds, ContextStore
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
 from fairlead_otel.opening import open_pipelines
@@ -164,8 +164,8 @@ def result_store(
         return _disk_store(settings.directory, bounds)
     if not redis.url:
         return MemoryStore(bounds, clock)
-    from fairlead_gateway.context.redis_store import RedisStore
     from fairlead_gateway.redis_client import BadUrl
+    from fairlead_gateway.result_stores.redis_store import RedisStore
 
     try:
         return RedisStore(redis, bounds, clock)
@@ -177,7 +177,7 @@ def _disk_store(directory: Path, bounds: Bounds) -> ContextStore:
     """Raises BadSetting."""
     import sqlite3
 
-    from fairlead_gateway.context.disk import DiskStore
+    from fairlead_gateway.result_stores.disk import DiskStore
 
     try:
         return DiskStore(directory, bounds)

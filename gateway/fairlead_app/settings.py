@@ -17,11 +17,11 @@ from fairlead_api.setting_types import EnvironmentName, InstallationName, Namesp
 from fairlead_console.settings import ConsoleSettings
 from fairlead_gateway.audit.settings import AuditSettings
 from fairlead_gateway.calls.settings import CallSettings
-from fairlead_gateway.context.settings import ResultSettings
 from fairlead_gateway.endpoint.settings import ListeningSettings
 from fairlead_gateway.identity.settings import IdentitySettings
 from fairlead_gateway.limits.settings import LimitSettings
 from fairlead_gateway.recent.settings import RecentCallSettings
+from fairlead_gateway.result_stores.settings import ResultSettings
 from fairlead_gateway.upstream.settings import UpstreamSettings
 from fairlead_models.settings import ModelSettings
 from fairlead_rest.settings import RestSettings, ToolSearchSettings

@@ -41,7 +41,7 @@ from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.cache import Conversions
-from fairlead_search.index import Bm25Index
+from fairlead_search.bm25_index import Bm25Index
 from fairlead_search.record import record
 from fairlead_tools.batch import run_all
 from fairlead_tools.handlers.calls import THREADS

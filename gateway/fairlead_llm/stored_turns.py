@@ -29,8 +29,8 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import REASONING_KEYS, AnswerRange, CallKey, StoredTurn, WireFormat
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
-from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.result_stores.store import ContextUnavailable
 
 MOST_LOOKED_UP: Final = 64
 """Maximum number of messages in one request whose turns are looked up, counted from the last."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_search.search_index import BackendFault, MemoryBackend, SearchBackend
+from fairlead_search.index_interfaces import BackendFault, MemoryBackend, SearchBackend
 
 RETRY_SECONDS: Final = 300.0
 """Seconds after which an unusable folder is tried again."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_search.catalogs import NewTool
+from fairlead_search.index_cache import NewTool
 from fairlead_search.record import vector_key
 
 NEEDED: Final = ("numpy", "onnxruntime", "tokenizers", "fairlead_search_model")
@@ -75,7 +75,7 @@ def missing_modules(needed: Sequence[str] = NEEDED) -> list[str]:
 def embed(texts: Sequence[VectorText]) -> Embedded:
     """Compute vectors with the built-in encoder. Raises ModuleNotFoundError if a module of `NEEDED` is missing."""
     from fairlead_search.encoder import encoder
-    from fairlead_search.hybrid import tool_vectors
+    from fairlead_search.hybrid_ranking import tool_vectors
     from fairlead_search.vectors import encode
 
     began, worked = time.perf_counter(), time.thread_time()

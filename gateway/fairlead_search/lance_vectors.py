@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairlead_search.index_interfaces import BackendFault
 from fairlead_search.row_filter import MAX_PARTS, condition, ranges
-from fairlead_search.search_index import BackendFault
 from fairlead_search.vectors import Matrix, decode, encode
 
 os.environ.setdefault("LANCEDB_LOG", "error")  # LanceDB warns about each new table

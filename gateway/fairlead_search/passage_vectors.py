@@ -18,7 +18,7 @@ import numpy as np
 
 from fairlead_search.encoder import encoder, understands
 from fairlead_search.fusion import fuse
-from fairlead_search.relevance import scores
+from fairlead_search.passage_relevance import scores
 from fairlead_search.units import Unit
 from fairlead_search.vectors import WIRE, Matrix
 

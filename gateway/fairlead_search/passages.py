@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_search.relevance import scores
+from fairlead_search.passage_relevance import scores
 from fairlead_search.token_estimate import BYTES_PER_TOKEN, tokens, within
 from fairlead_search.units import MAX_DEPTH, Unit, units
 

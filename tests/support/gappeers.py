@@ -22,7 +22,7 @@ import aiohttp
 from redis.asyncio import Redis
 
 import gap_recorder
-from fairlead_gateway.context.store import digest
+from fairlead_gateway.result_stores.store import digest
 from fairlead_speech.realtime.fake import ScriptedRealtime
 from fairlead_speech.scripted import SpeechScript
 from framefloods import FLOODS

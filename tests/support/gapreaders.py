@@ -22,12 +22,12 @@ from fairlead_formats.tokens.models import LiveSource
 from fairlead_gateway.catalog.kube import KubeSource
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore
-from fairlead_gateway.context.redis_store import RedisStore
-from fairlead_gateway.context.store import Bounds, ContextUnavailable
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.limits.redis_rates import Settler
+from fairlead_gateway.result_stores.redis_store import RedisStore
+from fairlead_gateway.result_stores.store import Bounds, ContextUnavailable
 from fairlead_kube.client import Kube
 from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import MCP_SERVERS, PODS, SECRETS, TOOL_POLICIES, Json, Kind, Scope
@@ -36,8 +36,8 @@ from fairlead_offers.models.live_models import NoModels, fetch_windows
 from fairlead_offers.results.chat_compressor import ChatCompressor
 from fairlead_offers.search.embeddings_api import EmbeddingsApi
 from fairlead_offers.workers.heavy_work import WorkerThread
-from fairlead_search.compression import CompressionFailed, CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig
+from fairlead_search.result_compression import CompressionFailed, CompressorConfig
 from waiting import eventually
 
 Ask = Callable[[], Awaitable[str]]

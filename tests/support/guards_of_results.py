@@ -74,7 +74,7 @@ RESULTS = (
     ),
     Guard(
         "a fact that a model is made to invent, which is to compress a result",
-        "fairlead_search.compression",
+        "fairlead_search.result_compression",
         ((" and content.supports(sentence)", ""),),
         "tests/component/offers/test_compressed_context.py::test_a_sentence_that_its_result_does_not_bear_out_is_dropped",
         'one["text"] ==',

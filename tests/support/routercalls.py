@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_gateway.context.store import OVERHEAD
+from fairlead_gateway.result_stores.store import OVERHEAD
 from gatewayworld import Answer, Ask, calling
 
 ROUTER: Final = "/router/mcp"

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from msgspec import Raw
 
-from fairlead_search.catalogs import IndexedCatalogs, NewTool, NewVectors, SearchRequest, SearchResult
-from fairlead_search.search_index import ToolVector
+from fairlead_search.index_cache import IndexedCatalogs, NewTool, NewVectors, SearchRequest, SearchResult
+from fairlead_search.index_interfaces import ToolVector
 
 MEMORY: Final = "memory"
 LANCEDB: Final = "lancedb"

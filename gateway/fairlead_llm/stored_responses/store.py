@@ -34,8 +34,8 @@ from fairlead_formats.registry import OPENAI_RESPONSES, message_format
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import WireRequest
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
-from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.result_stores.store import ContextUnavailable
 from fairlead_llm.continuation import ContinuedRequest, FinishedResponse
 from fairlead_llm.loop import RoundResults, ToolLoop
 from fairlead_mcp.sse import EventParser

@@ -34,7 +34,7 @@ from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.catalogs.visible_tools import READER, VisibleTool, VisibleTools
 from fairlead_offers.documents import encode
-from fairlead_offers.offer.server_wishes import ServerToolChoice, Word, Words, choice_for
+from fairlead_offers.offer.server_tool_choice import ServerToolChoice, Word, Words, choice_for
 from fairlead_offers.plan.caller_tools import CallerTools
 from fairlead_offers.plan.exposed_tools import (
     ROUTER_TOOLS,

@@ -16,7 +16,7 @@ from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_offers.models.model_api import decode_answer, guarded_api
 from fairlead_offers.workers.heavy_work import WorkerThread
-from fairlead_search.compression import CompressionFailed, CompressorConfig, chat_request, check_answer
+from fairlead_search.result_compression import CompressionFailed, CompressorConfig, chat_request, check_answer
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 MAX_CACHED_BYTES: Final = 8 << 20

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_offers.workers.heavy_work import WorkerThread
-from fairlead_search.compression import CompressorConfig
+from fairlead_search.result_compression import CompressorConfig
 
 
 class Compressor(Protocol):

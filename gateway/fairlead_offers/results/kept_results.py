@@ -11,9 +11,9 @@ import msgspec
 from fairlead_offers.job import Job
 from fairlead_offers.results.result_documents import ResultDocument, document, read_document
 from fairlead_search import passages
-from fairlead_search.compression import cut_to
+from fairlead_search.passage_relevance import scores
 from fairlead_search.passages import Lines, write_out
-from fairlead_search.relevance import scores
+from fairlead_search.result_compression import cut_to
 from fairlead_search.token_estimate import tokens
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Meta, Raw
 
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder, server_of
-from fairlead_gateway.context.store import ContextUnavailable, SessionEntry
 from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownResult
+from fairlead_gateway.result_stores.store import ContextUnavailable, SessionEntry
 from fairlead_mcp.escaping import escape
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, NOT_FOUND, RATE_LIMITED, Problem
@@ -33,8 +33,8 @@ from fairlead_offers.results.shortened_results import SHORTEN, shorten
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
-from fairlead_search.compression import CompressionFailed, source_texts
 from fairlead_search.passages import Lines, Passage
+from fairlead_search.result_compression import CompressionFailed, source_texts
 
 DEFAULT_TOKENS: Final = 1000
 MAX_QUERY: Final = 1000

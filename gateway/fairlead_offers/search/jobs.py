@@ -8,7 +8,9 @@ from typing import Final
 import msgspec
 
 from fairlead_offers.job import Job
-from fairlead_search.catalogs import (
+from fairlead_search.embedding import Embedded, EmbedRequest
+from fairlead_search.embedding import embed as embed_texts
+from fairlead_search.index_cache import (
     IndexedCatalogs,
     NewVectors,
     SearchRequest,
@@ -16,8 +18,6 @@ from fairlead_search.catalogs import (
     StoredRequest,
     StoredVectors,
 )
-from fairlead_search.embedding import Embedded, EmbedRequest
-from fairlead_search.embedding import embed as embed_texts
 
 
 def search(work: bytes, *, disk: bool = True) -> SearchResult:

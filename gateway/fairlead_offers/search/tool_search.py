@@ -23,7 +23,7 @@ from fairlead_offers.search.tool_vectors import Embedder, ToolVectors
 from fairlead_offers.workers.heavy_work import WorkerThread, with_pauses
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
-from fairlead_search.catalogs import (
+from fairlead_search.index_cache import (
     HYBRID,
     MAX_CATALOGS,
     NewTool,
@@ -33,7 +33,7 @@ from fairlead_search.catalogs import (
     StoredRequest,
     interleave,
 )
-from fairlead_search.search_index import ToolVector
+from fairlead_search.index_interfaces import ToolVector
 
 MAX_SEARCHES: Final = 100_000
 """Maximum searches of a process, after which it is replaced."""

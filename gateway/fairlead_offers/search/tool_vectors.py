@@ -22,7 +22,6 @@ from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone
 from fairlead_offers.workers.throttle import Throttle
-from fairlead_search.catalogs import NewTool
 from fairlead_search.embedding import (
     Embedded,
     EmbeddingConfig,
@@ -30,8 +29,9 @@ from fairlead_search.embedding import (
     VectorText,
     vector_text,
 )
+from fairlead_search.index_cache import NewTool
+from fairlead_search.index_interfaces import ToolVector
 from fairlead_search.record import BUILT_IN, BUILT_IN_DIMENSIONS
-from fairlead_search.search_index import ToolVector
 
 BATCH: Final = 32
 """Number of tools whose vectors are made and sent to the search index together."""

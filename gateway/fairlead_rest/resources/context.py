@@ -12,8 +12,8 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.path.direct import DirectCall, Origin, Unknown
 from fairlead_gateway.calls.results.context_recorder import BadSession
-from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.long_results import LEAST_TOKENS
+from fairlead_gateway.result_stores.store import ContextUnavailable
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.documents import decode
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, Problem

@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from fairlead_search.bm25_index import Bm25Index
 from fairlead_search.embedding import NEEDED_ON_DISK, missing_modules
-from fairlead_search.index import Bm25Index
+from fairlead_search.index_interfaces import MemoryBackend, SearchBackend
 from fairlead_search.record import IndexedTool, record
-from fairlead_search.search_index import MemoryBackend, SearchBackend
 from rig.definitions import definition
 from rig.harness import Cell, Goal, Report, Sample, Settings, in_rounds
 from search import compression

@@ -26,8 +26,8 @@ from fairlead_offers.results.kept_results import OVERHEAD_TOKENS
 from fairlead_offers.results.result_documents import document
 from fairlead_offers.results.session_context import ENCODING_S
 from fairlead_search.embedding import missing_modules
+from fairlead_search.passage_relevance import scores
 from fairlead_search.passages import Rate, best, write_out
-from fairlead_search.relevance import scores
 from fairlead_search.term_scores import K1, B
 from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
 from fairlead_search.token_estimate import tokens, within

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from fairlead_gateway.context.disk import DiskStore
-from fairlead_gateway.context.memory import MemoryStore
-from fairlead_gateway.context.redis_store import RedisStore
-from fairlead_gateway.context.store import MAX_ENTRIES, OVERHEAD, Bounds, ContextStore, ContextUnavailable
 from fairlead_gateway.core.redis_settings import RedisSettings
+from fairlead_gateway.result_stores.disk import DiskStore
+from fairlead_gateway.result_stores.memory import MemoryStore
+from fairlead_gateway.result_stores.redis_store import RedisStore
+from fairlead_gateway.result_stores.store import MAX_ENTRIES, OVERHEAD, Bounds, ContextStore, ContextUnavailable
 from gatewayworld import Clock, ask, calling, catalog, running
 from redisserver import RedisServer, redis_server
 from routercalls import KIB, blob, execute, kept_of

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.context.disk import NAME, DiskStore
-from fairlead_gateway.context.store import Bounds, ContextUnavailable
+from fairlead_gateway.result_stores.disk import NAME, DiskStore
+from fairlead_gateway.result_stores.store import Bounds, ContextUnavailable
 from gatewayworld import Clock, ask, calling, catalog, running
 from routercalls import KIB, blob, execute, kept_of
 from toolservers import modern_server, tool
@@ -95,8 +95,8 @@ async def test_many_sessions_of_one_account_leave_nothing_behind(tmp_path: Path)
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path
-from fairlead_gateway.context.disk import DiskStore
-from fairlead_gateway.context.store import Bounds, ContextUnavailable
+from fairlead_gateway.result_stores.disk import DiskStore
+from fairlead_gateway.result_stores.store import Bounds, ContextUnavailable
 
 async def fill():
     kept = DiskStore(Path(sys.argv[1]), Bounds(60, 4 << 20, 4 << 20))

@@ -19,7 +19,7 @@ from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_offers.results import chat_compressor
 from fairlead_offers.results.session_context import COMPRESSED, DATA
 from fairlead_offers.workers.heavy_work import WorkerThread
-from fairlead_search.compression import CompressionFailed, CompressorConfig
+from fairlead_search.result_compression import CompressionFailed, CompressorConfig
 from fairlead_search.token_estimate import BYTES_PER_TOKEN
 from gatewayworld import ask, calling, catalog, running, scraped
 from routercalls import ROUTER, execute, kept_of

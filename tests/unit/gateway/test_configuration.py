@@ -12,8 +12,8 @@ from fairlead_app import configuration
 from fairlead_app.configuration import ModelApiReach, compressor_config, embedding_config, load_models, vector_folder
 from fairlead_app.settings import Settings
 from fairlead_formats.tokens.models import LiveSource
-from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig
+from fairlead_search.result_compression import CompressorConfig
 from page_reader import blocks
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from examples import examples
-from fairlead_search.catalogs import IndexedCatalogs, NewTool, SearchRequest, interleave
-from fairlead_search.index import Bm25Index, Hit
+from fairlead_search.bm25_index import Bm25Index, Hit
+from fairlead_search.index_cache import IndexedCatalogs, NewTool, SearchRequest, interleave
 from fairlead_search.record import MAX_PARAMETERS, IndexedTool, catalog_hash, record
 
 DELETE = IndexedTool("1", "delete_directory", "files", "Delete a directory with all that is in it.")

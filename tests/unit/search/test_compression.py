@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_search.compression import chat_request, check_answer, cut_to, source_texts
+from fairlead_search.result_compression import chat_request, check_answer, cut_to, source_texts
 from fairlead_search.token_estimate import tokens
 
 ORDER = (

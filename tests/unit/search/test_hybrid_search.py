@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from fairlead_search.catalogs import HYBRID, WORDS
 from fairlead_search.fusion import fuse
+from fairlead_search.index_cache import HYBRID, WORDS
 from fairlead_search.record import record, vector_key
 from search.labelled import own
 from vectorplaces import MEMORY, PLACES, VectorPlace, made, tool
@@ -22,7 +22,7 @@ pytest.importorskip("numpy", reason="numpy of the extra `search` is not installe
 import numpy as np  # behind the skip, as all that needs it
 
 from examples import examples
-from fairlead_search.search_index import LEAST_SWEPT
+from fairlead_search.index_interfaces import LEAST_SWEPT
 from fairlead_search.vectors import VectorStore, decode, encode
 
 EAST = encode([1, 0])

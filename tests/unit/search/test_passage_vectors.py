@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fairlead_offers.results.kept_results import KeptResult, Reading, read
-from fairlead_search.relevance import scores
+from fairlead_search.passage_relevance import scores
 from fairlead_search.units import Unit, units
 
 WHY = "not installed: the extra `search`, and the wheel that `hack/model` builds"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from fairlead_search.passage_relevance import scores, stem
 from fairlead_search.passages import MAX_UNITS, best
-from fairlead_search.relevance import scores, stem
 from fairlead_search.token_estimate import tokens
 from fairlead_search.units import units
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_search import index as index_module
-from fairlead_search.index import MANY, Bm25Index, scores_of
+from fairlead_search import bm25_index as index_module
+from fairlead_search.bm25_index import MANY, Bm25Index, scores_of
 from fairlead_search.record import IndexedTool
 from fairlead_search.term_scores import DictScores, TermTable
 

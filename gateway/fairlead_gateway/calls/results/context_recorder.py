@@ -16,9 +16,9 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.sealed.seals import Seal
-from fairlead_gateway.context.store import ContextStore, ContextUnavailable, SessionEntry
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
+from fairlead_gateway.result_stores.store import ContextStore, ContextUnavailable, SessionEntry
 
 META_CONTEXT: Final = "fairlead.dev/context"
 MAX_SESSION: Final = 128

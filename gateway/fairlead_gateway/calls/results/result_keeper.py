@@ -16,12 +16,12 @@ from msgspec import Raw
 from fairlead_gateway.calls.results.context_recorder import META_CONTEXT, ContextRecorder, new_entry
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.calls.translation.translate import TranslatedResult
-from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.long_results import LongResult, Shortener, ShownResult
 from fairlead_gateway.core.meta_tools import READ_RESULT, RETRIEVE_CONTEXT
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
+from fairlead_gateway.result_stores.store import ContextUnavailable
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import jsonrpc
 from fairlead_search.token_estimate import BYTES_PER_TOKEN

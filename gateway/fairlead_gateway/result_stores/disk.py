@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fairlead_gateway.context.store import (
+from fairlead_gateway.result_stores.store import (
     MAX_ENTRIES,
     Bounds,
     ContextStore,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from fairlead_search.index import Bm25Index, Hit
+from fairlead_search.bm25_index import Bm25Index, Hit
 from fairlead_search.record import IndexedTool
 
 if TYPE_CHECKING:  # these need numpy, which is loaded only for vectors
-    from fairlead_search.hybrid import VectorView
+    from fairlead_search.hybrid_ranking import VectorView
     from fairlead_search.vectors import Matrix, VectorStore
 
 LEAST_SWEPT: Final = 4096
@@ -129,7 +129,7 @@ class MemoryBackend:
         """Vectors of some tools; None if no tool has a vector yet."""
         if self._store is None:
             return None
-        from fairlead_search.hybrid import VectorView
+        from fairlead_search.hybrid_ranking import VectorView
 
         return VectorView(self._store, keys)
 

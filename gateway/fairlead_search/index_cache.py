@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_search.backends import Backends
-from fairlead_search.index import Hit
+from fairlead_search.bm25_index import Hit
+from fairlead_search.index_interfaces import BackendFault, SearchIndex, ToolVector
 from fairlead_search.query_vectors import QueryVectors
 from fairlead_search.record import IndexedTool, record
-from fairlead_search.search_index import BackendFault, SearchIndex, ToolVector
 
 if TYPE_CHECKING:  # needs numpy, which is loaded only for vectors
     from fairlead_search.vectors import Matrix

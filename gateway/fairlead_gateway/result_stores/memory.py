@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from fairlead_gateway.context.store import MAX_ENTRIES, Bounds, ContextStore, size_of, too_large
+from fairlead_gateway.result_stores.store import MAX_ENTRIES, Bounds, ContextStore, size_of, too_large
 
 
 class _AccountEntries:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_search.relevance import stem
+from fairlead_search.passage_relevance import stem
 from fairlead_search.text import QUESTION_WORDS, terms
 from fairlead_search.token_estimate import tokens, within
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairlead_search.bm25_index import Bm25Index, Hit
 from fairlead_search.fusion import DEPTH, fuse
-from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.vectors import Matrix, VectorStore, nearest
 
 NAME_SHARE: Final = 0.25

@@ -15,7 +15,9 @@ from typing import Any, Final, TypeVar
 
 from redis.asyncio import Redis
 
-from fairlead_gateway.context.store import (
+from fairlead_gateway.core.redis_settings import RedisSettings
+from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
+from fairlead_gateway.result_stores.store import (
     MAX_ENTRIES,
     Bounds,
     ContextStore,
@@ -24,8 +26,6 @@ from fairlead_gateway.context.store import (
     size_of,
     too_large,
 )
-from fairlead_gateway.core.redis_settings import RedisSettings
-from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 
 CONNECTIONS: Final = 8
 PAUSE_SECONDS: Final = 1.0
