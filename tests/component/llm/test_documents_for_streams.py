@@ -20,7 +20,7 @@ from geminiworld import gemini_world
 from llmworld import chunks, llm_world
 
 pytest.importorskip("pairclients")
-from pairclients import FORMATS, ask
+from pairclients import FORMATS, FRONTS, ask
 
 HI = MessageTurn("user", (TextPart("Hi"),))
 THEIRS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
@@ -48,7 +48,7 @@ def as_document(turn: ScriptedTurn, **members: Any) -> ScriptedTurn:
 
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("provider", FORMATS)
-@pytest.mark.parametrize("front", FORMATS)
+@pytest.mark.parametrize("front", FRONTS)
 def test_a_document_means_to_a_streaming_client_what_a_stream_means(front: str, provider: str, name: str) -> None:
     turn = ANSWERS[name]
     if name == "length":

@@ -75,7 +75,7 @@ async def test_a_mixed_turn_comes_back_whole_with_shown_calls(tmp_path: Path, st
         assert kinds(message) == ["thinking", "text", "tool_use", "mcp_tool_use", "mcp_tool_result"]
         assert message["stop_reason"] == "tool_use"
         back = {"role": "assistant", "content": message["content"]}
-        result = {"type": "tool_result", "tool_use_id": "toolu_scripted_0001_0001", "content": "so"}
+        result = {"type": "tool_result", "tool_use_id": message["content"][2]["id"], "content": "so"}
         question = "Ask" if stored else "Ask otherwise"
         await _send(world, question, back, {"role": "user", "content": [result]}, stream=stream, thinking=THINKS)
     _, called, results = world.model.requests[1]["messages"]

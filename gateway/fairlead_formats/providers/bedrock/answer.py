@@ -49,7 +49,8 @@ class BedrockAnswer:
         except KeyError as error:
             raise BadAnswer("the provider's answer has no message") from error
         content = message.get("content") if isinstance(message, dict) else None
-        self.blocks = [_with_id(block) for block in blocks_of(content)]
+        taken: set[str] = set()
+        self.blocks = [_with_id(block, taken) for block in blocks_of(content)]
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         self.stop_reason = reason if isinstance(reason, str) else ""
         self.malformed_call = is_malformed_call(self.blocks, self.stop_reason)
@@ -112,9 +113,15 @@ def unwrap_call(block: Block, calls: Mapping[str, InnerCall]) -> Block:
     return {TOOL_USE: {**use, "name": call.name, "input": _any(call.arguments)}}
 
 
-def _with_id(block: Block) -> Block:
-    """The block; a call without an id gets one."""
+def _with_id(block: Block, taken: set[str]) -> Block:
+    """The block; a call without an id, or with that of an earlier call, gets one. `taken`: ids of the answer's calls so
+    far, to which the call's is added.
+    """
     use = call_in(block)
-    if use is None or (isinstance(use.get("toolUseId"), str) and use["toolUseId"]):
+    if use is None:
+        return block
+    ident = use.get("toolUseId")
+    if isinstance(ident, str) and ident and ident not in taken:
+        taken.add(ident)
         return block
     return {TOOL_USE: {**use, "toolUseId": new_id("toolu")}}
