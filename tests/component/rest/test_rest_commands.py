@@ -41,7 +41,7 @@ async def test_the_tier_or_server_of_the_url_counts(tmp_path: Path) -> None:
         _, output, _ = await fairlead("tools", "--format", "mcp", "--server", "default/other", "--url", f"{base}/mcp")
         code, _, err = await fairlead("tools", "--format", "mcp", "--url", f"{base}/mcp/warp")
     assert [tool["name"] for tool in json.loads(output)] == ["other__x"]
-    assert (code, "no tier 'warp'" in err) == (2, True)
+    assert (code, "you have no latency tier 'warp'" in err) == (2, True)
 
 
 async def test_a_file_or_a_pipe_is_converted_without_a_gateway(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ async def test_events_come_in_the_order_of_the_wire(tmp_path: Path) -> None:
     async with cascade_world(tmp_path, SpokenReply("Yes."), heard=["hi"]) as world, world.client() as client:
         await speak(client)
         await client.until("response.done")
-        assert client.types() == [
+        assert [kind for kind, _ in groupby(client.types())] == [
             "session.created",
             "input_audio_buffer.speech_started",
             "input_audio_buffer.speech_stopped",
