@@ -249,7 +249,7 @@ async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all
         assert (await scraped(gateway, "/healthz"), await scraped(gateway, "/readyz")) == ("ok\n", "serving\n")
         ending = asyncio.create_task(gateway.stop(), name="ending")
         await asyncio.sleep(0)
-        assert await scraped(gateway, "/readyz") == "stopping\n"
+        assert await scraped(gateway, "/readyz") == "the gateway is stopping\n"
         ending.cancel()
         writer.close()
 

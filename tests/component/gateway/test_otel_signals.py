@@ -78,7 +78,9 @@ async def test_the_log_of_the_gateway_reaches_a_collector_with_the_trace_of_a_ca
             logging.getLogger("fairlead_gateway").warning("Nothing of a call")
         call = next(span for span in receiver.spans if span.kind == 2)
         records = {record.body.string_value: record for record in receiver.logs}
-        failed = records["tools/call add of default/demo failed in the gateway itself"]
+        failed = records[
+            "tools/call add of server default/demo failed because of a defect in the gateway; please report it"
+        ]
         assert (failed.trace_id, failed.span_id) == (call.trace_id, call.span_id)
         assert failed.severity_text == "ERROR"
         assert attributes(failed)["exception.type"] == "ZeroDivisionError"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead_api.documents.catalog import Credential, EventsEndpoint, HttpEndpoint
-from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError
+from fairlead_mcp.errors import HttpRefused, McpError, NotMcp
 from fairlead_mcp.opening import NetworkAccess, network_session, reached_endpoint
 from fairlead_mcp.session import McpSession
 from linkservers import Respond, events_handler
@@ -163,7 +163,7 @@ async def test_a_server_that_refuses_in_json_rpc_speaks_the_newer_transport() ->
     handler = events_handler(responder(OLD), lambda reply: reply.send(400, refusal))
     async with raw_server(handler) as server:
         session = session_at(server.url)
-        with pytest.raises(RpcError, match="not today"):
+        with pytest.raises(HandshakeRefused, match="not today"):
             await session.connect()
         await session.aclose()
         assert {request.verb for request in server.seen} == {"POST"}

@@ -118,7 +118,7 @@ async def commands_of_the_page_answer(url: str, key: str) -> None:
         code, out, err = await fairlead(*command.split()[1:], FAIRLEAD_URL=url, FAIRLEAD_TOKEN=key)
         assert code == comment.strip().startswith("no"), (line, out, err)
         shown[command.strip()] = out
-    assert "default/npc denies it" in shown["fairlead can npc call web-search__search"]
+    assert "policy default/npc denies the tool" in shown["fairlead can npc call web-search__search"]
     assert "below_min_tier" in shown["fairlead tiers"]
     boards = shown["fairlead leaderboard"]
     assert {"dice", "files", "images", "memory", "music", "rules", "sessions", "web"} <= set(boards.splitlines())
