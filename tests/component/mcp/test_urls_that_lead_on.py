@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead_api.documents.catalog import Credential, EventsEndpoint, HttpEndpoint
-from fairlead_mcp.errors import HttpRefused, McpError, NotMcp
+from fairlead_mcp.errors import HandshakeRefused, HttpRefused, McpError, NotMcp
 from fairlead_mcp.opening import NetworkAccess, network_session, reached_endpoint
 from fairlead_mcp.session import McpSession
 from linkservers import Respond, events_handler
