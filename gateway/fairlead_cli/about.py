@@ -1,4 +1,4 @@
-"""`fairlead version`. It only needs the base install, and is quick."""
+"""`fairlead version`: prints versions and installed extras, without importing anything but the base install."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from fairlead_cli.output import Output, print_json
 
 _PARTS = {"operator": "kopf", "gateway": "uvicorn", "up": "uv"}
-"""Extra to a module that it installs."""
+"""For each extra, a module that the extra installs: if the module can be found, the extra is installed."""
 
 
 def run_version(output: Output) -> None:
@@ -36,7 +36,9 @@ def run_version(output: Output) -> None:
 
 
 def _is_compiled() -> bool:
-    """Whether the hot path is compiled, as in the image. Checks the file only, because importing it would be slow."""
+    """Whether the modules that every call runs through are compiled, as in the image. Looks only for the file of one
+    compiled module, because importing would be slow.
+    """
     spec = find_spec("fairlead_mcp")
     folders = () if spec is None else spec.submodule_search_locations or ()
     return any((Path(folder) / "http" / f"heads{EXTENSION_SUFFIXES[0]}").exists() for folder in folders)

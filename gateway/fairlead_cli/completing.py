@@ -1,4 +1,4 @@
-"""Completions of tools' and servers' names in a shell, requested from the gateway of the command line."""
+"""Completes names of tools and servers in a shell, by requests to the gateway that the command line names."""
 
 from __future__ import annotations
 

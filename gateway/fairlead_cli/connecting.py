@@ -1,4 +1,4 @@
-"""Endpoint that `fairlead tools` and `fairlead call` connect to, with errors of a connection as sentences."""
+"""MCP endpoint to which commands such as `fairlead tools` connect; errors of the connection become sentences."""
 
 from __future__ import annotations
 

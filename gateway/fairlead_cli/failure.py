@@ -1,6 +1,6 @@
 """Failure of a command: one sentence on standard error and an exit code, without a traceback.
 
-Commands raise it, and `__main__` prints it.
+Commands raise `Failure`, and `__main__` prints the sentence and exits with the code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FAILED: Final = 1
 USED_WRONGLY: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-"""Exit codes of processes that SIGINT or SIGPIPE ended, as shells report them."""
+"""Exit code of a process that SIGPIPE ended, as shells report it; INTERRUPTED is that for SIGINT."""
 _ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
 """Error number in an OSError's text, which people do not need."""
 

@@ -1,4 +1,4 @@
-"""Exceptions from the environment's proxies: requests to this machine never use one. No I/O."""
+"""Exceptions from the environment's proxies: requests to this machine never use a proxy. No I/O."""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ _CHECK_URL: Final = "check that --url is the address of a Fairlead gateway"
 
 
 class _Answer(dict[str, Any]):
-    """A JSON object of a response. A missing member raises Failure: the server is not a gateway, or another version."""
+    """A JSON object of a response. Reading a missing member raises Failure: the URL is not that of a gateway, or the
+    gateway has another version.
+    """
 
     def __init__(self, members: dict[str, Any], base: str) -> None:
         super().__init__(members)

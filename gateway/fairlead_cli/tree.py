@@ -107,7 +107,9 @@ def _with_decision(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flag() -> TyperOption:
-    """The option `--json` as typer creates it. typer has no public function for that. All commands share the object."""
+    """The option `--json`, which all commands share. typer has no public function that creates an option, so the option
+    is taken from a command that is made for this purpose.
+    """
     made = typer.Typer(add_completion=False)
 
     @made.command()

@@ -1,4 +1,4 @@
-"""Polling interval of commands that wait for a gateway or an operator."""
+"""Polling by commands that wait for a gateway or an operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences that several commands use, and commands within them that can be pasted."""
+"""Sentences that several commands print, and commands within sentences that are ready to paste."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead_tools.commands import add_url
 CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
 _TOOLS: Final = "`fairlead tools` lists the tools."
 NAMED_URL: ContextVar[str] = ContextVar("NAMED_URL", default="")
-"""Gateway that `--url` named, for the commands in hints. Empty if hints need no `--url`."""
+"""URL of the gateway that `--url` named, which is added to the commands in hints. Empty if hints need no `--url`."""
 
 
 def ready_to_paste(text: str) -> str:

@@ -104,7 +104,7 @@ class LoopThread:
 
 
 def _close(thread: LoopThread, registry: AsyncToolRegistry, callbacks: Threads) -> None:
-    """Close a registry. This is the finalizer, which also runs at the end of the process."""
+    """Finalizer of a `ToolRegistry` that closes it when it is garbage-collected, or when the process ends."""
     closing = _close_registry(registry, callbacks)
     if thread.finish(closing):
         return
@@ -132,7 +132,7 @@ def _run_in_thread(callback: Callable[..., object] | None, threads: Threads) -> 
 
 
 async def _run_on_loop(work: Callable[[], T]) -> T:
-    """Coroutine for a function that does not wait but has to run on the loop."""
+    """Make a coroutine of a function that does not wait but has to run in the event loop's thread."""
     return work()
 
 

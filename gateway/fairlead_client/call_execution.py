@@ -77,7 +77,7 @@ class Executor:
     async def _attempt(
         self, tool: Tool, raw: bytes, timeout: float, retry: Retry
     ) -> tuple[JsonObject | None, ToolCallError | None, bytes | Raw]:
-        """Make one attempt; returns the result, the error, and the raw result."""
+        """Make one attempt. Returns the decoded result, the error, and the raw result; the first two may be None."""
         repeatable = retry.repeatable or tool.repeatable
         try:
             answer, result = _read(await self._call(tool, raw, timeout))
@@ -108,8 +108,8 @@ def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
 
 
 def arguments_of(tool: Tool, arguments: object) -> bytes | InvalidArguments:
-    """Parse arguments and encode them for a tool. Original property names are restored, and the nulls are removed by
-    which a model in strict mode leaves out optional properties.
+    """Parse arguments and encode them for a tool. Original property names are restored. Nulls for optional properties
+    are removed: in strict mode, a model cannot leave a property out, and sends null instead.
     """
     call = arguments if isinstance(arguments, InvalidCall) else read_arguments(arguments)
     if isinstance(call, InvalidCall):

@@ -1,4 +1,4 @@
-"""Runs a registry's callbacks about connections, in order and one at a time, without delaying calls."""
+"""Runs the callbacks of a registry about its connections, in order and one at a time, without delaying tool calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OnDisconnect: TypeAlias = Callable[[str, McpError | None], object]
 """Called with the name of a server and the error that ended the connection; None if the registry closed it."""
 
 LAST_WORDS: Final = 5.0
-"""Seconds for queued callbacks when the registry is closed."""
+"""Seconds that callbacks which are still queued have to run when the registry is closed."""
 
 
 class Callbacks:

@@ -1,8 +1,9 @@
 """Finds the tools that a server lists only to clients with certain capabilities.
 
-A registry declares no capabilities, so it refuses calls of these tools and names the capability. They are looked for
-once a name is asked for that the server does not list: a comparison needs a second session, or process, and a second
-list. It is repeated only when the server's list has changed.
+A registry declares no capabilities, so it refuses calls of such tools and names the missing capability. To find them,
+the server's list is compared with a second list that is requested with all capabilities. The second list takes another
+session, or even another process, so the comparison waits until a program looks up a name that the server does not list.
+It is repeated only when the server's list has changed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fairlead_mcp.gated import Gated, find_gated_tools, name_of
 logger = logging.getLogger(__name__)
 
 SECONDS: Final = 10.0
-"""Timeout of a comparison, as lookups wait for it."""
+"""Timeout of a comparison in seconds. The lookup of a tool waits for the comparison."""
 
 
 class CapabilityComparison:
@@ -41,8 +42,8 @@ class CapabilityComparison:
         return tuple(hidden for hidden in self._gated if name_of(hidden.definition) not in names)
 
     async def compare(self, connection: ServerConnection, items: Iterable[Raw]) -> None:
-        """Find tools that require client capabilities. If the comparison fails, the previous result stays. It is
-        skipped if it would start a second container.
+        """Find tools that require client capabilities. If the comparison fails, the result of the last one stays. The
+        comparison is skipped if it would start a second container.
         """
         names = frozenset(map(name_of, items))
         container = starts_container(connection.server.endpoint)

@@ -1,6 +1,6 @@
 """Opens sessions with the servers of a registry, and runs stdio servers as child processes.
 
-There is one `ServerConnector` per registry. It belongs to the event loop and thread of its first use.
+There is one `ServerConnector` per registry, which must be used in the event loop and thread of its first use.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
 from fairlead_tools.version import NAME, VERSION
 
 CONNECT_SECONDS: Final = 10.0
-"""Timeout for the handshake with a server at a URL."""
+"""Timeout in seconds for the handshake with a server at a URL."""
 START_SECONDS: Final = 60.0
-"""Timeout for starting a child process and the handshake with it; its package may have to be downloaded first."""
+"""Timeout in seconds for starting a child process and the handshake with it. It includes the download of a package."""
 CONNECTIONS: Final = MAX_PARALLEL
 """Most connections to one server."""
 
@@ -49,6 +49,7 @@ class ServerConnection:
     retired: bool = False
     """Whether the connection gets no further calls and is closed when its last call ends."""
     closing: bool = False
+    """Whether closing the connection has begun."""
 
 
 class ServerConnector:
@@ -66,6 +67,7 @@ class ServerConnector:
         self._resolve = resolve
         self._host: ChildHost | None = None
         self._handlers: dict[Hashable, MethodObserver] = {}
+        """Functions to call with the notifications of child processes, by key of the child."""
 
     def seconds(self, server: ServerDeclaration) -> float:
         """Timeout in seconds for connecting to a server."""
@@ -96,9 +98,9 @@ class ServerConnector:
             self._host.retire(opened.server.name)
 
     def declaring(self, connection: ServerConnection) -> Declaring:
-        """Return a function that opens further sessions with a connection's server. They declare client capabilities
-        and decline requests of the server. A legacy stdio server receives capabilities only at its start, so such a
-        session needs another process.
+        """Return a function that opens further sessions with a connection's server, which declare client capabilities
+        and decline requests of the server. A legacy stdio server receives the capabilities of its client only once, at
+        the start, so that its further session needs another process.
         """
 
         @asynccontextmanager

@@ -1,6 +1,7 @@
 """Converts the tools of a registry to a provider's format, and adds them to requests.
 
-Pure module. `fairlead_formats` converts the definitions; this module adds them to the right member of a request.
+No I/O. `fairlead_formats` converts the definitions; this module adds them to that member of a request which has the
+request's own tools.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def openai_format(request: Mapping[str, Any]) -> str:
 
 
 def add_offered(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
-    """Copy a request and append tools to its own ones. If the request has a tool with the same name, it is kept.
+    """Copy a request and append the offered tools to those of the request. If the request has a tool of the same name,
+    the offered tool is left out.
 
     Raises ValueError if the member with the request's tools is not a list.
     """

@@ -1,7 +1,7 @@
 """Local tools: functions of this process as tools of a registry, run by `fairlead_tools.handlers`.
 
 Names, schemas, threads and results are the same as for the gateway's custom tools, so that a function behaves the same
-way in both.
+in a registry and in a gateway.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ LocalTool: TypeAlias = Callable[..., Any] | CustomTool
 """A function, with or without `@tool`, or a `CustomTool`."""
 
 AT_ONCE: Final = 10_000
-"""Most calls of local tools at once; calls of blocking handlers also wait for a thread."""
+"""Most calls of local tools at once. The calls of blocking functions that run at once are further limited by the number
+of threads.
+"""
 MAX_RESULT: Final = 16 << 20
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -80,7 +82,7 @@ class LocalTools:
 
 
 class _FutureOutcome:
-    """Sets the outcome of a call as a future; progress and log messages are dropped."""
+    """Receives the outcome of a local call and stores it in a future. Progress and log messages are dropped."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Parses the calls of a model's message, and writes their outcomes in the same format. Pure module."""
+"""Parses the calls of a model's message, and writes their outcomes in the format of the message. No I/O."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def with_results(
     carry: Carry = DEFAULT_CARRY,
 ) -> Executed:
     """Write the messages with the results of `calls`. With `leave_unknown`, calls of tools that the registry does not
-    have are left to the caller. Freeform calls always are, as tools of a registry do not accept text instead of
-    arguments. Raises UnknownFormat.
+    have are left to the caller. Calls with freeform text instead of arguments are always left to the caller, as no tool
+    of a registry accepts them. Raises UnknownFormat.
     """
     results = [
         None if _is_left(call, outcome, leave_unknown) else outcome.as_result()
@@ -64,5 +64,5 @@ def with_results(
 
 
 def _is_left(call: ModelCall, outcome: Outcome, leave_unknown: bool) -> bool:
-    """Whether a call is left to the caller."""
+    """Whether a call is left to the caller of the registry, and therefore gets no result."""
     return call.valid and isinstance(outcome.error, UnknownFunction) and (leave_unknown or call.kind == CUSTOM)

@@ -1,7 +1,7 @@
 """Outcomes of calls through a registry: a result, or one of four errors, which the registry returns and never raises.
 
-Pure module. The codes are those of the gateway (`refusals`), and `UNKNOWN_TOOL`, for which MCP has the JSON-RPC error
--32602.
+No I/O. The codes of the errors are those of the gateway's refusals (`fairlead_tools.refusals`), and `UNKNOWN_TOOL`, for
+which MCP has the JSON-RPC error -32602 instead.
 
     ToolCallError
       UnknownFunction     no tool has this name

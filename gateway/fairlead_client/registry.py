@@ -1,7 +1,7 @@
 """Asynchronous registry, for programs with an event loop. `blocking.ToolRegistry` is the synchronous one.
 
-A local tool takes precedence over a server's tool of the same name, even if the local one fails. The tools of servers
-are cached; see `remote_server`. A registry belongs to the event loop of its first use.
+A local tool takes precedence over a server's tool of the same name, even if the call of the local tool fails. The tools
+of servers are cached (`remote_server`). A registry belongs to the event loop of its first use.
 """
 
 from __future__ import annotations

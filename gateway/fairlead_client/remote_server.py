@@ -1,9 +1,11 @@
 """Connection and cached tools of one MCP server of a registry.
 
-The server is connected at the first use. A list of tools is cached for the registry's TTL, or shorter if the server
-says so (`ttlMs`). `list_changed` and the loss of the connection make it stale. The next request renews it, once for all
-concurrent callers. A failed connection is dropped, so that the next request opens a new one; calls that still run on it
-may finish. A process that fails repeatedly is restarted with growing delays (`restart_backoff`).
+The server is connected at the first use. Its list of tools is cached for the registry's TTL, or for the server's
+`ttlMs` if that is shorter. The notification `list_changed` and the loss of the connection make the list stale; the next
+lookup then requests it again, once for all concurrent callers.
+
+A failed connection gets no further calls, while calls that still run on it may finish; the next request opens a new
+connection. A process that fails repeatedly is restarted after growing delays (`restart_backoff`).
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ IMPATIENT: Final = 1.0
 background.
 """
 _ROUNDS: Final = 2
-"""Most lists that one lookup waits for, if the server announces a change during the first."""
+"""Most lists that one lookup requests, if the server announces changes while it lists its tools."""
 
 
 class RemoteServer:
@@ -86,10 +88,13 @@ class RemoteServer:
         """Definitions of the last list."""
         self._fresh_until = float("-inf")
         self._complaint = ""
+        """Last error that was logged as a warning, so that its repetitions are not; empty after a success."""
         self._failure: McpError | None = None
         self._restarts = RestartBackoff(clock, randomness.random)
         self._slow = False
+        """Whether the last attempt to list the tools timed out."""
         self._changes = 0
+        """Number of times that the list was made stale."""
         self._seen = -1
         """Value of `_changes` when the last list was requested."""
         self._watch: asyncio.Task[None] | None = None
@@ -108,14 +113,14 @@ class RemoteServer:
         return self._clock() < self._fresh_until
 
     async def ensure_fresh(self, patience: float | None = None) -> None:
-        """Renew the tools if they are stale. Never raises: `online` says whether the server could be reached.
-        `patience` is the timeout in seconds. None means no timeout, or a short one if the server was slow or its
+        """List the tools again if they are stale. Never raises: `online` says whether the server could be reached.
+        `patience` is the timeout in seconds. None means no timeout, or `IMPATIENT` if the server was slow or its
         process failed the last time.
         """
         if patience is None:
             doubtful = self._slow or (self._failure is not None and self._connector.runs(self.server))
             if doubtful and self._refreshing.running:
-                return  # the callers that started it get its error
+                return  # the callers that started the listing wait for it
             patience = IMPATIENT if doubtful else float("inf")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience if patience < float("inf") else None):
@@ -135,7 +140,7 @@ class RemoteServer:
                 return
 
     def _log_failure(self, error: McpError) -> None:
-        """Log an error as a warning, but a repetition of the last one only for debugging."""
+        """Log an error as a warning, or for debugging only if it repeats the last one."""
         message = str(error)
         level = logging.DEBUG if message == self._complaint else logging.WARNING
         logger.log(level, "the tools of server %s are left out: %s", self.server.name, message)
@@ -196,7 +201,7 @@ class RemoteServer:
             self._fresh_until = self._clock() + (min(self._ttl, ttl_s) if ttl_s > 0 else self._ttl)
 
     def _show(self) -> None:
-        """Make `tools` of the last list, and of what a comparison has found besides."""
+        """Set `tools` to those of the last list, and those that only a capability comparison has found."""
         gated = self._comparison.gated_tools(self._items)
         requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
         self.tools = list_tools(self.server, [*self._items, *(hidden.definition for hidden in gated)], requires)
@@ -311,7 +316,8 @@ class RemoteServer:
         self._callbacks.disconnected(self.server.name, error)
         if error is not None:
             logger.warning("the connection to server %s is lost: %s", self.server.name, error)
-            if connection.busy == 0:  # else a call may have ended the process, and the caller decides about retries
+            # A call in flight may itself have ended the process: then its caller decides about retries, without a delay
+            if connection.busy == 0:
                 self._restarts.note_loss(error)
             self.online = False
         self.invalidate()
@@ -351,7 +357,7 @@ class RemoteServer:
             self.invalidate()
 
     async def _watch_connection(self, connection: ServerConnection) -> None:
-        """Receive notifications of changes, and notice the end of the connection if the transport reports it."""
+        """Receive notifications of the server, and notice when the connection ends, if its transport reports that."""
         session, child = connection.session, connection.child
         try:
             if child is not None:
@@ -368,8 +374,8 @@ class RemoteServer:
             logger.info("server %s cannot announce changes of its tools: %s", self.server.name, error)
 
     async def _listen(self, connection: ServerConnection) -> None:
-        """Keep the HTTP stream of notifications open, which ends from time to time. Raises McpError if the server
-        cannot be reached or has no such stream.
+        """Keep the HTTP stream of notifications open by opening it again whenever it ends. Raises McpError if the
+        server cannot be reached or has no such stream.
         """
         backoff = Backoff(randomness.random)
         while True:

@@ -1,4 +1,4 @@
-"""Computes delays before restarts of a failed server process. Pure module."""
+"""Computes delays before restarts of a failed server process. No I/O."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class RestartDelayed(ConnectFailed):
 
 
 class RestartBackoff:
-    """Counts consecutive failures of one process, and computes growing delays between its starts. A process that lives
-    for `Backoff.stable` seconds resets the count. A process that ends after a successful start is
-    restarted at once if the count is 0.
+    """Counts consecutive failures of one server's process, and computes growing delays between its starts. A process
+    that runs for `Backoff.stable` seconds resets the count. A process that ends after a successful start is restarted
+    at once if the count is 0.
     """
 
     def __init__(self, clock: Callable[[], float], random: Callable[[], float]) -> None:
@@ -44,7 +44,9 @@ class RestartBackoff:
         self._failure = None
 
     def note_failure(self, error: McpError) -> None:
-        """Record that the process could not be started, or could not list its tools. The same error counts once."""
+        """Record that the process could not be started, or could not list its tools. All callers of one attempt may
+        record its error, which counts once.
+        """
         self._count_failure(error, 0.0)
 
     def note_loss(self, error: McpError) -> None:

@@ -1,4 +1,4 @@
-"""Retry policy of calls, strategies for several calls, and conversion of failures to errors. Pure module."""
+"""Retry policy of calls, strategies for several calls, and conversion of failures to errors. No I/O."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ timeout of a call does not include waiting for a connection.
 _NOT_TAKEN: Final = frozenset({429, 503})
 """HTTP statuses of requests that were rejected before any work was done."""
 _NOT_BEGUN: Final = frozenset({RATE_LIMITED, BREAKER_OPEN})
-"""Codes of a gateway for calls that it did not send to the server."""
+"""Codes with which a gateway refuses calls that it did not send to the server, so that a retry does no harm."""
 _BROKEN_OFF: Final = frozenset({CONNECTION_LOST, TIMEOUT})
-"""Codes of a gateway for calls that the server may have executed."""
+"""Codes with which a gateway answers calls that the server may have executed, so that a retry may repeat an effect."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def at_once(strategy: Strategy, calls: int) -> int:
 
 
 def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
-    """Convert an exception of a local handler to an error. A `ToolCallError` is returned unchanged. Errors of the
-    system (OSError: files, connections, timeouts) are retryable, as a program that enables retries knows its handler.
+    """Convert an exception of a local tool's function to an error. A `ToolCallError` is returned unchanged. An OSError
+    (files, connections, timeouts) is retryable: a program that enables retries knows its own function.
     """
     if isinstance(cause, ToolCallError):
         return cause
@@ -135,8 +135,8 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
 
 
 def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
-    """Error for a result that refuses a call with a code in `_meta`, as gateways do; a server that is not a gateway may
-    do so too. None for all other results.
+    """Error for a result by which a server refuses a call with a code in `_meta`, as gateways do. None for all other
+    results.
     """
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, Mapping) and result.get("isError") is True else None
@@ -155,8 +155,8 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
 
 
 def _retryable(error: McpError, *, repeatable: bool) -> bool:
-    """Whether a failed call may be repeated. The rules are those of the gateway; in addition, calls are repeated after
-    timeouts and when no connection was free.
+    """Whether a failed call may be repeated. The gateway repeats calls under the same conditions, except that here
+    calls are also repeated after timeouts and when no connection was free.
     """
     if isinstance(error, Timeout):
         return repeatable or not error.sent

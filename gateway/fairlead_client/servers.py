@@ -1,7 +1,7 @@
 """Reads the servers of a registry, which users declare as objects, an `mcp.json`, or McpServer manifests.
 
-Pure module. Every form is converted to a `ServerDeclaration` with endpoint and credential. Declarations that an API
-server would reject as McpServer are rejected with the same messages.
+No I/O. Each declaration is converted to a `ServerDeclaration` with endpoint and credential. What the Kubernetes API
+server would reject in an McpServer is rejected here with the same message.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class ServerDeclaration:
     endpoint: HttpEndpoint | EventsEndpoint | ChildEndpoint
     credential: Credential
     trusted: bool
+    """Whether annotations such as `readOnlyHint` decide about retries."""
     overrides: Mapping[str, ToolOverride] = field(default_factory=dict)
     """Overrides of a manifest for single tools, by the server's own names."""
     named_only: bool = False

@@ -1,6 +1,6 @@
-"""Runs work once at a time, and shares its result with all concurrent callers.
+"""Runs an asynchronous function once for all concurrent callers, who share its result.
 
-A cancelled caller does not stop the work for the others.
+If one caller is cancelled, the function continues for the other callers.
 """
 
 from __future__ import annotations

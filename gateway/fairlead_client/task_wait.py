@@ -30,8 +30,9 @@ _decode_question = msgspec.json.Decoder(_Question).decode
 async def call(
     session: McpSession, tool: str, arguments: bytes, seconds_left: Callable[[], float], background: TaskSet
 ) -> Raw:
-    """Raw result of `tools/call`, within `seconds_left()`. Support of tasks is declared only if the server requires it,
-    since a task is meant for clients that can show it. An abandoned task is cancelled in `background`. Raises McpError.
+    """Call a tool and return the raw result, within `seconds_left()`. The call declares support of tasks only if the
+    server requires that, since tasks are meant for clients that can show them to a user. A task whose call ends early
+    is cancelled in `background`. Raises McpError.
     """
     try:
         return await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()))
@@ -46,7 +47,7 @@ async def call(
 
 
 class _SessionTaskClient:
-    """`task_polling.TaskClient` of one task."""
+    """Client of one task (`task_polling.TaskClient`): sends requests about the task over the session of its call."""
 
     def __init__(
         self, session: McpSession, task_id: str, seconds_left: Callable[[], float], background: TaskSet

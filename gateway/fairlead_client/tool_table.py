@@ -1,6 +1,6 @@
 """Resolves names to tools: local tools first, then the tools of servers in their order.
 
-Pure module. `registry` creates a new table whenever the tools of a server have changed.
+No I/O. `registry` creates a new table whenever the tools of a server have changed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 
 
 class ToolTable:
-    """Immutable table of tools. `unreachable_tools` are those of servers that cannot be reached: `find`
-    returns them, and `tools` does not list them.
+    """Immutable table of the tools of a registry. `unreachable_tools` are tools of servers that cannot be reached:
+    `find` returns such a tool, but `tools` does not list it.
     """
 
     def __init__(self, local: Iterable[Tool], online: Iterable[Tool], unreachable_tools: Iterable[Tool] = ()) -> None:
@@ -61,7 +61,7 @@ class ToolTable:
 
 
 def _unique(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, Tool]:
-    """Table without the keys that more than one tool has."""
+    """Mapping from key to tool, without the keys that more than one tool has."""
     by_name: dict[str, Tool | None] = {}
     for key, tool in pairs:
         by_name[key] = None if key in by_name else tool

@@ -1,4 +1,4 @@
-"""Tools of a registry, created from the lists of servers. Pure module."""
+"""Tools of a registry, created from the lists of servers. No I/O."""
 
 from __future__ import annotations
 

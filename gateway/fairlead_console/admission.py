@@ -1,7 +1,8 @@
-"""Authentication of requests for pages: the session in the cookie has the credential, which the guard checks.
+"""Authentication of requests for pages: the session in the cookie has the credential, which the gateway's guard checks.
 
-On a laptop (`Access.token`) only browsers on this machine have access. The token in the printed URL is exchanged for a
-session by a redirect, so that it does not stay in address bar and history.
+With `fairlead up`, only browsers on this machine have access, and only by the token in the URL that the command prints.
+The first response sets the cookie of a session and redirects to a URL without the token, so that the token does not
+stay in the address bar and the history.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fairlead_rest.log_access import is_local
 SIGN_IN: Final = "/console/sign-in"
 SIGN_OUT: Final = "/console/sign-out"
 _PUBLIC: Final = (STATIC, SIGN_IN, SIGN_OUT)
-"""Paths that need no credential. Signing out is one of them, as a session may have an expired credential."""
+"""Paths that need no credential. Signing out needs none, so that a session with an expired credential can be ended."""
 
 
 class ConsolePages(Protocol):
@@ -42,16 +43,18 @@ class ConsolePages(Protocol):
 
 
 class Access:
-    """Creation and reading of sessions. One per gateway."""
+    """Creates and reads the sessions of browsers. A gateway has one object."""
 
     def __init__(self, sealer: CookieSealer, *, token: str, anonymous: bool) -> None:
-        """With `token` only browsers on this machine that have the token get access. Otherwise, with `anonymous`, all
-        browsers do.
+        """`token`: if not empty, only browsers on this machine that have the token get access. `anonymous`: without a
+        token, whether all browsers get access.
         """
         self.sealer = sealer
         self._token = token
         self.here_only = bool(token)
+        """Whether only browsers on this machine have access."""
         self.needs_session = bool(token) or not anonymous
+        """Whether pages are only shown to browsers with a session."""
 
     def session(self, scope: Scope) -> ConsoleSession | None:
         """Return the valid session of a request's cookie, or None."""
@@ -66,7 +69,9 @@ class Access:
         return self.sealer.header(session, secure=is_secure(scope))
 
     def exchange(self, scope: Scope) -> Response | None:
-        """Answer a request whose query has the token with a session and a redirect without it; None for others."""
+        """Exchange the token in a request's query for a session: a redirect to a URL without the token, which sets the
+        cookie. None for a request without the valid token.
+        """
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if not (self._token and hmac.compare_digest(given.encode(), self._token.encode())):
             return None
@@ -74,10 +79,12 @@ class Access:
 
 
 class ConsoleRequest:
-    """Request of a browser, as a `ForeignApi` of the guard."""
+    """Request of a browser for the console. As a `ForeignApi`, it tells the guard where its credential is, and answers
+    errors with pages instead of problem documents.
+    """
 
     own_pages = True
-    """Forms are posted from pages of the gateway itself."""
+    """Whether POST requests come from pages of the gateway itself, so that the guard allows this origin."""
 
     def __init__(self, access: Access, pages: ConsolePages, scope: Scope) -> None:
         path = scope["path"]

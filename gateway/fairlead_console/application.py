@@ -1,4 +1,4 @@
-"""The console as an ASGI application. One per gateway."""
+"""Console as an ASGI application: collects the pages, authenticates browsers, and answers errors with pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
 class Console:
-    """ASGI application with all pages, and with the access to them."""
+    """ASGI application with all pages, which also authenticates the requests for them. A gateway has one object."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Console:
         return ConsoleRequest(self._access, self, scope) if is_for_console(scope) else None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an admitted request."""
+        """Answer a request that the guard has admitted."""
         stream = STREAMS.get(scope["path"])
         if stream is not None:
             query = scope["query_string"].decode("latin-1")

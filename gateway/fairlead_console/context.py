@@ -55,7 +55,7 @@ class ConsoleContext:
     ) -> None:
         """`api` is the REST API behind its guard."""
         self.trace_url = trace_url
-        """URL of a trace with a placeholder for its ID; empty without a viewer."""
+        """URL of a trace with a placeholder for the trace id; empty if no trace viewer is configured."""
         self.rest = rest
         self.api = api
         self.static = StaticFiles()
@@ -96,7 +96,7 @@ class ConsoleContext:
         theme = request.cookies.get(_THEME, "")
         return {
             "theme": theme if theme in ("dark", "light") else "",
-            # a page that refreshes itself by a script has the style sheet already
+            # only for a navigation: a page that refreshes itself by a script has the style sheet already
             "inline_css": request.headers.get("sec-fetch-dest") == "document",
             "navigation": self._navigation,
             "here": request.url.path,
@@ -110,7 +110,7 @@ class ConsoleContext:
 
 
 class Visit:
-    """One authenticated request for a page."""
+    """One authenticated request for a page, with the REST API as its principal may use it."""
 
     def __init__(self, console: ConsoleContext, request: Request) -> None:
         self._console = console

@@ -1,7 +1,8 @@
-"""Preparation of data for the first view of each page: compiled templates, and lists of what a principal sees.
+"""Prepares what takes long when a page is viewed for the first time: compiled templates, and the lists of tools and
+scores that a principal sees.
 
-Preparation starts when somebody visits a page, so that an unused console takes no resources. Each piece is a separate
-job of the worker thread, so that a page waits for at most one of them.
+Preparation starts when somebody visits a page, so that an unused console takes no resources. Each template and list is
+a separate job of the worker thread, so that a page waits for at most one of these jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class FirstViews:
         self._templates = templates
         self._pieces: list[Piece] = []
         self._prepared: tuple[int, int] | None = None
-        """`id` of the snapshot and views that were prepared last. If an `id` is reused, preparation is skipped once."""
+        """`id` of the snapshot and of the views that were prepared last. If a new object gets the same `id`, its
+        preparation is skipped, which only makes the first view slower.
+        """
         self._preparing: asyncio.Task[None] | None = None
 
     def add(self, piece: Piece) -> None:
@@ -33,7 +36,9 @@ class FirstViews:
         self._pieces.append(piece)
 
     def prepare(self, seen: SubjectCatalog) -> None:
-        """Prepare all pages for a principal's catalog, unless that was done for it."""
+        """Start preparing all pages for a principal's catalog, unless the last preparation was for the same catalog or
+        is still running.
+        """
         key = (id(seen.snapshot), id(seen.views))
         if key == self._prepared or self._preparing is not None:
             return

@@ -1,4 +1,4 @@
-"""Histograms of durations as SVG. No I/O."""
+"""Computes the positions of the parts of a histogram of durations, which a template draws as SVG. No I/O."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class HistogramBar(msgspec.Struct, frozen=True):
 
 
 class HistogramMark(msgspec.Struct, frozen=True):
-    """Vertical line with a label."""
+    """Vertical line with a label, such as the p95."""
 
     x: float
     words: str
     anchor: str
+    """SVG `text-anchor` of the label: `start`, `middle` or `end`."""
 
 
 class HistogramPicture(msgspec.Struct, frozen=True):

@@ -39,13 +39,13 @@ CALLBACK: Final = f"{COOKIE_PATH}/callback"
 FRESH_SECONDS: Final = 300.0
 """How long metadata is cached."""
 COOL_DOWN: Final = 3.0
-"""Seconds after a failed request in which no other is sent to the provider."""
+"""Seconds after a failed request for metadata in which no other request is sent to the provider."""
 MAX_ANSWER: Final = 64 << 10
 """Limit for the response with tokens, in bytes."""
 EXCHANGES: Final = 8
-"""Limit for codes that are exchanged at the same time."""
+"""Limit for authorization codes that are exchanged at the same time."""
 WAITING: Final = 64
-"""Limit for codes that wait for their exchange; further sign-ins are refused."""
+"""Limit for authorization codes that wait for their exchange; further sign-ins are refused."""
 
 
 class ProviderMetadata(IssuerMetadata, frozen=True):
@@ -86,9 +86,11 @@ class OidcProvider:
         """Masks the client secret in errors, as some providers quote the request."""
         self._metadata: ProviderMetadata | None = None
         self._asked_at = float("-inf")
+        """Time of the last request for metadata, by `clock`."""
         self._asking = asyncio.Lock()
         self._slots = asyncio.Semaphore(EXCHANGES)
         self._open = 0
+        """Number of codes that are being exchanged or wait for their exchange."""
 
     @property
     def redirect_uri(self) -> str:
@@ -134,8 +136,8 @@ class OidcProvider:
     async def sign_out_address(self, hint: str) -> str:
         """Make the URL that ends the session at the provider; empty if the provider does not support that.
 
-        `hint` is the session's ID token. Without it some providers ask the person, and do not redirect back. Raises
-        SignInFault.
+        `hint` is the session's ID token. Without a hint, some providers ask the person for a confirmation, and do not
+        redirect back. Raises SignInFault.
         """
         endpoint = (await self.metadata()).end_session_endpoint
         back = f"{self.client.base}/console/sign-in"
@@ -254,6 +256,6 @@ def _session() -> aiohttp.ClientSession:
 
 
 def _with(url: str, fields: Mapping[str, str]) -> str:
-    """Add query parameters to a URL, whose own ones stay (RFC 6749 section 3.1)."""
+    """Add query parameters to a URL, and keep those that the URL already has (RFC 6749 section 3.1)."""
     bare, _, _ = url.partition("#")
     return bare + ("&" if "?" in bare else "?") + urlencode(fields)

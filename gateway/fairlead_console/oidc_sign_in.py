@@ -1,10 +1,12 @@
 """Sign-in to the console by OpenID Connect: authorization code flow with PKCE, `state` and `nonce`.
 
-The provider redirects the browser back from another site. Within such a chain of redirects browsers send no
-`SameSite=Strict` cookie, not even one that was just set. So the callback answers with a page that sets the session's
-cookie and then loads the console by itself: that request is same-site, so that the cookie can be `Strict`.
+The provider redirects the browser back from another site. Within such a chain of redirects, browsers send no
+`SameSite=Strict` cookie, not even one that was just set. So the callback does not redirect to the console: it answers
+with a page that sets the session's cookie and then loads the console by itself. The page's own request is same-site, so
+that the cookie can be `Strict`.
 
-The sign-in starts with a link, not a form, as `form-action 'self'` forbids forms a redirect to the provider.
+The sign-in starts with a link, not a form, because the policy `form-action 'self'` forbids that a form is redirected to
+the provider.
 """
 
 from __future__ import annotations
@@ -68,8 +70,8 @@ class OidcSignIn:
     async def begin(self, request: Request, location: str, renews: ConsoleSession | None = None) -> Response:
         """Redirect the browser to the provider.
 
-        With `renews` the provider is requested to confirm the same person without interaction (`prompt=none`). The old
-        session ends here, so that this is tried once.
+        With `renews`, the provider is requested to confirm the person of this session without interaction
+        (`prompt=none`). The redirect also ends the session, so that its renewal is tried only once.
         """
         transaction = self._transactions.begin(location, renews)
         cookies = [] if renews is None else [self._access.sealer.end_cookie(secure=self._secure)]
@@ -82,9 +84,9 @@ class OidcSignIn:
         return with_cookies(redirect(address), cookies)
 
     async def answer_sign_out(self, request: Request, ended: str, credential: str) -> Response:
-        """Answer a sign-out, with a page that leads to the provider's logout if it supports that.
+        """Answer a sign-out, with a page that leads to the provider's logout if the provider has one.
 
-        `ended` is the `Set-Cookie` that ends the console's session; `credential` was the session's.
+        `ended` is the `Set-Cookie` that ends the console's session; `credential` is that of the ended session.
         """
         hint = credential if serves_as_hint(credential, self._client.client_id) else ""
         try:
@@ -154,7 +156,7 @@ class OidcSignIn:
         """
         reasons = []
         for name, token in (("access token", answer.access_token), ("ID token", answer.id_token)):
-            # checked without an audit entry, as it is normal that one of the two tokens is not for this gateway
+            # `check` writes no entry of the audit log: it is normal that one of the two tokens is not for this gateway
             verdict = (
                 (self._tokens.check(token) or await self._tokens.look_up(token)) if self._tokens.wants(token) else None
             )

@@ -1,8 +1,8 @@
-"""State of sign-ins at an OpenID provider in encrypted cookies; the server stores nothing.
+"""State of unfinished sign-ins at an OpenID provider, in encrypted cookies; the gateway stores nothing.
 
 The cookies are SameSite=Lax, because browsers do not send `Strict` cookies with the provider's redirect from another
-site. Each sign-in has its own cookie, named after its `state`, so that several tabs can sign in at the same time, at
-most MAX_OPEN per browser.
+site. Each sign-in has its own cookie, named after its `state`, so that up to MAX_OPEN tabs of a browser can sign in at
+the same time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIGN_IN_SECONDS: Final = 600
 MAX_OPEN: Final = 5
 """Limit for concurrent sign-ins of a browser; new ones replace the oldest."""
 MAX_PLACE: Final = 512
-"""Limit for the path to return to, in characters; instead of a longer one the first page is shown."""
+"""Limit for `return_to`, in characters; a longer path is replaced by that of the first page."""
 COOKIE_PATH: Final = "/console/sign-in/oidc"
 
 
@@ -58,7 +58,7 @@ class SignInTransaction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SignInTransactions:
-    """Transactions of all replicas that share a session key."""
+    """Begins, stores and finds transactions. Replicas with the same session key can read each other's cookies."""
 
     def __init__(self, sealer: CookieSealer, now: Callable[[], float] = time.time) -> None:
         """`now` returns seconds since the epoch."""
@@ -96,7 +96,7 @@ class SignInTransactions:
         ages = {
             name: 0 if (transaction := self._open(cookies, name)) is None else transaction.expires_at for name in ours
         }
-        # within a second the last cookie is the newest, as browsers send older ones first (RFC 6265 section 5.4)
+        # of cookies with the same second, the last is the newest, as browsers send older ones first (RFC 6265, 5.4)
         newest = sorted((name for name in reversed(ours) if ages[name] > self._now()), key=lambda name: -ages[name])
         newest_names = set(newest[: MAX_OPEN - 1])
         return [self._set(name, "", 0, secure=secure) for name in ours if name not in newest_names]

@@ -1,4 +1,4 @@
-"""Paging of long lists."""
+"""Divides long lists into pages, which the query parameter `page` selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Recognizes requests for the console. Imports no pages, so that an unused console takes no memory."""
+"""Recognizes requests for the console. This module does not import the pages, so that an unused console takes no
+memory.
+"""
 
 from __future__ import annotations
 

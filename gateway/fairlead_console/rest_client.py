@@ -31,7 +31,7 @@ _OWN: Final = (
     "starlette.exception_handlers",
     UNREAD,
 )
-"""Members of an ASGI scope that belong to the console's routes."""
+"""Members of an ASGI scope that the console's router has added. A request to the REST API must not inherit them."""
 
 
 class RestProblem(Exception):
@@ -43,7 +43,9 @@ class RestProblem(Exception):
 
 
 class RestClient:
-    """REST API for one request of a browser. `app` is the API behind the guard; the identity is in `scope`."""
+    """Client of the REST API for one request of a browser. `app`: the REST API behind its guard. `scope`: ASGI scope of
+    the browser's request, with the visitor's identity.
+    """
 
     def __init__(self, app: ASGIApp, scope: Scope, run: Callable[[Callable[[], Any]], Any]) -> None:
         """`run` runs a function outside of the event loop."""

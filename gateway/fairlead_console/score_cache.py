@@ -1,7 +1,8 @@
 """Cache of the scores of tools for pages, valid for one snapshot. Use it only in the worker thread.
 
-Computing ten thousand scores takes 60 ms, and 0.3 s through JSON, during which calls wait for the interpreter; open
-pages are refreshed every few seconds. Only call counters are read each time.
+Open pages are refreshed every few seconds. Computing ten thousand scores takes 60 ms, or 0.3 s if the REST API encodes
+them as JSON, and tool calls would wait for the interpreter during this time. So scores are cached without their call
+counters, and only the counters are read for each page.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from fairlead_rest.call_counts import CallCountReading, ToolLabels
 from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, score_tools
 
 MAX_KEPT: Final = 8
-"""Limit for cached indexes; there is one per set of principals that see the same tools."""
+"""Limit for cached indexes. All principals that see the same tools share one index."""
 NO_COUNTS: Final = CallCountReading({}, whole=False)
 
 
 class ScoreIndex:
-    """Scores of all tools that a set of principals sees, without call counters."""
+    """Scores of all tools that a principal sees, without call counters. Principals that see the same tools share it."""
 
     def __init__(self, seen: SubjectCatalog) -> None:
         self.views: Mapping[bytes, View] = seen.views
-        """Referenced so that its `id`, a key of the cache, is not reused."""
+        """Views from which the scores were made. Their `id` is the key of the cache, and no other object can get this
+        `id` while the reference exists.
+        """
         self.tools: list[Score] = score_tools(seen, NO_COUNTS)
         by_server: dict[str, list[Score]] = {}
         for score in self.tools:
@@ -49,12 +52,12 @@ class ScoreIndex:
 
     @cached_property
     def badges(self) -> Mapping[Badge | None, int]:
-        """Number of tools by badge; None has the tools that were not measured."""
+        """Number of tools by badge; the key None stands for tools that were not measured."""
         return Counter(score.badge for score in self.tools)
 
 
 class ScoreCache:
-    """LRU cache with one index per set of principals."""
+    """LRU cache of score indexes, one for all principals that see the same tools."""
 
     def __init__(self, most: int = MAX_KEPT) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""Sessions of the console in encrypted cookies, which have the person's credential; the server stores nothing.
+"""Sessions of the console in encrypted cookies, which contain the person's credential; the gateway stores nothing.
 
 Cookies are sealed with AES-256-GCM under a key that is derived from the setting `session_key`, so that replicas with
 the same Secret accept each other's cookies. The credential is checked with each request: revoking a key ends its
@@ -71,7 +71,8 @@ class CookieSealer:
         return ConsoleSession(secrets.token_urlsafe(18), until, credential, renewable_until, subject)
 
     def seal(self, content: msgspec.Struct, purpose: str) -> str:
-        """Encrypt a struct to a cookie's value. `purpose` is authenticated too, so that no cookie can replace another.
+        """Encrypt a struct to a cookie's value. `purpose` is authenticated with it, so that the value is not accepted
+        in a cookie for another purpose.
 
         Raises CredentialTooLong.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairlead_console.oidc_sign_in import OidcSignIn
 
 _NAVIGATION: Final = "navigate"
-"""`Sec-Fetch-Mode` of a navigation, in contrast to a request by a script."""
+"""`Sec-Fetch-Mode` of a navigation. Requests of scripts have other values, and cannot be redirected to the provider."""
 
 
 def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> APIRouter:

@@ -1,4 +1,4 @@
-"""Sign-in page, and the check of credentials."""
+"""Page with the forms for signing in, and the check of the credential that a visitor enters."""
 
 from __future__ import annotations
 

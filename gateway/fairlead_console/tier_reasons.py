@@ -1,4 +1,4 @@
-"""Translation of the reasons of latency tiers to sentences. No I/O.
+"""Translates the reasons why latency tiers show or hide a tool to sentences. No I/O.
 
 A reason is a word with values, such as `over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time`. An unknown
 reason is shown unchanged.

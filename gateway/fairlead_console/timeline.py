@@ -1,4 +1,4 @@
-"""Timeline of a call as SVG, with a row per phase, in order of time. No I/O."""
+"""Computes the timeline of a call, which a template draws as SVG: a row per phase, in order of time. No I/O."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class TimelineTick(msgspec.Struct, frozen=True):
     x: float
     label: str
     anchor: str
+    """SVG `text-anchor` of the label."""
 
 
 class TimelinePicture(msgspec.Struct, frozen=True):
@@ -54,8 +55,11 @@ class TimelinePhase(msgspec.Struct, frozen=True):
     """Phase to draw; times are in milliseconds."""
 
     kind: str
+    """Name of the phase in the REST API, such as `attempt`, which selects the color."""
     words: str
+    """Label of the row."""
     start: float
+    """Begin, relative to the begin of the call."""
     duration: float
     failed: bool = False
 

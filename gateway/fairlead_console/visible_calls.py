@@ -1,4 +1,4 @@
-"""Statistics of calls per tool and server, restricted to what one principal may see."""
+"""Statistics of calls per tool and server, restricted to the tools that one principal may see."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class CallSums(msgspec.Struct, frozen=True):
     per_minute: float | None = None
     errors_per_minute: float | None = None
     p50_ms: float | None = None
-    """Median of the slowest tool."""
+    """Median of the tool with the highest 95th percentile."""
     p95_ms: float | None = None
-    """95th percentile of the same tool."""
+    """95th percentile of that tool."""
 
     @property
     def error_share(self) -> float | None:
@@ -36,12 +36,17 @@ class CallSums(msgspec.Struct, frozen=True):
 
 
 class VisibleCalls:
-    """Statistics at one moment. Their cost depends only on the tools that were called."""
+    """Call statistics at one moment of the tools that one principal may see. Computing them takes time only for tools
+    that were called.
+    """
 
     def __init__(
         self, index: ScoreIndex, counts: CallCountReading, rates: dict[str, CallRate], *, spans_time: bool
     ) -> None:
-        """`rates` are by `_name` of a tool; without `spans_time` there are no rates yet."""
+        """`index`: scores of the visible tools. `counts`: calls since the start of the process. `rates`: calls per
+        minute, by `_name` of a tool. `spans_time`: whether enough time has passed to compute rates; otherwise they are
+        None.
+        """
         self.index = index
         self._counts = counts
         self._rates = rates
@@ -94,7 +99,7 @@ class VisibleCallReader:
         self._rates = CallRates(absent=NEVER_CALLED)
 
     def read(self, seen: SubjectCatalog) -> VisibleCalls:
-        """Return the current statistics of what a principal sees."""
+        """Return the current statistics of the tools that a principal sees."""
         index, counts = self.scores.of(seen), self._calls.read()
         tools = [_CountedTool(_name(labels), count) for labels, count in counts.called.items()]
         reading: CountReading = _CalledTools(self._clock(), self._calls.origin, tools)

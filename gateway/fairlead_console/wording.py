@@ -1,6 +1,6 @@
 """Template filters that show codes as words: outcomes of calls, transports, names, commands. No I/O.
 
-Pages show the code too, or have it as a tooltip, because logs, metrics and REST use it.
+Pages also show the code itself, at least as a tooltip, so that it can be searched in logs, metrics and REST responses.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TRANSPORTS: Final[Mapping[str, str]] = {
 }
 """Texts by the tag of an endpoint in the catalog."""
 MAX_BREAKS: Final = 8
-"""Limit for line break opportunities in a name, against names of many underscores."""
+"""Limit for line break opportunities in a name, so that a name of many underscores does not fill the page with tags."""
 
 
 def outcome_words(outcome: str) -> str:

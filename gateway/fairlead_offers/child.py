@@ -1,7 +1,8 @@
 """Worker process of a gateway (`python -m fairlead_offers.child`), which runs jobs until the gateway ends.
 
-`workers.process` is the gateway's side. Both exchange frames (`job`) over the standard input and output of this
-process. The end of standard input ends the process at once, even during a job.
+The gateway sends jobs to standard input and receives their answers from standard output, in the frames that `job`
+describes; `workers.process` is the gateway's side of the two pipes. When standard input is closed, the process exits at
+once, even during a job.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
 AUTOGROUP: Final = Path("/proc/self/autogroup")
 """File with the niceness of the session's process group (autogroup)."""
 GROUP_NICENESS: Final = 10
-"""Niceness of the process group for bulk work: a tenth of the CPU share of another group, so that work continues when
-all cores are busy, but yields at once.
+"""Niceness of the process group for bulk work. The group gets a tenth of the CPU share of another group: its work
+continues when all cores are busy, but gives a core up as soon as another process needs it.
 """
 NICENESS: Final = 5
-"""Niceness of a process for short work, for which a request waits."""
+"""Niceness of a process whose jobs are short, and for whose answers requests wait."""
 
 
 def main() -> None:
@@ -83,8 +84,8 @@ def main() -> None:
 
 
 def _lower_priority(*, bulk: bool) -> None:
-    """Lower the priority of this process below that of calls in flight. Bulk work runs in idle time only, because with
-    the highest niceness alone, the p99 of calls on shared cores doubles.
+    """Lower the priority of this process below that of the gateway's calls. A process for bulk work runs only while a
+    core is idle (SCHED_IDLE), because the highest niceness alone would double the p99 of calls on shared cores.
     """
     if hasattr(os, "sched_setscheduler"):  # resets a real-time priority that is inherited from the gateway
         os.sched_setscheduler(0, os.SCHED_IDLE if bulk else os.SCHED_OTHER, os.sched_param(0))
@@ -96,8 +97,8 @@ def _lower_priority(*, bulk: bool) -> None:
 
 def _leave_group() -> None:
     """Move this process to a session of its own, with a low priority. If the kernel groups processes by session
-    (autogroup, sched(7)), niceness only counts within the session. In the gateway's session, this process would have
-    the gateway's priority towards servers and clients.
+    (autogroup, sched(7)), niceness only counts within the session. If this process stayed in the gateway's session,
+    it would have the gateway's priority against the processes of servers and clients.
     """
     with contextlib.suppress(OSError):  # the process already leads a group, or the kernel has no autogroup
         os.setsid()

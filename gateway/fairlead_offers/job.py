@@ -1,7 +1,8 @@
 """Jobs that another process may run, and the frames by which jobs and answers are exchanged.
 
-A frame with a job has four bytes of length, the job's name, a newline and the work. A frame with an answer has four
-bytes of length and one of: `+` and the answer as JSON, `=` and a `ConvertedBody`, or `-` and the reason of a failure.
+A frame with a job has four bytes of length, the job's name, a newline, and the bytes for the job's function. A frame
+with an answer has four bytes of length, and then `+` and the answer as JSON, `=` and a `ConvertedBody`, or `-` and the
+reason of a failure.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ BULK: Final = "--bulk"
 
 
 class Job(Generic[Answer]):
-    """Function of bytes that a worker process runs, identified by a name. `answers`: type to which its answer is
-    decoded.
+    """Job that a worker process runs, a function of bytes with a name. `answers`: type to which the gateway decodes the
+    answer.
     """
 
     __slots__ = ("answers", "name")
@@ -32,6 +33,6 @@ class Job(Generic[Answer]):
 
 
 class ConvertedBody(msgspec.Struct, frozen=True):
-    """Body of an answer in the bytes that are sent to the client."""
+    """Encoded body of an HTTP response, which the gateway sends to the client without decoding it."""
 
     parts: Sequence[bytes | memoryview]

@@ -1,4 +1,4 @@
-"""Services about tools, which REST, the endpoints for models, speech sessions and the console share."""
+"""Services about tools that the REST API, the LLM APIs, speech sessions and the console share."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from fairlead_offers.workers.heavy_work import HeavyWork
 
 
 class ToolServices(msgspec.Struct, frozen=True, kw_only=True):
-    """Services about tools of one gateway. Its owner calls `aclose` at the end."""
+    """Services about the tools of one gateway. The gateway calls `aclose` when it stops."""
 
     catalogs: SubjectCatalogs
     work: HeavyWork
     models: ModelFacts
     search: ToolSearch
     counts: SearchCounts
-    """Counts searches, and calls of found tools."""
+    """Counts searches, and calls of tools that a search has found."""
     results: SessionContext
     """Reads stored results of tools."""
     caller: Caller
     """Calls tools in the same way as the MCP endpoints."""
     choosers: Choosers
-    """Choose the tier of an answer. Must be used in the worker thread."""
+    """Choose the latency tier for the next answer of a conversation. Must be used in the worker thread."""
     changes: CatalogChanges
-    """Counts changes of searched tools between catalogs."""
+    """Counts the tools that change from one snapshot to the next."""
 
     async def aclose(self) -> None:
         """Cancel running work, and end the processes."""

@@ -1,7 +1,7 @@
 """REST API as an ASGI application.
 
-Only this part of the gateway needs FastAPI, which takes 15 MB together with pydantic. Therefore a gateway imports it at
-the first request to the REST API.
+Only the REST API needs FastAPI, which takes 15 MB of memory together with pydantic. Therefore a gateway imports this
+module at the first request to the REST API.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def make_application(pages: PublicPages, context: RestContext) -> ASGIApp:
 
 
 def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:
-    """Routes of all modules of a package, which each module makes by its function `router(context)`.
+    """Routes of all modules of a package; each module has a function `router(context)` that makes its routes.
 
-    Routes that end with a path parameter are last, because `/tools/{name:path}` also matches `/tools/x/explain`.
+    Routes that end with a path parameter are last, because `/tools/{name:path}` would also match `/tools/x/explain`.
     """
     modules = (import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__))
     routes = [route for module in modules for route in module.router(context).routes]

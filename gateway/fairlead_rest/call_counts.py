@@ -28,7 +28,9 @@ NEVER_CALLED: Final = CallCount()
 
 
 class CallCounts:
-    """Counts of the calls of all tools of a gateway, from its metrics. Should be read in the worker thread."""
+    """Counts of the calls of all tools of a gateway, from its metrics. They should be read in the worker thread, as
+    reading takes long with many tools.
+    """
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
@@ -57,7 +59,9 @@ class CallCounts:
 
 
 class CallCountReading:
-    """Counts at one point in time. `whole`: whether each called tool has a separate count."""
+    """Counts at one point in time. `whole`: whether each called tool has a count of its own; with too many tools, the
+    metrics count the remaining ones together.
+    """
 
     def __init__(self, counts: Mapping[ToolLabels, CallCount], *, whole: bool) -> None:
         self._counts = counts
@@ -65,14 +69,14 @@ class CallCountReading:
 
     @property
     def called(self) -> Mapping[ToolLabels, CallCount]:
-        """Counts of the called tools that have a separate count."""
+        """Counts by tool, without tools that were not called or have no count of their own."""
         return self._counts
 
     @property
     def whole(self) -> bool:
-        """Whether each called tool has a separate count."""
+        """Whether each called tool has a count of its own."""
         return self._whole
 
     def of(self, tool: str, server: str) -> CallCount | None:
-        """Count of one tool; None if the tool may have no separate count, as there are too many tools."""
+        """Count of one tool; None if it is unknown, because the tool may have no count of its own."""
         return self._counts.get((tool, server), NEVER_CALLED if self._whole else None)

@@ -1,4 +1,6 @@
-"""Objects of the gateway that the resources of the REST API use."""
+"""Objects of the gateway that the resources of the REST API share: services, records of calls and events, and
+administration.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ Result = TypeVar("Result")
 
 
 class Tallies:
-    """Histograms of calls. `origin` is an opaque id of this process, by which readers can tell processes apart."""
+    """Histograms of the durations of calls. `of`: returns the histogram of a tool by server and name; None without
+    calls. `origin`: opaque id of this process, by which readers can tell processes apart.
+    """
 
     def __init__(self, environment: str, of: Callable[[ServerKey, str], Tally | None]) -> None:
         self.environment = environment
@@ -47,7 +51,7 @@ class Tallies:
 
 
 class Requests(Protocol):
-    """Interface to the requests that an operator will fetch (`reports.outbox`)."""
+    """Requests to the operator, stored until the operator fetches them from this gateway (`reports.outbox`)."""
 
     asked_at: float | None
     """Time at which an operator last fetched requests, in seconds since the epoch; None: never."""
@@ -68,7 +72,7 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     groups: frozenset[Key]
     """Groups of administrators."""
     issuers: Issuers
-    """Issuers that may issue names of agents and groups."""
+    """Issuers of identities, with the names of agents and groups that each may issue."""
     keys: MadeKeys | None
     """API keys that principals make for themselves; None if that is turned off."""
     pins: PinReader

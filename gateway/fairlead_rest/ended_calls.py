@@ -122,7 +122,7 @@ class CallDetails(CallSummary, frozen=True, kw_only=True, rename="camel", omit_d
 
 
 class CallReader:
-    """Reads calls for one principal, with the names of tools in a snapshot."""
+    """Reads ended calls for one principal, and names their tools as a snapshot does."""
 
     def __init__(self, identity: Identity, snapshot: Snapshot, *, administers: bool) -> None:
         self._owner = identity.owner
@@ -231,7 +231,7 @@ def values_of(reader: CallReader, calls: Iterable[EndedCall]) -> CallValues:
 def matching(
     reader: CallReader, call_filter: CallFilter, calls: Iterable[tuple[int, EndedCall]]
 ) -> Iterator[tuple[int, EndedCall]]:
-    """Filter numbered calls by visibility and filter, in the order of `calls`."""
+    """Numbered calls that the reader may see and that match the filter, in the order of `calls`."""
     return ((number, call) for number, call in calls if reader.matches(call, call_filter))
 
 

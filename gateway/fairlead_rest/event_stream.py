@@ -1,8 +1,8 @@
 """Stream of server-sent events.
 
 A stream ends when the client disconnects or does not read for too long, when the client's credential is revoked, or
-when the gateway stops. A stream takes a connection and a task. Events are read from a ring buffer, so that a slow
-reader does not delay others.
+when the gateway stops. Each open stream takes a connection and a task, so their number is limited. Events are read from
+a ring buffer, so that a slow reader does not delay others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead_offers.problems import RATE_LIMITED, Problem
 HEARTBEAT: Final = 15.0
 """Seconds between the comments that are sent while there are no events."""
 STALLED: Final = 30.0
-"""Maximum seconds for which a reader may not read."""
+"""Maximum seconds for which a client may not read from its stream, before the stream ends."""
 MEDIA_TYPE: Final = "text/event-stream"
 OPENED: Final = "stream.opened"
 _encode = msgspec.json.Encoder().encode
@@ -43,8 +43,8 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class EventStreamResponse(Response):
-    """Response that sends `pieces`. It is counted in `readers` while it runs, and ends when the credential of
-    `identity` becomes invalid.
+    """Response that sends `pieces`, the encoded events. While the response runs, it counts in `readers` as an open
+    stream of its agent. It ends when the credential of `identity` becomes invalid.
     """
 
     media_type = MEDIA_TYPE
@@ -106,7 +106,7 @@ def event_piece(ident: str, kind: str, data: bytes) -> bytes:
 
 
 def opened_piece(ident: str, *, missed: bool) -> bytes:
-    """Encode the event with which a stream begins, and that replaces missed events."""
+    """Encode the event `stream.opened`, with which a stream begins and which replaces missed events."""
     return b"retry: 2000\n" + event_piece(ident, OPENED, _encode(Opened(ident, OPENED, missed)))
 
 

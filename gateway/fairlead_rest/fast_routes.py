@@ -1,8 +1,9 @@
 """Fast dispatch of requests whose route is determined by path and method alone.
 
 FastAPI and Starlette take 0.3 to 0.6 ms to find a route and to resolve dependencies, and block the event loop during
-that time. `FastRoutes` is placed between the guard and FastAPI. FastAPI handles all other requests: those with path
-parameters or query parameters, unknown paths and methods, and the OpenAPI document.
+that time. `FastRoutes` is placed between the guard and FastAPI, and calls the functions of such routes directly.
+FastAPI handles all other requests: those with path parameters or query parameters, unknown paths and methods, and the
+OpenAPI document.
 """
 
 from __future__ import annotations

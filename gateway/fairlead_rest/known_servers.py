@@ -1,4 +1,4 @@
-"""Lookup of servers that a subject may see, by `namespace/name`, name, prefix or id, and their state."""
+"""Finds servers that a subject may see, by `namespace/name`, name, prefix or id, and determines their state."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fairlead_offers.problems import UNKNOWN_SERVER, Problem
 MAX_NAMES: Final = 100
 """Maximum number of servers that a problem lists."""
 _OUTDATED: Final = frozenset({*ON_THE_WAY, OFFLINE, STOPPED})
-"""States of an entry that are outdated if the server's catalog is online. Both are separate documents that may arrive
-separately.
+"""States of a server's entry that are outdated if the server's catalog is online. Entry and catalog are two documents,
+and the catalog may arrive first.
 """
 
 
@@ -65,8 +65,8 @@ def current_entry(server: Server | None, entry: ServerEntry | None) -> ServerEnt
 
 
 def server_state(server: Server | None, entry: ServerEntry | None) -> tuple[str, str]:
-    """State of a server in one word, and the cause in one word; the cause is empty if the server is ready, or it is
-    unknown.
+    """State of a server in one word, and the cause in one word. The cause is empty if the server is ready, or if the
+    cause is unknown.
     """
     entry = current_entry(server, entry)
     if entry is not None:

@@ -1,5 +1,5 @@
-"""Access to the output of servers and to definitions that are held back: for administrators, or for local programs if
-authentication is off.
+"""Check of access to the output of servers and to definitions that are held back. Administrators have access; if
+authentication is off, programs on this machine have.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
 def admit(context: RestContext, request: Request, identity: Identity, what: str = "output of servers is") -> None:
-    """Raise Problem for principals that may not read the output of servers. `what`: subject and verb of the message,
-    for other data that administrators may read.
+    """Raise Problem for principals that may not read the output of servers. `what`: subject and verb of the message, if
+    the request is for other data of administrators.
     """
     if not context.administers(identity):
         raise Problem(FORBIDDEN, f"{what} shown to {ADMINISTRATORS}")
@@ -38,6 +38,8 @@ def may_read(context: RestContext, request: Request, identity: Identity) -> bool
 
 
 def is_local(request: Request) -> bool:
-    """Whether a request is from this machine. A request from a proxy may be from anywhere, and does not count."""
+    """Whether a request is from this machine. False for a request that a proxy forwards, as its sender may be
+    anywhere.
+    """
     host = request.client.host if request.client is not None else ""
     return is_loopback(host) and not any(name in request.headers for name in _FORWARDED)

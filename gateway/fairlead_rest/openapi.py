@@ -21,7 +21,7 @@ from fairlead_web.problem_responses import MEDIA_TYPE
 
 _REF: Final = "#/components/schemas/{name}"
 _SCHEMAS: Final = "x-schemas"
-"""Member of a route in which the schemas of its types are stored until the document is openapi_document."""
+"""Member of a route's description that holds the schemas of its types, until `describe` moves them to `components`."""
 
 
 def describe_route(
@@ -34,8 +34,8 @@ def describe_route(
     status: int = 200,
     media_type: str = "application/json",
 ) -> dict[str, Any]:
-    """Make FastAPI's keyword arguments for a route. `answers`: struct of the answer, or a union; for an event stream,
-    the possible data of events. `shown` and `sent`: examples of answers and bodies, by name.
+    """Make FastAPI's keyword arguments for a route. `answers`: struct of the answer, or a union of structs; for an
+    event stream, the structs of its events. `shown` and `sent`: examples of answers and bodies, by name.
     """
     kinds = [ProblemDocument, *_members(answers), *([body] if body is not None else [])]
     extra: dict[str, Any] = {_SCHEMAS: msgspec.json.schema_components(kinds, ref_template=_REF)[1]}

@@ -32,7 +32,7 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def handle_http_exception(request: Request, error: HTTPException) -> Response:
-        # Only the router raises it, with 404 or 405: every other refusal is a Problem.
+        # Only the router raises HTTPException, with 404 or 405: every other refusal is a Problem.
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
         what = f"{request.method} {request.url.path}: {error.detail}"
         answer = problem_response(Problem(code, f"{what}; {_ENDPOINTS}" if code == NOT_FOUND else what))

@@ -1,6 +1,6 @@
 """Facts about servers that run as child processes of this process: restarts, memory, last output.
 
-They exist only in `fairlead up`, where gateway and operator share a process.
+Servers run as child processes of the gateway only in `fairlead up`, where gateway and operator share a process.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class ProcessFacts(msgspec.Struct, frozen=True):
     """Number of starts after the first."""
     pid: int | None
     last_words: str
-    """Most informative output line of the last run, or of the run before while the process is being restarted; empty if
-    there is none.
+    """Most informative output line of the last run. While the process is being restarted, that of the run before. Empty
+    if there is none.
     """
 
 

@@ -10,9 +10,9 @@ from fairlead_mcp.printed import PrintedLines
 
 
 class ProcessOutputs:
-    """Output of processes, by server. `children`: child processes; None: this gateway runs no processes. `declared`:
-    returns the servers that may have a process. `installation`: returns the output of the installation of a server's
-    package.
+    """Output of servers' processes, by server. `children`: child processes of this gateway; None if it runs none.
+    `declared`: returns the servers that may have a process. `installation`: returns the output of the installation of a
+    server's package.
     """
 
     def __init__(

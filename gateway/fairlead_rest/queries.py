@@ -1,7 +1,7 @@
 """Strict check of query parameters: unknown and repeated parameters are refused, like unknown members of a body.
 
-The check applies to all routes below `/v1`. `application` adds it to FastAPI's routes, and `fast_routes` calls it
-directly.
+The check applies to all routes below `/v1`: `application` adds it to FastAPI's routes, and `fast_routes` calls
+`check_query` itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_routes(routes: Iterable[BaseRoute]) -> None:
 
 
 def words(values: Iterable[str] | None) -> frozenset[str]:
-    """Values of a parameter with several values, which is repeated or comma-separated."""
+    """Values of a query parameter that may be repeated, and whose values may be comma-separated."""
     return frozenset(word.strip() for value in values or () for word in value.split(",") if word.strip())
 
 

@@ -1,7 +1,8 @@
 """Fetches pages of the public web, without access to private networks.
 
-Each connection is checked by the gateway's rules for servers' addresses (`fairlead_mcp.egress`). The resolved address
-itself is checked, so neither a redirect nor a changed DNS record can lead to a private network.
+The address of each connection is checked by the egress rules that the gateway applies to addresses of servers
+(`fairlead_mcp.egress`). As the resolved IP address is checked, neither a redirect nor a changed DNS record can lead to
+a private network.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PRIVATE: Final = (
 MOST_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NO_NAMESPACE: Final = "-"
-"""Not a valid namespace name, so that no name of a cluster counts as local."""
+"""Namespace of the fetcher for the egress rules: not a valid name, so that no Service of a cluster counts as local."""
 _AGENT: Final = b"fairlead-web-search/1.0 (+https://modelcontextprotocol.io)"
 
 

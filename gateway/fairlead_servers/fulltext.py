@@ -1,4 +1,4 @@
-"""Full-text search with SQLite FTS5: conversion of plain queries, and the tokenizer."""
+"""Full-text search with SQLite FTS5: converts plain queries to FTS5 expressions, and finds the matching rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def match_expressions(query: str) -> tuple[str, ...]:
-    """FTS5 expressions for a plain query: one for all words, one for any word. FTS5's operators in it have no effect.
+    """FTS5 expressions for a plain query: one that matches all words, and one that matches any word. Operators of FTS5
+    in the query have no effect.
 
     The last word also matches as a prefix. Empty for a query without words.
     """
@@ -28,7 +29,8 @@ def match_expressions(query: str) -> tuple[str, ...]:
 
 
 def matches(connection: sqlite3.Connection, statement: str, query: str, limit: int, *more: Any) -> list[sqlite3.Row]:
-    """Rows of a statement with the parameters FTS5 expression, `more` and limit. Rows with all words, or else with any.
+    """Rows that match all words of a query, or if there are none, any word. The parameters of `statement` are the FTS5
+    expression, `more` and the limit.
 
     Raises ToolError for a query without words.
     """

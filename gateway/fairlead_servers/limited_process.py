@@ -1,4 +1,4 @@
-"""Processing of untrusted bytes in child processes, with limits on their number, memory and time.
+"""Processes untrusted bytes in child processes, with limits on their number, memory and time.
 
 A thread cannot be stopped: crafted input that is slow to process would occupy it, and a processor, indefinitely. A
 process can be killed when the call that waits for it times out or is cancelled.
@@ -38,7 +38,7 @@ class WorkFailed(Exception):
 
 
 class ProcessSlot:
-    """Permission to run one process at a time."""
+    """Permission to run one child process at a time, which a call holds while it processes its input."""
 
     async def run(self, module: str, given: Sequence[bytes], seconds: float) -> bytes:
         """Run `work` of a module in a new process on the joined bytes, and return its output. Raises WorkFailed.
@@ -67,7 +67,7 @@ class ProcessSlot:
 
 
 class ProcessSlots:
-    """Limits concurrent work to `MAX_PROCESSES` slots. Fetching the input is part of the work in a slot, so that
+    """Limits concurrent work to `MAX_PROCESSES` slots. A call fetches its input only when it has a slot, so that
     waiting calls hold no data. An object belongs to the event loop of its first use.
     """
 
@@ -76,6 +76,7 @@ class ProcessSlots:
         self._wait_s = wait_s
         self._slots = asyncio.Semaphore(MAX_PROCESSES)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """Semaphores by owner, each of one slot less than all."""
         self._waiting = 0
         if not sys.platform.startswith("linux"):
             _LOG.warning("The memory of child processes is not limited: %s does not enforce RLIMIT_AS.", sys.platform)

@@ -1,7 +1,8 @@
-"""Child process of `limited_process`: limits itself, processes standard input, and writes the result to stdout.
+"""Program of the child processes that `limited_process` starts: limits its own resources, processes standard input, and
+writes the result to standard output.
 
-Its arguments are a module with `work(bytes) -> bytes`, a memory limit in bytes and a time limit in seconds. Everything
-else is imported after the limits are set.
+Its arguments are a module with `work(bytes) -> bytes`, a memory limit in bytes and a time limit in seconds. The module
+is imported after the limits are set, so that they also apply to the import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An HTTP response of the web."""
+"""Response to the request of a web page, as the fetcher received it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,4 @@ class Page:
     """`charset` of the Content-Type. It is untrusted, and must not be looked up among Python's codecs."""
     body: bytes
     cut: bool
+    """Whether the body was truncated at the size limit."""

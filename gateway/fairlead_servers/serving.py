@@ -19,7 +19,7 @@ from fairlead_mcp.addresses import EVERY_ADDRESS
 from fairlead_mcp.listening import every_address_socket
 
 GRACE_S: Final = 5
-"""Seconds that running requests have after SIGTERM. Open event streams are closed then."""
+"""Seconds that running requests have to finish after SIGTERM, before open event streams are closed."""
 
 
 def serve_stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
@@ -67,9 +67,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
         made.listen()
     else:
         made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    # asyncio only sets this on sockets that it creates. Without it, head and body of a response are two packets, and
-    # the
-    # second one waits for the client's delayed acknowledgement: 40 ms per call.
+    # asyncio sets TCP_NODELAY only on sockets that it creates. Without the option, head and body of a response are two
+    # packets, and the second one waits for the client's delayed acknowledgement: 40 ms per call.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 

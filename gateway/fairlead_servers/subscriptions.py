@@ -1,5 +1,5 @@
-"""Resource subscriptions of clients before MCP 2026-07-28 (`resources/subscribe`), fed by the SDK's subscription
-bus.
+"""Resource subscriptions of legacy clients (`resources/subscribe`): events of the SDK's subscription bus become
+`notifications/resources/updated`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Subscriber:
     connection: Connection
     uris: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
-    """URIs to notify the client about: several changes in a row are one notification to a slow client."""
+    """URIs to notify the client about. A set, so that a slow client gets one notification for several changes."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note_event(self, event: ServerEvent) -> None:

@@ -1,7 +1,7 @@
-"""Exports traces and logs of a tool server by OpenTelemetry, if its environment configures that.
+"""Exports traces and logs of a tool server by OpenTelemetry, if environment variables configure the export.
 
-The MCP SDK creates one span per request, a child of the span in `_meta` (SEP-414). This module sets the provider that
-exports them.
+The MCP SDK creates one span per request, as a child of the span that the request names in `_meta` (SEP-414). This
+module sets the tracer provider, which exports the spans.
 """
 
 from __future__ import annotations

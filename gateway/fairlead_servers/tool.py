@@ -1,4 +1,4 @@
-"""Base of the servers' tools: strict arguments, errors as sentences, and progress notifications."""
+"""Base of the tools of all bundled servers: strict arguments, errors as sentences, and progress notifications."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyRecord
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 KEY_FILE: Final = "keys.json"
-"""Default file of keys, and the file in the folder of `fairlead up --state-dir`, which reads it."""
+"""Default name of the file of keys, and the name of the file that `fairlead up` reads in the folder `--state-dir`."""
 Change = Callable[[KeyDocument], KeyDocument]
 
 
@@ -38,8 +38,8 @@ class KeyLocation(Protocol):
 
 
 def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
-    """The location that the options name: a file, a Secret, or a gateway's URL. Options take precedence over the
-    environment, and a file over a URL. Raises Failure, also for a name that is not valid in Kubernetes.
+    """The location of keys that the options name: a file, a Secret, or a gateway's URL. Options take precedence over
+    the environment, and a file over a URL. Raises Failure, also for a name that is not valid in Kubernetes.
     """
     file = None if _is_of_environment(options.file, "FAIRLEAD_API_KEYS") else options.file
     url = None if _is_of_environment(options.url, "FAIRLEAD_URL") else options.url
@@ -51,7 +51,7 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
         return _secret(options.secret, options)
     if options.state_dir is not None:
         return KeyFileLocation(private_folder(options.state_dir) / KEY_FILE)
-    if not (file or url):  # the environment may name one
+    if not (file or url):  # no option names a location, but the environment may
         file = options.file
         url = options.url
     if url and file is None:

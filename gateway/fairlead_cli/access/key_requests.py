@@ -1,4 +1,6 @@
-"""Keys that a gateway creates for callers with a credential (`/v1/keys`), for `fairlead keys --url`."""
+"""`fairlead keys --url`: creates, lists and revokes keys at a gateway that creates them for callers with a credential
+(`/v1/keys`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of a new key, to the terminal or to a file of its owner; parsing of keys' lifetimes and ids."""
+"""Prints a new key, or writes it to a file that only its owner can read; parses lifetimes and ids of keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KeyOutput:
             raise Failure(f"{self.path} cannot be written: you may not write to {self.path.parent.absolute()}")
 
     def write(self, key: str) -> None:
-        """Write the key. Raises Failure; the key is lost then."""
+        """Write the key. Raises Failure; the key is then lost, as only its hash is stored elsewhere."""
         try:
             if self._overwrite:
                 with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:  # its mode is 0600
@@ -79,8 +79,8 @@ def life(text: str) -> timedelta:
 
 
 def key_id(given: str) -> str:
-    """The id of a key that is given by its id or as the whole key. Raises Failure for an incomplete key. Its message
-    does not quote the argument, because secrets must not be printed.
+    """The id of a key that is given by its id or as the whole key. Raises Failure for an incomplete key; the message of
+    the failure does not quote the argument, because secrets must not be printed.
     """
     ident = id_of(given) or given
     if ident.startswith(PREFIX):

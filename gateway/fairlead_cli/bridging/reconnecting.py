@@ -1,7 +1,8 @@
-"""HTTP transport of `fairlead bridge` that survives restarts of the gateway. The MCP SDK above it sees one session.
+"""HTTP transport of `fairlead bridge` that survives restarts of the gateway.
 
-The SDK holds the id of the session that it opened. When the gateway no longer has that session (404), this transport
-opens a new one by repeating the client's `initialize`, and repeats the failed request in it.
+The MCP SDK, which uses this transport, sends the id of the session that it opened with every request. When the gateway
+no longer has that session (404), the transport opens a new session by repeating the client's `initialize`, repeats the
+failed request in the new session, and from then on replaces the session id in the SDK's requests.
 """
 
 from __future__ import annotations
@@ -40,17 +41,21 @@ class BridgeSession:
 
     url: httpx2.URL
     opened_by: bytes
+    """Body of the client's `initialize`."""
     headers: httpx2.Headers
+    """Headers of the client's `initialize`."""
     first: str
+    """Session id from the first response to `initialize`, which the SDK sends."""
     now: str
+    """Session id that the gateway currently has."""
 
 
 class ReconnectingTransport(httpx2.AsyncBaseTransport):
-    """Sends the requests of one client. `changed` is called when notifications may have been missed, because the
-    session or their stream is a new one.
+    """HTTP transport for the requests of one client, which replaces lost sessions and waits while the gateway restarts.
 
-    While the gateway cannot be reached, a request is retried for `patience` seconds, the stream of notifications for
-    ever.
+    While the gateway cannot be reached, a request is retried for `patience` seconds, and the stream of notifications is
+    retried for ever. `remark` prints a line for the user. `changed` is called after a new session or a new stream of
+    notifications was opened, because notifications may have been missed in between.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         self._session: BridgeSession | None = None
         self._renewing = anyio.Lock()
         self._away = False
+        """Whether the last attempt to connect to the gateway failed."""
         self._streams = 0
         """Number of notification streams opened so far."""
 
@@ -91,8 +97,8 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(answer.status_code, headers=answer.headers, stream=_Body(answer))
 
     def _is_lost(self, request: httpx2.Request, answer: httpx2.Response) -> bool:
-        """Whether the gateway has lost the session. A restarted gateway may accept calls in it and reject its stream
-        (405), although it offered one before.
+        """Whether the response shows that the gateway has lost the session: by status 404, or by 405 for the stream of
+        notifications, if the session had such a stream before. A restarted gateway may accept calls in a lost session.
         """
         refused = answer.status_code == 405 and request.method == "GET" and self._streams > 0
         return SESSION_ID in request.headers and (answer.status_code == 404 or refused)
@@ -165,8 +171,8 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         return _problem(503, text)
 
     async def _refusal(self, request: httpx2.Request, answer: httpx2.Response) -> httpx2.Response:
-        """The response with an error status as a JSON-RPC error that names the URL. A JSON-RPC error is passed on
-        unchanged.
+        """Convert a response with an error status to a JSON-RPC error that names the URL. If the body already is a
+        JSON-RPC error, the response is passed on unchanged.
         """
         async with _Body(answer) as whole:
             data = await whole.beginning(LARGEST_REFUSAL)
@@ -187,7 +193,9 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """Body of a response. If the connection breaks, the body ends; its reader has to notice what is missing."""
+    """Body of a response. If the connection breaks, the body ends without an error, and the SDK notices that the
+    message is incomplete or the stream has ended.
+    """
 
     def __init__(self, answer: httpx2.Response) -> None:
         self._answer = answer

@@ -40,7 +40,7 @@ from fairlead_cli.proxies import without_proxy
 from fairlead_mcp.methods import METHODS, HeaderRule
 
 LAST_SECONDS: Final = 5.0
-"""Time that pending requests have to finish after the client has closed standard input."""
+"""Seconds that pending requests have to finish after the client has closed standard input."""
 MOST_SCHEMAS: Final = 10_000
 """Limit on the tools whose `x-mcp-header` annotations are stored."""
 LISTENING: Final = "subscriptions/listen"
@@ -72,6 +72,7 @@ class Relay:
         self._pending: dict[RequestId, str] = {}
         """Methods of the client's unanswered requests, by request id."""
         self._header_maps: dict[str, Mapping[tuple[str, ...], str]] = {}
+        """By tool, the arguments that a request repeats in headers (`x-mcp-header`): path of the argument to header."""
         self._lists: list[str] = []
         """Lists whose changes the endpoint notifies (`listChanged`)."""
         self._ended = False
@@ -135,7 +136,7 @@ class Relay:
             self._idle.set()
 
     def _learn(self, method: str, result: Mapping[str, Any]) -> None:
-        """Store the parts of a response that headers of later requests repeat."""
+        """Store the parts of a response that later requests repeat in headers: version, and annotations of tools."""
         if method == "initialize":
             self._version = str(result.get("protocolVersion", ""))
             capabilities = result.get("capabilities")

@@ -29,7 +29,7 @@ from fairlead_mcp.session import McpSession
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, STARTING
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
-"""Matches the errors of servers for a tool that they do not have."""
+"""Matches the error messages of servers for an unknown tool."""
 AWAY: Final = ("says why", "is offline")
 """Last words of a gateway's refusals to call a server that is not ready."""
 META_ERROR: Final = "fairlead.dev/error"
@@ -131,8 +131,8 @@ class _CallAttempts:
         self._given = given
         self._end = time.monotonic() + tool.destination.timeout
         self._may_retry = True
-        """Whether one more attempt is allowed without a starting server: it may have become ready between two
-        checks.
+        """Whether one more attempt is allowed although no server is starting: the server may have become ready after
+        the last attempt and before its state was read.
         """
 
     def result(self) -> bytes:
@@ -152,7 +152,7 @@ class _CallAttempts:
         return self._tool.wait(self._end - time.monotonic())
 
     def _should_retry(self, waited: bool) -> bool:
-        """Whether to call again: after waiting for a server, and a single time without."""
+        """Whether to call again: each time after waiting for a server, and a single time without waiting."""
         may_retry, self._may_retry = self._may_retry, self._may_retry and waited
         return waited or may_retry
 
@@ -166,7 +166,8 @@ class _CallAttempts:
             raise Failure(line) from None
         if not (waited or (servers and self._may_retry)):
             raise unlisted
-        self._may_retry = False  # the tool was listed between the two checks, or the server does not have it
+        # One more attempt is enough: either the tool was listed after the last one, or the server does not have it
+        self._may_retry = False
 
     def _check_failed(self, error: Failure) -> NoReturn:
         """Raises the failure; if the tool's server is starting, with the server's state as its message."""

@@ -68,7 +68,7 @@ def parse_typed(key: str, text: str, schema: Json, root: Schema) -> Json:
 def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool) -> None:
     """Check that the schema has the arguments. Raises BadArgument that names each unknown argument and a similar one.
 
-    `strictly` also rejects unknown arguments where the schema is silent about additional properties and names some.
+    `strictly` also rejects unknown arguments if the schema names properties without saying whether others are allowed.
     """
     subschemas = [*_subschemas(schema, schema)]
     named = {key for subschema in subschemas for key in _mapping(subschema.get("properties"))}

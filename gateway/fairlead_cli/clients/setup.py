@@ -112,7 +112,7 @@ class _Setup:
             Earlier.forget(self.file, self._wishes.name)
 
     def _reverse(self, earlier: Earlier | None) -> Edit | None:
-        """The edit that restores the original text; None if the inserted text has been changed since."""
+        """The edit that restores the original text; None if somebody has changed the text that `setup` had inserted."""
         if earlier is None or earlier.reversal is None:
             return None
         return reversal_of(self.before, self._client.member, self._wishes.name, earlier.reversal, self._client.form)

@@ -21,11 +21,11 @@ class Earlier:
     entry: str | None
     """The previous entry in the file's syntax; None if there was none."""
     blank: str | None
-    """Text of a file without content; None if there was no file, or one with content."""
+    """Text of the file if it had no content, such as `{}`; None if there was no file, or it had content."""
     existed: bool = False
     """Whether the file existed."""
     reversal: Reversal | None = None
-    """Reverses the changes, as long as the inserted text has not been edited since."""
+    """Reverses the changes by `client setup`, as long as the inserted text has not been edited since."""
 
     @classmethod
     def of(cls, file: Path, name: str) -> Earlier | None:

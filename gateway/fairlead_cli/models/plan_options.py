@@ -1,4 +1,6 @@
-"""Options of `fairlead plan`: the content of a model's context, and the task for which ways to offer tools compete."""
+"""Options of `fairlead plan`: the content of a model's context, and the task for which the ways to offer tools are
+compared.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """The task for which list, tiers and search are compared."""
+    """The task for which the costs of listing all tools, of a tier and of tool search are compared."""
 
     turns: Annotated[int | None, typer.Option(min=1, help="Requests of the task to the model. Default: calls + 1.")] = (
         None

@@ -34,7 +34,9 @@ def run_plan(destination: Destination, plan_options: PlanOptions, task: TaskOpti
 
 
 def _near_model(client: ManagementClient, answer: dict[str, Any]) -> str | None:
-    """A known model with a name similar to the planned one, if the planned model is unknown."""
+    """Name of a known model that is similar to the planned one, if the gateway does not know the planned model's
+    context window.
+    """
     if answer["numbers"].get("windowSource") != GUESSED:
         return None
     known_models = client.get("/v1/models", known="true")["data"]

@@ -1,6 +1,6 @@
-"""Held-back definitions of an installation and their approval: on a cluster, or in a running `fairlead up`.
+"""Reads and approves held-back definitions where the operator stores them: on a cluster, or in a running `fairlead up`.
 
-Approving needs the right to edit the McpServer; outside of a cluster, the right to write to the state folder.
+On a cluster, approving needs the right to edit the McpServer; with `fairlead up`, the right to write to its folder.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class PinLocation(Protocol):
 
 
 def location_of(state_dir: Path | None, kubeconfig: str, namespace: str | None, url: str | None) -> PinLocation | str:
-    """The installation that the options name, or the URL of a gateway. Without options, a running `fairlead up` of this
-    user takes precedence over a cluster. Raises Failure.
+    """The installation that the options name; for `--url`, the URL of the gateway itself. Without options, a running
+    `fairlead up` of this user takes precedence over a cluster. Raises Failure.
     """
     if state_dir is not None:
         if kubeconfig or namespace:
@@ -135,7 +135,9 @@ class Cluster:
 
 
 def approval_patch(approval: str, by: str) -> dict[str, Any]:
-    """JSON merge patch of an McpServer. An empty user removes the user of the previous approval."""
+    """JSON merge patch that approves definitions of an McpServer. If `by` is empty, the user of the previous approval
+    is removed.
+    """
     return {"spec": {"approval": {"hash": approval, "by": by[:256] or None}}}
 
 

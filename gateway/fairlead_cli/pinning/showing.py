@@ -19,10 +19,12 @@ class HeldDefinition:
     """One definition that is held back."""
 
     sort: str
+    """Kind of the definition, such as `tool`."""
     name: str
     lines: Iterable[str]
     """Difference from the served definition."""
     suspicious: Iterable[str]
+    """Sentences about suspicious texts in the definition."""
     changed: bool
     """Whether the definition has changed; False: it is new."""
     cut: bool = False

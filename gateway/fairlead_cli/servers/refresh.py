@@ -14,7 +14,7 @@ from fairlead_cli.waiting import attempts
 from fairlead_cli.wording import ready_to_paste
 
 RECENT: Final = timedelta(minutes=1)
-"""An operator without contact for this long counts as absent."""
+"""If no operator has fetched requests from the gateway for this long, the operator counts as absent."""
 
 
 def run_refresh(destination: Destination, server: str, wait: bool, output: Output) -> None:
@@ -48,7 +48,7 @@ def _comparison(before: dict[str, Any], after: dict[str, Any]) -> str:
 
 
 def _wait_for_answer(client: ManagementClient, accepted: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The server's state, once its last refresh differs from the previous one."""
+    """Wait until the server's `refreshed` shows the requested discovery, and return the server's state."""
     state = ""
     for _ in attempts(seconds):
         try:

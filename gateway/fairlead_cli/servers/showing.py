@@ -82,14 +82,14 @@ def file_lines(problems: list[dict[str, Any]]) -> list[str]:
 
 
 def _lacks_message(server: dict[str, Any]) -> bool:
-    """Whether the gateway only discloses the meaning of the server's cause to this principal."""
+    """Whether the gateway discloses only the cause to this principal, and not the server's message."""
     unready = server["state"] != READY and server.get("cause") not in AS_USUAL
     return unready and not server.get("message") and bool(meaning(server))
 
 
 def sentence(server: dict[str, Any], *, asking: bool = True) -> str:
-    """The server's message, which begins with its name, or else the meaning of its cause; `asking` adds who can see
-    more. Empty if nothing has to be said.
+    """The server's message, or else the general meaning of its cause, after the server's name. `asking` adds which
+    principals can see the message if this one cannot. Empty if nothing has to be explained.
     """
     message = str(server.get("message", ""))
     if server.get("cause") in AS_USUAL:

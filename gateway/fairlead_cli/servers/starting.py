@@ -37,7 +37,9 @@ def servers_of(destination: Destination) -> list[Server]:
 def wait_for(
     destination: Destination, seconds: float, concerns: Callable[[Server], bool] = lambda server: True
 ) -> bool:
-    """Wait until no server that `concerns` is starting, with one line on standard error. Returns whether one was."""
+    """Wait until none of the servers for which `concerns` is true is starting; print one line on standard error before
+    waiting. Returns whether it was necessary to wait.
+    """
     waited = False
     for _ in attempts(seconds):
         starting = [document for document in servers_of(destination) if _is_awaited(document) and concerns(document)]
@@ -52,7 +54,7 @@ def wait_for(
 
 
 def _is_awaited(server: Server) -> bool:
-    """Whether to wait for a server: it is starting, and nothing is known to keep it from becoming ready."""
+    """Whether to wait for a server: it is starting, and its cause does not show that it cannot become ready."""
     return worth_waiting(str(server.get("state")), str(server.get("cause")))
 
 

@@ -1,4 +1,4 @@
-"""`fairlead predict`: predicts how long several calls take together. Options and help."""
+"""`fairlead predict`: predicts how long several calls take together. This module has its options, help and output."""
 
 from __future__ import annotations
 

@@ -85,8 +85,10 @@ class TopApp(App[None]):
         self._key = key
         self._reading = first
         self._words = ""
+        """Text of the filter."""
         self._paused = False
         self._lost: Failure | None = None
+        """Failure of the last request; None if it succeeded."""
         self._rates = CallRates()
         self._rows = rows_of(first, self._rates.take(first))
         self._interval = interval

@@ -1,4 +1,4 @@
-"""Columns of `fairlead top`: cells as text, and the columns that fit the window. No I/O."""
+"""Columns of the tables of `fairlead top`: formats their cells, and chooses the columns that fit the window. No I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ NARROWEST: Final = 14
 
 @dataclass(frozen=True)
 class TopColumn(Generic[Row]):
-    """One column. Rank 0 is always shown; of the others, the highest rank is left out first."""
+    """One column. A column of rank 0 is always shown. If the window is too narrow, the columns with the highest ranks
+    are left out first.
+    """
 
     heading: str
     width: int
@@ -45,7 +47,9 @@ class TableLayout(Generic[Row]):
 
 
 def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str]) -> TableLayout[Row]:
-    """The layout for a window of `width` cells: names get the width that they need, columns the rest."""
+    """The layout for a window of `width` cells: the column of names gets the width that it needs, the other columns get
+    the rest.
+    """
     longest = max((len(short_name(name)) for name in names), default=0)
     name_width = max(NARROWEST, min(longest, width // 2))
     fitting = list(columns)

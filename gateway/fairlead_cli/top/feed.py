@@ -1,4 +1,4 @@
-"""Requests in threads, so that a gateway that does not respond cannot block the screen or its exit."""
+"""Requests of `fairlead top` in threads, so that a gateway that does not respond cannot block the screen or exit."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class RepeatedRequest(Generic[Result]):
         self._deliver = deliver
         self._ended = threading.Event()
         self._going = threading.Event()
+        """Set while the requests are not paused."""
         self._going.set()
 
     def start(self) -> None:

@@ -13,7 +13,7 @@ from fairlead_cli.top.columns import TableLayout, TopColumn, layout_of
 from fairlead_cli.top.rows import Row, WatchedRow, WatchedServerRow
 
 MOST_ROWS: Final = 300
-"""Limit on the rows that are drawn; the title has the number of the others, and a filter finds them."""
+"""Limit on the rows that are drawn. The title has the number of the other rows, which a filter can find."""
 _CELL_PADDING: Final = 1
 _SCROLL_BAR: Final = 2
 _ERRORS: Final = frozenset({"ERR/MIN", "ERRORS"})
@@ -21,8 +21,8 @@ _STATES: Final = {FAILED: "bold red", OFFLINE: "bold yellow", READY: ""}
 
 
 class WatchedTable(DataTable[Text], Generic[Row]):
-    """Rows of one kind, in the columns that fit the window. The cursor follows its row when rows move, except in the
-    first row, where it stays at the top.
+    """Table of servers or of tools, in the columns that fit the window. When the order changes, the cursor follows its
+    row; a cursor in the first row stays at the top.
     """
 
     def __init__(self, kind: str, columns: Sequence[TopColumn[Row]]) -> None:

@@ -1,1 +1,1 @@
-"""`fairlead up`: operator and gateway of one machine in one process. No other package imports both."""
+"""`fairlead up`: runs operator and gateway for one machine in one process. No other package imports both."""

@@ -74,7 +74,7 @@ class TierChange:
 
 ToolsOf = Callable[[ServerKey], tuple[str, ...]]
 COMING: Final[tuple[State, ...]] = ("waiting", "starting")
-"""States that look the same to people who wait for a server."""
+"""States that look the same to people who wait for a server: a change between them does not count as a new state."""
 
 
 class Board:
@@ -103,6 +103,7 @@ class Board:
         self._numbers = count()
         self._tier_changes: deque[TierChange] = deque(maxlen=MAX_TIER_CHANGES)
         self._own: ServerKey | None = None
+        """Key of the server of the gateway's custom tools; None without such tools."""
         self._own_problems: tuple[ManifestProblem, ...] = ()
 
     @property
@@ -112,7 +113,7 @@ class Board:
 
     @property
     def problems(self) -> tuple[ManifestProblem, ...]:
-        """Current faults of the files, and faults of the custom tools, which are loaded once."""
+        """Faults of the custom tools, which are loaded once, and current faults of the files."""
         return (*self._own_problems, *self._problems)
 
     @property
@@ -122,7 +123,7 @@ class Board:
 
     @property
     def refused(self) -> int:
-        """Number of servers that do not run and have a problem instead of a row."""
+        """Number of servers that do not run because of problems in their files, and have no row."""
         return self._refused()
 
     def seconds(self, key: ServerKey) -> float:

@@ -1,6 +1,6 @@
 """`fairlead up` from start to end: checks the options, composes operator and gateway, runs both, stops them.
 
-Everything runs in one process with one event loop: operator and gateway share the child processes.
+Operator and gateway run in one process with one event loop, and share the child processes that run servers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from fairlead_tools.version import NAME, VERSION
 GRACE: Final = 10.0
 """Seconds that calls in flight have to end when the command stops."""
 REDRAW_SECONDS: Final = 0.1
-"""Shortest time between two redraws: changes within it are shown together."""
+"""Shortest time between two redraws: all changes within this time are shown together."""
 TICK_SECONDS: Final = 1.0
 """Longest time between two redraws: without any change, displayed durations still advance."""
 TOKEN_BYTES: Final = 18
@@ -256,7 +256,7 @@ class _LocalServers(NamedTuple):
     children: ChildHost
     outputs: ProcessOutputs
     nudge: asyncio.Event
-    """Set when documents have changed."""
+    """Set when documents have changed, so that the gateway reads them."""
 
 
 def _gateway(
@@ -328,7 +328,9 @@ def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
 
 
 def leads_here(url: str, options: UpOptions) -> bool:
-    """Whether a URL is this gateway's own address. Serving such a URL, as from a pasted client entry, would loop."""
+    """Whether a URL is this gateway's own address, as in the entry of a client that already uses the gateway. A gateway
+    that served its own address would call itself without end.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -385,7 +387,9 @@ def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
 
 
 def _abandoning(display: Display, temporary: Folders | None) -> Callable[[], None]:
-    """Handler of a second signal, which exits at once. The kernel and the process-group guard end the children."""
+    """Handler of a second signal, which exits at once without ending the children: the kernel and the process that
+    guards their process groups do so.
+    """
 
     def abandon() -> None:
         display.__exit__(None, None, None)

@@ -1,6 +1,7 @@
 """Three displays of `fairlead up`: a live table, plain lines, and JSON lines.
 
-Each shows a `Board`. `refresh` runs in the event loop after every change of the board, and must be quick.
+Each display shows the states of servers on a `Board`. Its `refresh` runs in the event loop after every change of the
+board, and must be quick.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ class Addresses:
     models: str = ""
     """Base URL for OpenAI's clients; empty without model endpoints."""
     model: str = ""
-    """Name of the model for such a client; empty if the client has to name a model itself."""
+    """Name of the model for OpenAI's clients; empty if the client has to name a model itself."""
     files: str = ""
-    """Command that serves the servers in other clients' files. Empty if paths were given, or there are no such
-    files.
+    """Command that serves the servers in the configuration files of MCP clients. Empty if paths were given, or if no
+    such file was found.
     """
     console: str = ""
     """URL of the console for browsers of this machine, including its token; empty if the console is disabled."""
@@ -171,7 +172,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
 
 
 class _Changes(ABC):
-    """Output of one line per change of the board; each change is printed a single time."""
+    """Base of the displays that print one line per change of the board, each change a single time."""
 
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
@@ -225,7 +226,7 @@ class _Changes(ABC):
 
 class PlainLines(_Changes):
     """Plain text for pipes, logs and `--plain`: one line per change, with its time. A change that repeats is printed
-    less and less often. A start that fails like the one before it is not printed.
+    less and less often. A start that fails for the same reason as the start before is not printed.
     """
 
     def __init__(self, now: Callable[[], datetime] = datetime.now) -> None:

@@ -1,7 +1,7 @@
-"""Folders of a `fairlead up`.
+"""Folders of a `fairlead up`: documents, credentials and installed packages.
 
-Without `--state-dir`, documents and credentials are in a temporary folder that is deleted at the end; folders of killed
-processes are deleted by the next start. Installed packages stay in the user's cache, if that is writable.
+Without `--state-dir`, documents and credentials are in a temporary folder that is deleted when the command ends; if it
+was killed, the next start deletes the folder. Installed packages stay in the user's cache, if that is writable.
 """
 
 from __future__ import annotations

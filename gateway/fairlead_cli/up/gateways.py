@@ -1,4 +1,4 @@
-"""This process's gateway as the operator's port `Gateways`: reports are passed in memory."""
+"""Passes the reports of this process's gateway to the operator in memory, by the operator's interface `Gateways`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Layout of the screen of `fairlead up`: from the state of servers to lines that fit in the window. This module has no
-I/O.
+"""Layout of the screen of `fairlead up`: makes lines that fit in the window from the states of servers. No I/O.
 
 Items that need a person come first: broken files, then servers that failed, are offline or take long to start. In a
 smaller window, tool names become counts, messages are shortened, and ready servers share lines. What is left out is
@@ -133,7 +132,7 @@ def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
 
 
 def _crowded_lines(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
-    """Lines where not every server has room: the most urgent ones, then a count of the others."""
+    """Lines for a window that is too small for all servers: the most urgent servers, then a count of the others."""
     least = _DETAILS[-1]
     servers = _by_urgency(view)
     top = [*_head(view, width), *_problems(view, width, least), *_summary(view, width)][: height - 1]
@@ -206,7 +205,9 @@ def _rows(servers: Sequence[ServerRow], width: int, detail: _Detail) -> list[Scr
 
 
 def _column(servers: Iterable[ServerRow], width: int) -> int:
-    """Width of the column of names. A name over two fifths of the window is not counted, and has a line of its own."""
+    """Width of the column of names. A name that is wider than two fifths of the window has a line of its own, and does
+    not widen the column.
+    """
     sizes = (cell_len(harmless(server.name)) for server in servers)
     return max((size for size in sizes if size <= width * 2 // 5), default=0)
 

@@ -1,7 +1,7 @@
-"""A LiteLLM proxy as one server of `fairlead up`, in addition to those of the files.
+"""Adds a LiteLLM proxy to the servers of `fairlead up`, as one server with all MCP tools of the proxy.
 
-Its MCP endpoint is used instead of its REST list (`/mcp-rest/tools/list`), where tools' names are not unique and calls
-report no progress.
+The tools are listed and called at the proxy's MCP endpoint. Its REST list (`/mcp-rest/tools/list`) is not used: there
+the names of tools are not unique, and calls report no progress.
 """
 
 from __future__ import annotations

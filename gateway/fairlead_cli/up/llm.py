@@ -1,5 +1,5 @@
-"""The model behind the model endpoints of `fairlead up --llm`: a provider's model, any model behind a URL that is
-compatible with OpenAI's API, or a scripted one.
+"""Chooses the model of `fairlead up --llm`, to which the gateway sends requests at its model endpoints: a provider's
+model, a model at the URL of an API like OpenAI's, or a scripted model of this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Log of `fairlead up`: on standard error, or above the live table."""
+"""Configures the log of `fairlead up`: on standard error, or above the live table."""
 
 from __future__ import annotations
 

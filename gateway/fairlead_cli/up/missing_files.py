@@ -1,4 +1,4 @@
-"""Check of the files and modules on the command line of `fairlead up`."""
+"""Checks that the files and modules on the command line of `fairlead up` exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of `fairlead up` without files: two well-known servers, and Fairlead's demo server. No I/O on servers."""
+"""Servers of the quick start, `fairlead up` without files: two well-known servers, and Fairlead's demo server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ DEMO_PROBES: Final[list[dict[str, Any]]] = [
     {"name": "ask_supplier", "probe": {"arguments": {"item": "rope"}}},
     {"name": "forecast_demand", "probe": {"arguments": {"item": "rope"}}},
 ]
-"""The only tools of the quick start that are probed, so that they are measured without calls of agents."""
+"""Tools of the demo server that are probed, so that they have measurements before an agent calls them. No other tools
+of the quick start are probed.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Thinning of repeated messages: the first, second, fourth, eighth … is printed, with its number. No I/O.
+"""Selects which of many repeated messages are printed: the first, second, fourth, eighth …, with their number. No I/O.
 
-It keeps a server that restarts for ever from filling the output.
+Without this selection, a server that restarts for ever would fill the output.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _STATES: Final = ("; next start in ", " has printed nothing for ")
 
 
 class Repeats:
-    """Counts messages by kind; messages of one kind count as repetitions."""
+    """Counts messages by kind, and decides which of one kind are printed."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._wordings: dict[str, set[str]] = {}
 
     def count(self, kind: str, text: str) -> int:
-        """Count a message. Returns its number if it is to be printed, else 0. Differences in numbers within `text` are
-        ignored.
+        """Count a message of a kind. Returns the number of messages of this kind so far if the message is to be
+        printed, else 0. Texts that differ only in numbers count as the same text.
         """
         kind = kind[:MOST_CHARACTERS]
         if len(self._counts) >= MOST_KINDS:
@@ -57,10 +57,12 @@ def times(count: int) -> str:
 
 
 class FewerRepeats(logging.Filter):
-    """Passes the first, second, fourth … warning of a kind: those of one logger that differ only in numbers.
+    """Logging filter that passes the first, second, fourth … warning of a kind. Warnings of one logger that differ only
+    in numbers are of one kind.
 
-    Warnings about the exit of a child process are of one kind, whatever its last output. The first is not passed, nor
-    is that about its silence, because the server's state shows both.
+    Warnings that a child process has exited are of one kind per process, whatever its last output; likewise warnings
+    that it has printed nothing. Of these kinds, the first warning is not passed, because the server's state already
+    shows the exit or the silence.
     """
 
     def __init__(self) -> None:

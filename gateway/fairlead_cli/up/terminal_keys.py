@@ -1,4 +1,4 @@
-"""Keys of the terminal while `fairlead up` draws its table: `t` opens the screen of `fairlead top`.
+"""Reads keys from the terminal while `fairlead up` draws its table: `t` opens the screen of `fairlead top`.
 
 A terminal only delivers single keys in cbreak mode (termios(3)). Its original modes are restored whenever no keys are
 read: while another program has the screen, and at the end of the process.
@@ -18,7 +18,7 @@ from typing import Final, Protocol
 TOP_KEY: Final = "t"
 KEYS_HINT: Final = "t opens `fairlead top` here, q returns; Ctrl-C stops"
 STOP_SECONDS: Final = 5.0
-"""Time that `fairlead top` has to close its screen before its process is killed."""
+"""Seconds that `fairlead top` has to close its screen before its process is killed."""
 
 
 class TerminalKeys:

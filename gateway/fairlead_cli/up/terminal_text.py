@@ -18,7 +18,7 @@ _SEQUENCES: Final = re.compile(
     re.DOTALL,
 )
 _SELECTORS: Final = re.compile("[\N{VARIATION SELECTOR-1}-\N{VARIATION SELECTOR-16}]")
-"""Removed, because whether an emoji takes one cell or two depends on them and on the terminal."""
+"""Variation selectors, which are removed: depending on the terminal, an emoji before one takes one cell or two."""
 _MOST_MARKS: Final = 2
 """Largest number of combining characters per letter; more would cover the lines above."""
 _LONGEST: Final = 8_000

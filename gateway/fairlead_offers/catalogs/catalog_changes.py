@@ -1,5 +1,6 @@
-"""Counts changes of searched tools between catalogs by two levels of hashes: one SHA-256 over all tools, and, if that
-differs, the `searchHash` of each tool.
+"""Counts the tools that were added, removed or modified from one snapshot to the next, for the metrics of search.
+
+Two snapshots are compared by one SHA-256 over all their tools, and only if it differs by the `searchHash` of each tool.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fairlead_offers.problems import Problem
 from fairlead_offers.workers.heavy_work import WorkerThread, with_pauses
 
 Hashes: TypeAlias = Mapping[str, str]
-"""`searchHash` of each tool, by server and name."""
+"""`searchHash` of each tool of a snapshot, by `namespace/server/tool`."""
 RETRY_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class CatalogChanges:
         self._catalog_hash = ""
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        """Whether a snapshot was activated since the last one was read, so that there is one more to compare."""
         self._unsubscribe = events.subscribe(self._on_event)
 
     def _on_event(self, event: Event) -> None:
@@ -65,7 +67,7 @@ class CatalogChanges:
                 log.debug("Searched tools changed: %s", counted)
 
     async def aclose(self) -> None:
-        """Stop to follow changes."""
+        """Unsubscribe from activations of snapshots, and cancel a running comparison."""
         self._unsubscribe()
         if self._task is not None and not self._task.done():
             self._task.cancel()
@@ -73,7 +75,7 @@ class CatalogChanges:
 
 
 def hashes(snapshot: Snapshot) -> tuple[str, Hashes]:
-    """Compute the SHA-256 over the sorted tools of a catalog, and the hash of each tool."""
+    """Compute the SHA-256 over the sorted tools of a snapshot, and return it with the `searchHash` of each tool."""
     by_tool = {
         f"{key}/{entry.name}": entry.search_hash
         for key, server in snapshot.servers.items()
@@ -84,7 +86,7 @@ def hashes(snapshot: Snapshot) -> tuple[str, Hashes]:
 
 
 def differences(before: Hashes, after: Hashes) -> dict[str, list[str]]:
-    """Tools that were `added`, `removed` and `modified` between two catalogs."""
+    """Tools that were `added`, `removed` and `modified` between two snapshots."""
     return {
         "added": [name for name in after if name not in before],
         "removed": [name for name in before if name not in after],

@@ -22,6 +22,7 @@ class LatencyDocument(msgspec.Struct, frozen=True):
     measured_duration_ms: int | None
     """Measured median of up to 100 last calls, including probes. It replaces the declared median."""
     measured_p99_ms: int | None
+    """Measured 99th percentile of the same calls."""
     measured_at: str | None
     """Time of the last measured call (RFC 3339). May be up to an hour old while the tool is called."""
     idempotent: bool
@@ -34,9 +35,11 @@ class HealthDocument(msgspec.Struct, frozen=True):
     """Reliability of a tool."""
 
     score: int
-    """Score from 0 (always fails) to 100 (always succeeds)."""
+    """Score from 0 (all attempts fail) to 100 (all attempts succeed)."""
     state: str
+    """State in one word, such as `Healthy`."""
     reason: str | None
+    """Reason of a state other than `Healthy`."""
 
 
 class MeasuredDocument(msgspec.Struct, frozen=True, rename="camel"):

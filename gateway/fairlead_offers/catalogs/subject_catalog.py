@@ -34,7 +34,7 @@ from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL,
 PAUSE: Final = 5e-5
 """Seconds between two slices of building a view, in which the event loop can serve calls."""
 POLICY: Final = "policy"
-"""Name of the rule in a choice whose tier was replaced by a faster one because of policies."""
+"""`Choice.rule` of a choice whose tier was replaced by a faster one, because policies do not allow the chosen tier."""
 Result = TypeVar("Result")
 
 
@@ -56,7 +56,9 @@ class SubjectCatalog:
 
     @property
     def views(self) -> Mapping[bytes, View]:
-        """Views of the subject by target. Subjects that may see the same share the object."""
+        """Views of the subject by request target, such as `/mcp`. Subjects that may see the same tools share one
+        mapping, so that its `id` identifies what they see.
+        """
         return self._views
 
     @property
@@ -113,20 +115,24 @@ class SubjectCatalog:
         return self._views.get(server_target(key))
 
     def unready(self, problem: Problem) -> ServerEntry | None:
-        """Server without a catalog yet that may be, or have, the unknown server or tool of a problem."""
+        """Server that has no catalog yet and explains a problem about an unknown server or tool: it is that server, or
+        may have that tool. None for other problems.
+        """
         name, code = problem.missing, problem.document.code
         if code == UNKNOWN_TOOL and name:
             return self.unready_of_tool(name)
         return unready_by_name(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
 
     def unready_of_tool(self, name: str) -> ServerEntry | None:
-        """Server without a catalog yet that may have a tool, given by exposed name, id or `[namespace/]server/tool`."""
+        """Server that has no catalog yet and may have the tool with this exposed name, id or
+        `[namespace/]server/tool`.
+        """
         server = name.rpartition("/")[0]
         entry = unready_by_tool(self._selection, self.identity, name)
         return entry or (unready_by_name(self._selection, self.identity, server) if server else None)
 
     def unready_servers(self) -> list[ServerEntry]:
-        """Servers without a catalog yet that the subject may see, sorted by key."""
+        """Servers that the subject may see and that have no catalog yet, sorted by key."""
         return sorted(unready_for(self._selection, self.identity), key=attrgetter("key"))
 
     def servers(self) -> list[Server]:
@@ -146,7 +152,7 @@ def limit_tier(choice: Choice, catalog: SubjectCatalog) -> Choice:
 
 
 class HasView(Protocol):
-    """Interface of a value that was made from a view, and refers to the view."""
+    """Value that was made from a view and holds a reference to it, such as the compiled tools of the view."""
 
     @property
     def view(self) -> View: ...
@@ -173,7 +179,7 @@ class ViewCache(Generic[Cached]):
         if self._snapshot is not catalog.snapshot:
             self._snapshot = catalog.snapshot
             self._items = OrderedDict()
-        item = self._items.get(id(view))  # the id cannot be reused, as the cached value refers to the view
+        item = self._items.get(id(view))  # no other view can get this id, as the cached value keeps the view alive
         if item is None:
             item = self._items[id(view)] = self._make(view, catalog.snapshot)
             if len(self._items) > self._max_values:
@@ -194,7 +200,7 @@ class SubjectCatalogs:
         """Limits of the wait for servers that are starting."""
 
     async def prepare(self, identity: Identity) -> None:
-        """Build the merged view of an identity in slices, so that the build does not block the event loop."""
+        """Build the view of `/mcp` for an identity in slices, so that the build does not block the event loop."""
         await self._view_builds.ready(self._selection(), identity, MERGED)
 
     def seen_by(self, identity: Identity) -> SubjectCatalog:
@@ -210,9 +216,9 @@ class SubjectCatalogs:
     async def when_ready(
         self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]
     ) -> Result:
-        """Run `work` with a subject's catalog. If `work` does not find a tool or server that a starting server may
-        have, wait for this server and run `work` again. Raises Problem: STARTING if the wait times out, CONNECTION_LOST
-        if the server failed.
+        """Run `work` with a subject's catalog. If `work` fails because of an unknown tool or server that a starting
+        server may explain, wait for the starting server and run `work` again. Raises Problem: STARTING if the wait
+        times out, CONNECTION_LOST if the server failed.
         """
         end = time.monotonic() + self.patience.seconds
         while True:

@@ -1,4 +1,4 @@
-"""Canonical form of a tool in the REST API."""
+"""Document of a tool in the REST API: its MCP definition with id, server, hashes, tags and latency."""
 
 from __future__ import annotations
 

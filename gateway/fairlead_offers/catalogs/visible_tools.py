@@ -1,6 +1,6 @@
 """Visible tools of a view for the REST API and offers: ids, servers, hashes, tags, and names for providers.
 
-They are compiled once per snapshot and view, in the worker thread. The view decides which tools are visible, and their
+The worker thread compiles the tools of a view once per snapshot. The view decides which tools are visible, and their
 order.
 """
 
@@ -38,7 +38,7 @@ from fairlead_tools.names import tool_id
 MAX_CACHED_VIEWS: Final = 64
 """Maximum number of views whose compiled tools are cached."""
 STRIDE: Final = 64
-"""Number of tools between two pauses. One takes about 6 µs."""
+"""Number of tools that are compiled between two pauses of the worker thread; one tool takes about 6 µs."""
 GATEWAY: Final = ServerKey(GROUP, "gateway")
 """Server of the gateway's own tools. No McpServer can have this key, as names of namespaces have no dots."""
 
@@ -50,11 +50,11 @@ class ServerOfTools(msgspec.Struct, frozen=True):
     prefix: str
     offline: bool
     escapes: bool
-    """Whether the definitions of the server are escaped."""
+    """Whether policies require control characters in the server's definitions to be escaped."""
 
 
 class VisibleTool:
-    """Tool that is visible to a subject, or hidden from it by a tier only."""
+    """Tool that policies let a subject see, whether its tier shows or hides the tool."""
 
     __slots__ = (
         "_decoded",
@@ -94,7 +94,7 @@ class VisibleTool:
         """Measurements and tier decisions of the tool; None before the first."""
         self.offline = server.offline
         self.pinned = pinned
-        """Whether policies prevent that budgets leave the tool out."""
+        """Whether a policy pins the tool, so that a limit on tokens or tools never leaves it out."""
         self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
         """Hash of the definition, including the name."""
         self._decoded: JsonObject | None = None
@@ -114,16 +114,16 @@ class VisibleTool:
 
     @property
     def other_names(self) -> dict[str, str]:
-        """Original names of properties, by their names in formats that do not accept the original ones. Usually
-        empty.
+        """Original names of the schema's properties, by the names that replace them in formats which do not accept the
+        original ones. Usually empty.
         """
         if self._other_names is None:
             self._other_names = other_names(self.decoded.get("inputSchema"))
         return self._other_names
 
     def is_from(self, servers: Collection[str]) -> bool:
-        """Whether the tool belongs to one of these servers, given by `namespace/name`, name or prefix. True without
-        servers.
+        """Whether the tool belongs to one of these servers, given by `namespace/name`, name or prefix. An empty
+        collection stands for all servers.
         """
         return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
 
@@ -157,8 +157,8 @@ class VisibleTools:
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
         """Tools that may be offered to a model. Others are only for the user interface of their server (SEP-1865)."""
         self.names = Names([*self.by_name, READ_RESULT] if view.reads else self.by_name)
-        """Safe names for providers. They cover all visible tools, so that a tool has the same name in every filtered
-        answer.
+        """Names that every provider accepts, for all visible tools: so a tool has the same name in every answer,
+        whatever the filters of the request.
         """
         ids: dict[str, VisibleTool | None] = {}
         for entry in self.by_name.values():
@@ -176,24 +176,24 @@ class VisibleTools:
 
     @cached_property
     def catalog(self) -> str:
-        """Hash of all tools, which is equal for equal sets of definitions."""
+        """Hash over the definitions of all tools, by which the search process recognizes a catalog that it has."""
         return catalog_hash(self.by_key)
 
     def find(self, name: str) -> VisibleTool | None:
-        """Find a tool by exposed name or id, including `read_result` if it is listed. An id that two servers share
-        finds neither tool.
+        """Find a tool by exposed name or id, including `read_result` if the view lists it. Returns None for an id that
+        two tools have.
         """
         tool = self.by_name.get(name) or self._by_id.get(name)
         return self.find_reader(name) if tool is None and self.view.reads else tool
 
     def find_reader(self, name: str) -> VisibleTool | None:
-        """Return `read_result` if that has the name or id, even if it is not listed, as shortened results of a request
-        with a limit mention it.
+        """Return the tool `read_result` if `name` is its name or id, even if the view does not list it: a result that
+        was shortened by the limit of a request tells the model to call it.
         """
         return READER if name in (READER.name, READER.id) else None
 
     def add_reader(self, entries: list[VisibleTool]) -> list[VisibleTool]:
-        """Insert `read_result` into sorted entries if one of them has a limit for the tokens of its results."""
+        """Insert `read_result` into sorted entries if the results of one of these tools have a token limit."""
         routes = self.view.routes
         if self.view.reads and any(routes[entry.name].most_tokens is not None for entry in entries):
             entries.insert(bisect_left(entries, READ_RESULT, key=attrgetter("name")), READER)
@@ -219,7 +219,7 @@ class VisibleTools:
         return tool or next((entry for entry in self._hidden.values() if entry.id == name), None)
 
     def has_server(self, server: str) -> bool:
-        """Whether a tool of a server is visible, or is only hidden by the tier."""
+        """Whether the subject may see a tool of a server, whether the tier shows or hides the tool."""
         hidden = (entry for name, entry in self._hidden.items() if self.view.hidden[name].by is not None)
         return any(entry.is_from((server,)) for entry in (*self.by_name.values(), *hidden))
 

@@ -1,7 +1,7 @@
 """Converts definitions and messages, and counts tokens, by functions from bytes to bytes that worker processes can run.
 
 The module does no I/O and does not import the web framework, so that a worker process imports it in a tenth of a
-second. For small inputs, the worker thread calls the same functions.
+second. For small inputs, the gateway calls these functions in its worker thread instead.
 """
 
 from __future__ import annotations
@@ -108,14 +108,16 @@ class Measured(msgspec.Struct, frozen=True):
 
     tokens: ConversationTokens
     rest: Raw = UNCHANGED
-    """Request without `messages` and `system`. UNCHANGED if it has neither, as an optional Raw cannot be decoded."""
+    """Request without `messages` and `system`; UNCHANGED if the request has neither. The constant stands for None,
+    because msgspec cannot decode an optional Raw.
+    """
     repeats: bool = False
     """Whether an object of the request has a member twice."""
 
 
 def decode_definition(definition: bytes, name: str) -> JsonObject:
-    """Decode a definition. One that is nested too deeply is reduced to its name without a valid schema, so that
-    conversions refuse the tool by name.
+    """Decode a definition. A definition that is nested too deeply is reduced to its name and an invalid schema, so that
+    the conversion refuses this tool by name instead of failing for all tools.
     """
     try:
         return _decode(definition)
@@ -159,7 +161,7 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
 
 
 def _unreadable(error: Exception) -> Declined:
-    """Convert an exception that was raised while a body was read."""
+    """Make the answer about a body that could not be read, from the exception."""
     if isinstance(error, registry.UnknownFormat):
         return Declined(unknown_format=error.name)
     if isinstance(error, RecursionError):
@@ -183,8 +185,8 @@ def count(work: bytes) -> list[Size]:
 
 
 def measure(body: bytes) -> Measured:
-    """Count the tokens of a request's `messages` and `system`. For an unreadable body the result is empty, as the
-    decoder of the request reports the error.
+    """Count the tokens of a request's `messages` and `system`. For an unreadable body the counts are 0: the route
+    decodes the body again, and reports the error.
     """
     try:
         request = _decode(body)
@@ -199,7 +201,9 @@ def measure(body: bytes) -> Measured:
 
 
 def repeats(body: bytes) -> bool:
-    """Whether an object of a body has a member twice. False for an unreadable body, which the decoder reports."""
+    """Whether an object of a body has a member twice. False for an unreadable body: the route decodes the body again,
+    and reports the error.
+    """
     try:
         return members.has_repeated_member(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

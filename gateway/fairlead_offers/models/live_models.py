@@ -1,7 +1,7 @@
 """Context windows from a model server: requests an OpenAI-compatible `GET /v1/models` at intervals.
 
-This module is imported only if a model server is configured, as the HTTP client takes long to load. The last list
-remains in use if the server cannot be reached or answers with an unreadable list.
+This module is imported only if a model server is configured, as the HTTP client takes long to load. If the model server
+cannot be reached or its list of models is unreadable, the last list remains in use.
 """
 
 from __future__ import annotations

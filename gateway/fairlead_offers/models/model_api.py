@@ -31,7 +31,9 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class ModelEndpoint(Protocol):
-    """Interface of an API's address and key, with the egress rules for the address (`fairlead_mcp.egress`)."""
+    """Configured API of a model: its base URL, its key, and the egress rules that its address must satisfy
+    (`fairlead_mcp.egress`).
+    """
 
     @property
     def url(self) -> str: ...
@@ -122,8 +124,8 @@ class ModelApi:
         return bytes(received)
 
     async def _check_address(self) -> None:
-        """Check the address of the URL by the egress rules, as the HTTP client does not call the resolver for literal
-        IP addresses. Raises ConnectFailed.
+        """Check the host of the URL by the egress rules. The resolver alone is not enough, because the HTTP client does
+        not call it for literal IP addresses. Raises ConnectFailed.
         """
         parts = urlsplit(self._url)
         try:

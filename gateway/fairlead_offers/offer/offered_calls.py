@@ -1,8 +1,11 @@
 """Runs a model's calls of offered tools.
 
-Calls are matched to the offered tools and run like all calls. If the tools of the router endpoint were offered,
-`execute_tool` becomes the call in its arguments, and `search_tools` searches the tools that the request may use.
-Matching runs in the worker thread.
+Each call is matched to an offered tool in the worker thread, and then runs like a call of an MCP client. If the tools
+of the router endpoint were offered, a call of `execute_tool` is replaced by the inner call in its arguments, and
+`search_tools` searches only the tools that the request may use.
+
+A policy with `autoRun` can reserve calls for the client: the gateway then returns such a call to the client, and runs
+it only after the client has approved it.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ AT_ONCE: Final = 32
 
 
 class OfferContext(msgspec.Struct, frozen=True):
-    """Offer, with the wishes and the format for which it was made."""
+    """Offer of tools, with the wishes of the request and the format for which the offer was made."""
 
     offer: ToolOffer
     wishes: OfferWishes
@@ -53,8 +56,8 @@ def plan_offered_calls(
     *,
     approved: bool,
 ) -> PlannedCalls:
-    """Match calls to the offered tools. Calls that policies do not let run without the client are refused unless they
-    were `approved`. Raises Problem.
+    """Match calls to the offered tools. Calls that policies reserve for the client are refused, unless the client has
+    `approved` them. Raises Problem.
     """
     offer = context.offer
     inner_calls = [_inner(call) if _executes(offer, call) else call for call in calls]
@@ -74,8 +77,9 @@ def plan_offered_calls(
 def manual_inner_calls(
     offer: ToolOffer, calls: Sequence[ModelCall], client_tool_names: Collection[str]
 ) -> dict[str, ModelCall]:
-    """Inner calls of `execute_tool` that policies do not let run without the client, by the id of the outer call, which
-    they replace for the client. Tools whose names providers refuse or the client uses are left out.
+    """Inner calls of `execute_tool` that policies reserve for the client, by the id of the `execute_tool` call. The
+    client gets an inner call instead of the `execute_tool` call, so inner calls are left out if a provider would refuse
+    the tool's name, or if the client has a tool of the same name.
     """
     inner_calls = {}
     for call in calls:
@@ -91,8 +95,8 @@ def _executes(offer: ToolOffer, call: ModelCall) -> bool:
 
 
 def _check_listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
-    """Check a call of a listed tool: it counts as unknown if the tool was not offered, and is refused if policies no
-    longer let it run without the client.
+    """Check a call for an offer that lists its tools. The tool counts as unknown if it was not offered. The call is
+    refused if policies reserve it for the client. `view`: None if the client has approved the call.
     """
     if plan.entry is None:
         return plan
@@ -102,9 +106,11 @@ def _check_listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned
 
 
 def _check_reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
-    """Check a call of a tool that search may find: it counts as unknown if search cannot find the tool, and is refused
-    if policies do not let it run without the client. Models may call such tools directly, as they may have been listed
-    earlier in the conversation.
+    """Check a call for an offer in which the model searches its tools. The tool counts as unknown if search cannot find
+    it. The call is refused if policies reserve it for the client. `view`: None if the client has approved the call.
+
+    A model may also call such a tool without `execute_tool`, because it may have seen the tool in a list earlier in the
+    conversation.
     """
     if plan.entry is None:
         return plan
@@ -119,7 +125,7 @@ def _refuse_manual(plan: Planned, view: View | None) -> Planned:
 
 
 def _inner(call: ModelCall) -> ModelCall:
-    """Call in the arguments of an `execute_tool` call, with the id of the outer call."""
+    """Inner call in the arguments of an `execute_tool` call, with the id of the `execute_tool` call."""
     execution = _execution(call)
     if execution is None:
         return call
@@ -155,7 +161,9 @@ def _plan_recorded(services: ToolServices, catalog: SubjectCatalog, call: ModelC
 
 
 def _plan_gateway_tool(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
-    """Plan a call of another tool of the gateway. Searches are restricted to the servers and tags of the request."""
+    """Plan a call of a router tool other than `execute_tool`. `search_tools` is restricted to the servers and tags of
+    the request.
+    """
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, _GATEWAY_TOOLS[name])
     arguments = dict(call.arguments)
@@ -169,8 +177,8 @@ def _plan_gateway_tool(name: str, wishes: OfferWishes, call: ModelCall) -> Plann
 
 
 def _restrict(names: Any, allowed: Sequence[str]) -> list[str] | None:
-    """Names in the call that the request also has, or all of the request's if the call has none. None if the request
-    has none.
+    """Restrict the names in a call to those that the request allows; a call without names gets all `allowed` ones. None
+    if the request allows every name.
     """
     if not allowed:
         return None
@@ -178,7 +186,7 @@ def _restrict(names: Any, allowed: Sequence[str]) -> list[str] | None:
 
 
 class OfferedRun(msgspec.Struct, frozen=True):
-    """Call that was run or refused."""
+    """Call of an offered tool after it was run, refused, or left to the client."""
 
     plan: Planned
     result: Mapping[str, Any] | None
@@ -221,7 +229,7 @@ async def run_offered(
     """Run calls together, under the current policies. Cancellation cancels all calls. Raises Problem.
 
     Calls beyond the `max_calls` in the wishes, of which `already_run` are used up, are refused. `approved`: whether the
-    client approved calls that policies do not let run without it.
+    client has approved calls that policies reserve for it.
     """
     planned = await services.work.do(
         lambda: plan_offered_calls(
@@ -249,7 +257,9 @@ async def all_repeatable(
 
 
 def _repeatable(plan: Planned) -> bool:
-    """Whether the call runs a tool of the gateway, a tool that is idempotent by trusted annotations, or no tool."""
+    """Whether the call may be repeated without harm: it calls a tool of the gateway itself, a tool whose trusted
+    annotations declare it idempotent, or no tool.
+    """
     return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 

@@ -1,12 +1,12 @@
 """Offer of tools for a request to a model: the gateway's tools that the model gets in addition to the client's.
 
-These are the tools that the principal may call, that the tier shows, and that fit the model's context window. If they
-do not fit, or on request, they are replaced by the tools of the router endpoint, with which the model searches for
-tools.
+An offer lists the tools that the principal may call, that the tier shows, and that fit the model's context window. If
+they do not all fit, or if the request wishes so, the offer has the tools of the router endpoint instead, with which the
+model searches for tools.
 
-`Offers` runs in the worker thread, where it shares the catalog, token counts and conversions. The decisions are made by
-`tokens.plan` and `tokens.exposure`. `OfferMemory` caches offers in the event loop, because handing work over to the
-thread takes longer than the rest of a request.
+`Offers` runs in the worker thread, where it shares the catalog, token counts and conversions with other work. It lets
+`tokens.plan` decide which tools fit, and `tokens.exposure` whether a list or search is cheaper. `OfferMemory` caches
+offers in the event loop, because handing work over to the thread takes longer than the rest of a request.
 """
 
 from __future__ import annotations
@@ -55,13 +55,16 @@ CHEAPER: Final = "cheaper"
 AUTO: Final = "auto"
 NO_LIMITS: Final = PlanLimits(reserved_output=0)
 _TASK: Final = PlannedTask(calls=1, caching=True, conversation_tokens=0)
-"""Task without a conversation, so that all requests of a conversation get the same choice."""
+"""Task for which `cheapest` compares a list with search. The task has no conversation tokens, so the choice does not
+change while a conversation becomes longer.
+"""
 Cached = TypeVar("Cached")
 Positive = Annotated[int, Meta(ge=1)]
 MAX_OFFERS: Final = 256
 """Maximum number of cached offers. The least recently used is dropped."""
 MAX_NAME_CHARACTERS: Final = 16 << 10
-"""Maximum characters in the names of a client's tools for which an offer is cached, as the names are part of the key.
+"""Maximum characters in the names of a client's tools. With more, the offer is not cached, because the names are part
+of the cache's key.
 """
 
 
@@ -85,19 +88,22 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     max_calls: Annotated[int, Meta(ge=0)] | None = None
     """Maximum number of calls that the gateway runs for the request."""
     show_calls: bool = False
+    """Whether the answer also has the calls that the gateway ran."""
 
 
 class ToolOffer(msgspec.Struct, frozen=True):
-    """Tools that one request gets."""
+    """Tools of the gateway that one request to a model gets."""
 
     model_index: int
     """Index in `OfferBounds.models` of the model for which the tools were chosen."""
     way: str = LIST
     """`list` if the tools are listed, `search` if the model searches them with the tools of the router endpoint."""
     because: str = ""
-    """Reason of `search`: `asked`, `cheaper`, or the limit that the list exceeds."""
+    """Why search is offered: `asked` by the request, `cheaper`, or the limit that a list would exceed. Empty for a
+    list.
+    """
     tier: str = ""
-    """Latency tier of the tools; empty without one."""
+    """Latency tier that selects the tools; empty without a tier."""
     definitions: tuple[bytes, ...] = ()
     """Definitions of the tools in the format of the request."""
     names: tuple[str, ...] = ()
@@ -113,28 +119,30 @@ class ToolOffer(msgspec.Struct, frozen=True):
     approved_first: frozenset[str] = frozenset()
     """Names of tools whose calls run only after the client has approved them."""
     manual: Mapping[str, str] = {}
-    """Reasons, as sentences, why policies do not let calls run without the client, by name of the tool. Includes tools
+    """Reasons, as sentences, why policies (`autoRun`) reserve calls for the client, by name of the tool. Includes tools
     that search may find.
     """
     quotas: tuple[Quota, ...] = ()
-    """Limits on tokens per day that policies set in the namespaces of the offered tools, and of tools that search may
-    find.
+    """Quotas with a limit on tokens per day: those of the principal in the namespaces of the offered tools, and of
+    tools that search may find.
     """
     tokens: Mapping[str, int] = {}
     """Number of tokens of each definition, by exposed name of the tool."""
     refused: str = ""
-    """Reason why no tool is offered: by the gateway's count, the conversation alone exceeds the context window. The
-    request is sent to the model nevertheless.
+    """Reason why no tool is offered: by the gateway's token count, the conversation alone exceeds the context window.
+    The request is sent to the model nevertheless, as the count is an estimate. Empty for other offers.
     """
 
     @property
     def client_run(self) -> frozenset[str]:
-        """Names of tools whose calls are returned to the client, for its approval or because policies demand it."""
+        """Names of tools whose calls are returned to the client: those that the client has to approve first, and those
+        that policies reserve for the client.
+        """
         return frozenset((*self.manual, *self.approved_first))
 
     @property
     def whole(self) -> bool:
-        """Whether all tools are offered, none having been left out because of a limit."""
+        """Whether all tools are offered: a limit has left none of them out."""
         return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
 
     @property
@@ -156,22 +164,25 @@ class OfferBounds(msgspec.Struct, frozen=True):
 
 
 class _ToolSet(msgspec.Struct, frozen=True):
-    """Tools of one view and filter, with token counts and definitions for one way of offering them."""
+    """Tools of one view that match one filter, prepared for one way of offering: counted and converted."""
 
     way: str
     """`list` or `search`, as in `ToolOffer`."""
     counted: list[Candidate]
+    """Tools to offer, with their token counts."""
     definitions: dict[str, tuple[str, bytes]]
-    """Name that the model sees, and definition, of each tool, by exposed name."""
+    """For each exposed name, the name that the model sees and the definition in the format of the request."""
     router_tools: dict[str, str]
     reachable: frozenset[str]
     approved_first: frozenset[str]
     view: View
     found_manual: dict[str, str]
-    """Reasons why policies do not let calls of tools that search may find run without the client, by exposed name."""
+    """Reasons why policies reserve calls for the client, by exposed name of the tools that search may find."""
 
     def manual(self, chosen: Iterable[str]) -> dict[str, str]:
-        """Reasons why policies do not let calls of tools run without the client, by the name that the model sees."""
+        """Reasons why policies reserve calls for the client: of the `chosen` tools by the name that the model sees, and
+        of tools that search may find by exposed name.
+        """
         reasons = _manual(self.view, chosen)
         return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
 
@@ -197,14 +208,14 @@ class _ToolSet(msgspec.Struct, frozen=True):
         )
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
-        """Quotas with a limit on tokens per day in the namespaces of tools, one for each namespace."""
+        """Quotas with a limit on tokens per day, one for each namespace of the tools with these exposed names."""
         routes = (self.view.everything[name] for name in sorted(names) if name in self.view.everything)
         quotas = (route.quota for route in routes if route.quota is not None)
         return tuple({each.namespace: each for each in quotas if each.tokens_per_day is not None}.values())
 
 
 class Offers:
-    """Makes offers. A gateway has one."""
+    """Makes offers, and caches the tools of each view that they are made of. A gateway has one object."""
 
     def __init__(self, services: ToolServices) -> None:
         self._services = services
@@ -234,7 +245,7 @@ class Offers:
         self, catalog: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
     ) -> str:
         """Reason to offer search even if the list fits; empty if there is none."""
-        if wishes.mcp:  # search would bypass the approvals that they require
+        if wishes.mcp:  # a tool that search finds would run without the approval that its `mcp` filter requires
             return ""
         if wishes.tools != "cheapest":
             return ASKED if wishes.tools == SEARCH else ""
@@ -310,13 +321,13 @@ class Offers:
         router_names = frozenset(entry.name for entry in router)
         shown = entries if way == LIST else [*router, *_pinned_tools(entries)]
         counted = [
-            # unpinned, so that a limit can cut router tools; search is not offered then
+            # Router tools are unpinned, so that a limit can cut them: then search is not offered at all
             msgspec.structs.replace(candidate, pinned=False) if candidate.name in router_names else candidate
             for candidate in await candidates(self._services.work, shown)
         ]
         offer = await convert_tools(self._services.work, visible, shown, format_, Options(model=model.name))
         safe_names = {offer.names[name]: name for name in offer.names}
-        # some formats put tools in groups
+        # Some formats put several tools into one object of the request: split it into one definition per tool
         single = (each for tool in offer.tools for each in format_.read([tool]).originals)
         raws = {each.name: encode(each.definition) for each in single}
         definitions = {name: (safe, raws[safe]) for name, safe in safe_names.items() if safe in raws}
@@ -362,7 +373,8 @@ def _with_fewer_tools(model: RouteModel, client_tools: int) -> RouteModel:
 
 class _CachedOffer(msgspec.Struct, frozen=True):
     views: object
-    """Views from which the offer was made. The reference keeps their id, which is part of the key, from being reused.
+    """Views from which the offer was made. Their `id` is part of the cache's key, and no other object can get this `id`
+    while the reference exists.
     """
     max_tokens: int
     """Tokens of the longest conversation for which the offer was made."""
@@ -409,7 +421,9 @@ class OfferMemory:
         return offer
 
     def _find(self, key: tuple[Hashable, ...], catalog: SubjectCatalog, bounds: OfferBounds) -> ToolOffer | None:
-        """Cached offer for the same key, made for a conversation of at least this length."""
+        """Cached offer for the same key that was made for a conversation of at least as many tokens, so that it fits
+        this one too. None if there is none.
+        """
         if self._snapshot is not catalog.snapshot:
             self._snapshot = catalog.snapshot
             self._offers = OrderedDict()

@@ -1,4 +1,6 @@
-"""Choices of a request by server: which tools to offer, and which calls need the client's approval. Does no I/O."""
+"""Tools that a request chooses by server (the `mcp` tools of a Responses request): which of them to offer, and which of
+their calls need the client's approval. Does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,11 @@ class ServerToolChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unkno
     names: Words | None = None
     read_only: bool = False
     asks: bool = False
-    """Whether calls need approval, for tools that are neither in `always` nor in `never`."""
+    """Whether calls of a tool need approval if neither `always` nor `never` has the tool."""
     always: NamedTools | None = None
+    """Tools whose calls need approval."""
     never: NamedTools | None = None
+    """Tools whose calls need no approval."""
 
     def has(self, entry: VisibleTool) -> bool:
         """Whether the choice includes a tool."""

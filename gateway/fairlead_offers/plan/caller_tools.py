@@ -1,9 +1,9 @@
 """Tools in a caller's request: reads them from any format, and separates them into gateway tools and caller's tools.
 
 **A definition with the name, the safe name or the id of a visible tool means that tool**, because callers send back the
-definitions that they got. Then the gateway's definition is offered and the gateway runs the calls; `matched` lists
-these tools. All other tools belong to the caller, who runs their calls. The resources `tools`, `plans` and `toolcalls`
-share this rule.
+definitions that they got. The gateway then offers its own definition of the tool and runs the calls; `matched` lists
+these tools. All other tools belong to the caller, who runs their calls. The REST resources `tools`, `plans` and
+`toolcalls` all separate tools in this way.
 """
 
 from __future__ import annotations
@@ -31,24 +31,26 @@ class CallerTools(msgspec.Struct, frozen=True):
     matched: dict[str, str] = {}
     """Exposed names of gateway tools that the request has, by the name in the request."""
     report: tuple[Loss, ...] = ()
-    """Losses of reading the definitions, whatever the target format is."""
+    """Losses of reading the definitions, which apply to every target format."""
     conversion_losses: tuple[Loss, ...] = ()
     """Further losses of converting the definitions to a format other than `format`."""
     names: Names = Names()
-    """Safe names for providers of the visible tools and the caller's tools."""
+    """Names of the visible tools and of the caller's tools that every provider accepts."""
     format: Format = registry.FORMATS[registry.MCP]
     """Format of the request's tools."""
     originals: tuple[Original, ...] = ()
-    """Definitions of the caller's tools in `format`, and other entries that only this format has."""
+    """Definitions of the caller's tools as the request has them, in `format`, and entries that only this format has,
+    such as a provider's built-in tools.
+    """
 
     def find(self, name: str) -> JsonObject | None:
-        """Find the caller's tool with a name, which is the caller's name or the safe name for providers."""
+        """Find a tool of the caller by the caller's name for it, or by its safe name for providers."""
         original = self.names.original(name) or name
         return next((tool for tool in self.tools if tool["name"] in (name, original)), None)
 
     def names_in(self, target: Format, names: Names) -> dict[str, str]:
-        """Names in an offer, by the caller's names. In the request's format, names stay the same unless another tool
-        has the name.
+        """Names of the caller's tools in an offer, by the caller's names. In the request's own format, a tool keeps its
+        name unless another tool of the offer has it.
         """
         same = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
         caller_names = [str(tool["name"]) for tool in self.tools]
@@ -57,7 +59,9 @@ class CallerTools(msgspec.Struct, frozen=True):
         }
 
     def original_definitions(self, target: ToolFormat, names: Names) -> list[Original]:
-        """Definitions for the request's format, unchanged except for names that another tool has."""
+        """The caller's definitions for an offer in the request's own format, unchanged except that a tool is renamed if
+        another tool of the offer has its name.
+        """
         shown = self.names_in(target, names)
         return [
             Original(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
@@ -113,7 +117,7 @@ def offered_names(format_name: str, visible: VisibleTools, caller_tools: CallerT
 
 
 def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:
-    """Report that the request's tool has other arguments than the gateway's tool of the same name."""
+    """Report a tool of the request whose arguments differ from those of the gateway's tool with the same name."""
     if _arguments(tool) == _arguments(entry.decoded):
         return []
     why = f"the gateway's tool {entry.name} is offered instead, which has this name but other arguments"

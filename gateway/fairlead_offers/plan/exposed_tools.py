@@ -1,6 +1,7 @@
-"""Compares the ways to expose a subject's tools to a model: list, tiers, or search by the router endpoint's tools.
+"""Compares the ways to expose a subject's tools to a model: list all tools, list those of a latency tier, or let the
+model search with the tools of the router endpoint.
 
-The functions run in the worker thread. The costs are computed by `tokens.exposure.advise`.
+The functions run in the worker thread. They count the tokens of each way; `tokens.exposure.advise` computes the costs.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def tools_of_other_tiers(
     tier: str | None,
     filters: tuple[Collection[str], Collection[str]],
 ) -> Mapping[str, Sequence[VisibleTool]]:
-    """Tools of all tiers except one, by tier. `filters`: tags and servers. Must run in the worker thread. Raises
-    Problem.
+    """Tools of every tier except `tier`, by name of the tier. `filters`: tags and servers of the tools. Must run in the
+    worker thread. Raises Problem.
     """
     return {
         other: online(requested_tools(catalogs.visible(catalog, other), *filters))
@@ -111,7 +112,7 @@ async def exposure_options(
     caller_tools: CallerTools,
 ) -> list[ExposedTools]:
     """Count the tokens of each way to expose the `entries` of a tier: as a list, as the list of one of the other
-    `tiers` that has tools, or by search. The caller's tools are part of each. Must be awaited in `stepwise`. Raises
+    `tiers` that has tools, or by search. Each way includes the caller's tools. Must be awaited in `stepwise`. Raises
     Problem.
     """
     all_entries = {entry.key: entry for part in (entries, ROUTER_TOOLS, *tiers.values()) for entry in part}

@@ -36,7 +36,9 @@ from fairlead_offers.workers.heavy_work import STRIDE, HeavyWork, with_pauses
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 NO_CALLER_TOOLS: Final = CallerTools()
 FEW: Final = 64
-"""Number of new definitions up to which they are converted in this process, which takes about three milliseconds."""
+"""Number of definitions without a cached conversion up to which the worker thread converts them itself, in about three
+milliseconds. More of them are converted in another process.
+"""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -78,7 +80,7 @@ async def candidates(
 
 
 def single_model(models: ModelFacts, format_: Format, name: str | None) -> RouteModel:
-    """Route model that tools have to fit. Without a name, it is a model with an unlimited context window."""
+    """Model that tools have to fit, with its context window and format. Without a name, the window is unlimited."""
     if name is None:
         return RouteModel("any", ContextWindow(MAX_WINDOW, source="none"), format_.name, None)
     return RouteModel(name or "any", models.windows.window(name), format_.name, format_.max_tools)
@@ -91,8 +93,8 @@ async def fit_tools(
     limits: PlanLimits,
     caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> Plan:
-    """Choose the entries that fit the model and the limits. The caller's tools count, a conversation does not. Await it
-    only within `stepwise`, which runs it in pieces. Raises Problem.
+    """Choose the entries that fit the model and the limits, together with the caller's tools but without a
+    conversation. Must be awaited in `stepwise`. Raises Problem.
     """
     counted = await candidates(work, entries, caller_tools=caller_tools)
     return require_plan(plan([model], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))
@@ -154,8 +156,8 @@ async def convert_tools(
 async def _prepare_conversions(
     work: HeavyWork, format_: Format, entries: Sequence[VisibleTool], short: Collection[str], options: Options
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Cache the conversions of entries, and return their definitions and cache keys. Many new definitions are converted
-    in a process, a few in this thread with pauses. Must be awaited in `stepwise`.
+    """Fill the cache of conversions for entries, and return their decoded definitions and cache keys. More than `FEW`
+    new definitions are converted in another process, fewer in this thread with pauses. Must be awaited in `stepwise`.
     """
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
     new = [index for index, key in enumerate(hashes) if not work.conversions.has(format_, options, key)]

@@ -95,8 +95,8 @@ def _durations(state: ToolState | None, tool: Tool) -> tuple[float | None, float
 def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
     """Milliseconds of a call for the comparison of its batch with a tier's limit; 0 if the tool's latency is unknown.
 
-    For a tool that the tier shows, the duration is at most the limit, even if the estimated quantile is higher, because
-    the count of late calls decides about tiers.
+    A tier shows or hides a tool by the number of its late calls, not by the quantile that is estimated from them. So
+    for a tool that the tier shows, the result is at most the tier's limit, even if the estimated quantile is higher.
     """
     state, tool = entry.state, entry.tool
     if state is not None and state.quantiles is not None:

@@ -45,7 +45,7 @@ class _Completion(msgspec.Struct):
 
 
 class ChatCompressor:
-    """Compressor that requests compressions from a model, verifies the answers and caches them."""
+    """Compressor that lets a model shorten texts, verifies the model's answers and caches them."""
 
     def __init__(
         self,
@@ -64,11 +64,13 @@ class ChatCompressor:
         self._running = 0
         self._failed_at = float("-inf")
         self._newer = False
-        """Whether the model requires `max_completion_tokens`, and refuses a temperature."""
+        """Whether the model has refused `max_tokens` and `temperature`, as OpenAI's reasoning models do. Requests then
+        have `max_completion_tokens` and no temperature.
+        """
 
     async def compress(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> Mapping[str, str]:
-        """Extract facts that help with a question from texts. `sources` and the result have texts by source. Raises
-        CompressionFailed.
+        """Extract the facts that help with a question from `sources`, the texts by source. Returns shorter texts by
+        source. Raises CompressionFailed.
         """
         key = blake2b(_encode((question, [*sources.items()], budget_tokens)), digest_size=32).digest()
         compressed = self._compressed.get(key)

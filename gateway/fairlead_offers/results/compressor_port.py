@@ -1,4 +1,4 @@
-"""Interface of compressors of results, and their construction without importing the HTTP client if there is none."""
+"""Interface of compressors of results, and a factory that imports the HTTP client only for a configured compressor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class Compressor(Protocol):
     model: str
 
     async def compress(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> Mapping[str, str]:
-        """Extract facts that help with a question from texts, by source. Raises CompressionFailed."""
+        """Extract the facts that help with a question from `sources`, the texts by source. Returns shorter texts by
+        source. Raises CompressionFailed.
+        """
         ...
 
 

@@ -24,13 +24,13 @@ ANSWER_TOKENS: Final = 40
 OVERHEAD_TOKENS: Final = 60
 """Tokens of a passage's metadata except its location: entry, tool, time, arguments and score."""
 END_TOKENS: Final = 4
-"""Tokens that the location of lines has in addition if it includes the character at which they were cut."""
+"""Additional tokens of a location by lines that also names the character at which the last line was cut."""
 COMPRESSED_TOKENS: Final = 6
-"""Tokens of the mark of a passage that a model wrote."""
+"""Tokens of the member `compressed`, which marks a passage that a model wrote."""
 
 
 class KeptResult(msgspec.Struct, frozen=True):
-    """Stored result."""
+    """Stored result of a tool call."""
 
     id: str
     result: bytes
@@ -88,8 +88,8 @@ def _vectors() -> PassageVectors:
 
 
 def compressed_passages(uncompressed: ReadPassages, compressed: Mapping[str, str], budget: int) -> ReadPassages:
-    """Replace passages by a model's compressed texts, one for each source in `compressed`, and cut them to a number of
-    tokens.
+    """Replace passages by a model's compressed texts, one for each source in `compressed`, and cut these texts to a
+    number of tokens.
     """
     first = {part.source: part for part in reversed(uncompressed.passages)}
     longest = max((tokens(part.where) for part in first.values()), default=0)
@@ -125,7 +125,9 @@ def _read_part(reading: Reading, stored: KeptResult) -> ReadPassages:
 
 
 def _at_path(document: ResultDocument, path: str) -> object:
-    """Part of a result's JSON at a path, in the first of its two forms that has the path. Raises KeyError."""
+    """Part of a result's JSON at a path. The result's other form is searched if its main form does not have the path.
+    Raises KeyError.
+    """
     try:
         return passages.at_path(document.whole, path)
     except KeyError:

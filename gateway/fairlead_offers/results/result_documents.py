@@ -1,8 +1,8 @@
 """Extraction of the text or JSON document from a tool's result. Does no I/O.
 
-SDKs write most results twice: as text, and as `structuredContent` with the same JSON or with the text as its only
-member (FastMCP's `{"result": text}`). Text can be read by lines, a string in JSON cannot. Therefore the text is read
-instead of such a wrapper.
+SDKs write most results twice: as text, and as `structuredContent`, which has the same JSON, or only wraps the text in
+an object (FastMCP's `{"result": text}`). Text can be read by lines, a string in JSON cannot. Therefore the text is read
+instead of `structuredContent` that only wraps it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def document(result: bytes) -> object:
 
 
 def read_document(result: bytes) -> ResultDocument:
-    """Extract the document of a raw result. It is the `structuredContent`, unless that only wraps the text or is
-    shorter than a different text. Otherwise it is the text, decoded if it is JSON. Other content is listed by type and
-    size.
+    """Extract the document of a raw result: its `structuredContent`, unless that only wraps the text or is shorter than
+    a different text. Otherwise its text, decoded if the text is JSON. Images and other content without text are
+    described by type and size.
     """
     return _document_in(_members(result), result)
 
@@ -134,7 +134,9 @@ def _describe(block: Block) -> str:
 
 
 def _binary(block: Block) -> tuple[str, str | None]:
-    """Media type of an image, audio or embedded resource, and its base64 data; None if it has none."""
+    """Media type of an image, audio or embedded resource, and its base64 data; None instead of data for a block without
+    any.
+    """
     resource = block.get("resource")
     holder, member = (resource, "blob") if isinstance(resource, dict) else (block, "data")
     data = holder.get(member)
@@ -150,7 +152,9 @@ def _wraps(structured: object, texts: Sequence[str]) -> bool:
 
 
 def _unwrap(whole: object) -> ResultDocument:
-    """Extract texts with lines from a document that consists only of them. Other documents are returned unchanged."""
+    """Extract the texts from a decoded document that only wraps texts with several lines, so that they can be read by
+    lines. Other documents are returned unchanged.
+    """
     inner = None if isinstance(whole, str) else _texts_in(whole, _WRAPPERS)
     if not _are_lines(inner) or not any("\n" in text for text in inner):
         return ResultDocument(whole)
@@ -158,7 +162,9 @@ def _unwrap(whole: object) -> ResultDocument:
 
 
 def _are_lines(texts: list[str] | None) -> TypeGuard[list[str]]:
-    """Whether texts are read by lines: a single text, or several of which one has lines. Lists of names remain JSON."""
+    """Whether texts are read by lines instead of as JSON: a single text, or several texts of which one has more than
+    one line. A list of names, for example, remains JSON.
+    """
     return texts is not None and len(texts) > 0 and (len(texts) == 1 or any("\n" in text for text in texts))
 
 

@@ -1,9 +1,10 @@
 """Shortens a tool's result to a number of tokens: a description of its shape, its beginning and its end. Does no I/O.
 
-Line numbers are those of `range` and `grep` for stored results, so that a model can continue where the beginning ends.
-Structured content must match the tool's `outputSchema` (MCP 2025-11-25, "Output Schema"). It therefore retains members
-and types, and loses items of arrays and ends of long strings. If a tool declares no schema, structured content is left
-out, as the protocol does not require it then.
+Lines are numbered as in the arguments `range` and `grep` for stored results, so that a model can read on where the
+beginning ends.
+Structured content must match the tool's `outputSchema` (MCP 2025-11-25, "Output Schema"). Shortened structured content
+therefore retains members and types, and loses items of arrays and ends of long strings. If a tool declares no
+`outputSchema`, MCP does not require structured content, and it is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fairlead_search.shapes import shape
 from fairlead_search.token_estimate import BYTES_PER_TOKEN, ending, tokens, within
 
 FOLLOWS_TOKENS: Final = 40
-"""Tokens of the sentence about which lines are shown."""
+"""Tokens of the sentence that says which lines of the result are shown."""
 _LEVELS: Final = (
     (200, 2000, 0),
     (50, 1000, 0),
@@ -102,7 +103,9 @@ def block_tokens(block: dict[str, Any]) -> int:
 
 
 def reduce_value(value: object, max_tokens: int) -> object | None:
-    """Reduce a JSON value of the same types to a number of tokens. Returns None if that is not possible."""
+    """Reduce a JSON value to a number of tokens, without changing the type of any member. Returns None if that is not
+    possible.
+    """
     for items, characters, members in _LEVELS:
         cut = _prune(value, items, characters, members)
         if _size(cut) <= max_tokens:
@@ -156,7 +159,9 @@ def _note(long: LongResult, total_tokens: int) -> str:
 
 
 def _media(blocks: list[dict[str, Any]], left: int) -> tuple[list[dict[str, Any]], int]:
-    """Select images and audio that fit into half of the tokens `left`. Returns them, and the remaining tokens."""
+    """Select the images and audio that fit into half of the tokens `left`. Returns these blocks and the remaining
+    tokens, which are for text.
+    """
     taken: list[dict[str, Any]] = []
     room = left // 2
     for block in blocks:
@@ -168,14 +173,14 @@ def _media(blocks: list[dict[str, Any]], left: int) -> tuple[list[dict[str, Any]
 
 
 def _head(text: str, most: int) -> str:
-    """Beginning of a text, which ends with a line if a line ends near the limit."""
+    """Beginning of a text, at most `most` tokens. It ends with a whole line if a line ends near the limit."""
     cut = within(text, most)
     end = cut.rfind("\n")
     return cut[: end + 1] if len(cut) < len(text) and end > len(cut) * 2 // 3 else cut
 
 
 def _tail(text: str, most: int) -> str:
-    """End of a text, which begins with a line if a line begins near the limit."""
+    """End of a text, at most `most` tokens. It begins with a whole line if a line begins near the limit."""
     cut = ending(text, most)
     start = cut.find("\n")
     return cut[start + 1 :] if len(cut) < len(text) and -1 < start < len(cut) // 3 else cut

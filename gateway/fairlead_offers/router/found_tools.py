@@ -1,6 +1,4 @@
-"""Search for tools by a description of the task: checks the query, ranks tools, and applies the limits
-of the search.
-"""
+"""Search for tools by a description of the task: checks the query, ranks the tools, and cuts the result to limits."""
 
 from __future__ import annotations
 
@@ -108,8 +106,8 @@ async def search_answer(services: ToolServices, catalog: SubjectCatalog, search_
 async def rank_tools(
     services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery
 ) -> tuple[VisibleTools, RankedTools, int]:
-    """Search visible tools. Returns all visible tools, the ranked tools, and the number of searched tools. Raises
-    Problem.
+    """Search the visible tools that match the filters of a query. Returns all visible tools, the ranked tools, and the
+    number of searched tools. Raises Problem.
     """
     visible, chosen = await services.work.do(lambda: _select(services, catalog, search_query))
     try:
@@ -128,7 +126,7 @@ async def rank_tools(
 def _select(
     services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
-    """Visible tools, and those that match the filters; None: there are no filters."""
+    """All visible tools, and those of them that match the filters; None instead of the latter without filters."""
     visible = services.catalogs.visible(catalog, search_query.tier)
     filtered = search_query.tags or search_query.servers or search_query.categories
     return visible, visible.select(
@@ -160,8 +158,9 @@ async def _write_answer(
 async def limit_tools(
     services: ToolServices, entries: list[VisibleTool], format_: Format, search_query: SearchQuery
 ) -> tuple[list[VisibleTool], tuple[Cut, ...]]:
-    """Select the entries that fit the token limit, the best first. Returns them and the others. Without a model, the
-    overhead of a request is not counted, as only the caller can know it. Must be awaited in `stepwise`. Raises Problem.
+    """Select the entries that fit the token limit, the best first. Returns the selected entries, and the others with
+    the limit. Without a model, the tokens that a request needs besides its definitions are not counted, as they depend
+    on the model. Must be awaited in `stepwise`. Raises Problem.
     """
     if not entries or (search_query.tool_tokens is None and search_query.model is None):
         return entries, ()

@@ -1,4 +1,6 @@
-"""Tools of the router endpoint: `search_tools`, `retrieve_context` and `read_result`, with the answers of REST."""
+"""Tools of the router endpoint: `search_tools`, `retrieve_context` and `read_result`. They give the same answers as the
+REST resources for search and stored results.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RouterTools(MetaTools, Shortener):
-    """Runs the tools of the router endpoint. `services`: returns the services, which are made after the endpoint."""
+    """Runs the tools of the router endpoint. `services`: returns the services; a function, because the services are
+    made after the endpoint.
+    """
 
     def __init__(self, services: Callable[[], ToolServices]) -> None:
         self._services = services

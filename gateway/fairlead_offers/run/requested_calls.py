@@ -1,7 +1,8 @@
 """Runs the tool calls in a model's message.
 
-Each call is matched to its tool, and the arguments are converted to those of the tool. Then the calls run together, by
-`calls.path.direct` like all calls. Writing the results in a message format is left to the caller of this module.
+Each call is matched to its tool, and its arguments are converted to those of the tool. Then the calls of the message
+run together, by `calls.path.direct` like calls of MCP clients. The caller of this module writes the results in the
+format of the message.
 """
 
 from __future__ import annotations
@@ -49,8 +50,11 @@ class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     images: bool = True
     audio: bool = False
     documents: bool = True
+    """PDF files."""
     nested_media: bool = False
+    """For Gemini 3 and later: media inside of the function response, instead of a message after it."""
     status: bool = True
+    """For Bedrock: whether the model reads `toolResult.status`; otherwise errors are stated in the text."""
 
 
 class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -75,8 +79,8 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     retries_of: dict[str, Retries] = {}
     """Retries for individual tools, by the name that the model uses."""
     names: dict[str, str] = {}
-    """Exposed names or ids of tools, by the name that the model uses. Needed only for names that are neither of these
-    nor from `GET /v1/tools`.
+    """Exposed names or ids of tools, by the name that the model uses. Needed only if the model's name for a tool is not
+    the exposed name, the id, or a name that `GET /v1/tools` has returned.
     """
     tools: Any = None
     """Definitions of the caller's tools. If present, a call of an unknown tool is answered with an error; otherwise it
@@ -92,13 +96,16 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """Call of the model, matched to its tool."""
+    """Call of the model, matched to its tool, or with the reason why it cannot run."""
 
     call: ModelCall
     entry: VisibleTool | None
+    """Tool of the gateway; None if the call is refused, unknown, or run by the caller."""
     arguments: bytes = b"{}"
     timeout: float | None = None
+    """Seconds; None: the timeout of the tool."""
     retries: int | None = None
+    """Maximum attempts after the first; None: the setting of the server."""
     client_runs: bool = False
     """Whether the caller runs the call."""
     client_definition: JsonObject | None = None
@@ -106,7 +113,9 @@ class Planned(msgspec.Struct, frozen=True):
     similar_name: str | None = None
     """Name of a tool that was probably meant, for a call of an unknown tool."""
     denied: str | None = None
-    """Reason of a refusal for the model, including why policies deny the tool if the principal may know that."""
+    """Sentence for the model about why the call is refused. It says why policies deny the tool only if the principal
+    may know that.
+    """
     denial: Denial | None = None
     """Decision of a policy that denies the tool, for the audit log."""
     unready: ServerEntry | None = None
@@ -221,7 +230,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     """Raw MCP result, which may be a refusal; None: no tool was called."""
     seconds: float = 0
     record_unknown: str | None = None
-    """Message about an unknown tool."""
+    """Message for the model about an unknown tool; None for other outcomes."""
 
 
 async def run_calls(

@@ -17,7 +17,7 @@ SECONDS: Final = 30.0
 MAX_BYTES: Final = 16 << 20
 """Maximum bytes of an answer. 32 vectors with 8,192 dimensions take about 6 MB."""
 MAX_INPUT: Final = 8_000
-"""Maximum characters of a text that are sent, as servers refuse texts beyond their context window."""
+"""Characters after which a text is cut before it is sent, as servers refuse texts beyond their context window."""
 MAX_DIMENSIONS: Final = 16_384
 
 
@@ -37,7 +37,7 @@ class EmbeddingsApi:
         self._api = guarded_api(config, seconds=seconds, max_bytes=MAX_BYTES)
         self._config = config
         self._truncates = False
-        """Whether the server refuses the member `dimensions`, so that vectors are truncated here."""
+        """Whether the server has refused the member `dimensions`. Vectors are then truncated here."""
 
     async def vectors(self, texts: Sequence[str]) -> list[bytes]:
         """Request one vector per text, in the order of the texts. Raises McpError."""

@@ -1,8 +1,8 @@
-"""Embedder that uses an embeddings endpoint, by requests from a worker process for tools and from the gateway for
-queries.
+"""Embedder whose vectors come from an embeddings endpoint: a worker process requests the vectors of tools, the gateway
+itself those of queries.
 
-The text of a query follows an instruction if the model needs one (Qwen3). Vectors of queries are cached, and their
-requests are limited to the time that a search may wait.
+A query is sent after an instruction if the model needs one (Qwen3). Vectors of queries are cached. A request for the
+vector of a query may take only as long as a search may wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ COOL_DOWN: Final = 10.0
 unavailable endpoint.
 """
 PIECE_SECONDS: Final = 600.0
-"""Maximum seconds for one piece of work, as a process with the lowest priority may wait long for a core."""
+"""Maximum seconds in which the worker process embeds one batch of tools. The limit is high, as a process with the
+lowest priority may wait long for a core.
+"""
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from fairlead_search.index_cache import (
 
 
 def search(work: bytes, *, disk: bool = True) -> SearchResult:
-    """Run an encoded `SearchRequest`. The process retains the tools for the next search. Without `disk`, the request's
-    folder is not used.
+    """Run an encoded `SearchRequest`. The process retains the request's tools for the next search. Without `disk`, the
+    vectors in the request's folder are neither read nor written.
     """
     request = _decode_search(work)
     return _CATALOGS.search(request if disk else msgspec.structs.replace(request, folder=""))

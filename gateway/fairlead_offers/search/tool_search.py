@@ -1,8 +1,8 @@
 """Searches visible tools in a separate process, and synchronizes the process's search indices with the served catalogs.
 
-A search request contains the hash of a catalog. If the process has an index of the catalog, it searches at once. If
-not, it reports the hashes that it has, and gets the differences to the nearest of these catalogs. The process may end
-at any time; a new one has no catalogs.
+A search request contains the hash of a catalog. If the process has an index of this catalog, it searches at once. If
+not, the process answers with the hashes of the catalogs that it has, and the request is repeated with the differences
+from the most similar of them. The process may end at any time; a new process begins without catalogs.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ class ToolSearch:
         folder: Path | None = None,
         shares: ShareCounts | None = None,
     ) -> None:
-        """`embedder`: None ranks tools by words alone. `folder`: where the process stores vectors. `shares`: counts
-        searches that are refused because too many searches of their agent wait.
+        """`process`: whether to search in a separate process instead of the worker thread. `embedder`: None ranks tools
+        by words alone. `folder`: where the process stores vectors. `shares`: counts searches that are refused because
+        too many searches of the same agent wait.
         """
         self._worker = worker
         self._pool = ProcessPool(1, pieces=MAX_SEARCHES, counts=shares) if process else None
@@ -78,7 +79,7 @@ class ToolSearch:
         if embedder is not None:
             self.vectors = ToolVectors(embedder, self._push, self._stored_vectors if stores else None)
         self._keys: OrderedDict[str, frozenset[str]] = OrderedDict()
-        """Keys of the tools of recently searched catalogs, by hash of the catalog."""
+        """Keys of the tools of recently searched catalogs, by hash of the catalog, from which differences are made."""
 
     @property
     def pids(self) -> list[int]:
@@ -111,7 +112,7 @@ class ToolSearch:
         return RankedTools(hits, result.ranking, "; ".join(filter(None, (result.note, note))))
 
     async def _embed(self, tools: VisibleTools, result: SearchResult) -> str:
-        """Request the vectors that the catalog lacks. Returns a note about the ranking of this search."""
+        """Start making the vectors that tools of the catalog lack. Returns a note about the ranking of this search."""
         vectors, by_key = self.vectors, tools.by_key
         assert vectors is not None
         if result.vectors < len(by_key):
@@ -156,8 +157,8 @@ class ToolSearch:
         return await self._worker.do(lambda: search(b"".join(work), disk=False))
 
     def _with_tools(self, request: SearchRequest, tools: dict[str, VisibleTool], cached: Sequence[str]) -> list[bytes]:
-        """Encode the search with the tools that the process lacks, as differences to the nearest of its `cached`
-        catalogs. Must run in the worker thread.
+        """Encode the search with the tools that the process lacks, as differences from the most similar of the catalogs
+        that the process has (`cached`). Must run in the worker thread.
         """
         keys = frozenset(tools)
         base, old = "", frozenset[str]()
@@ -174,7 +175,7 @@ class ToolSearch:
         return [_encode(msgspec.structs.replace(request, base=base, added=added, removed=list(old - keys)))]
 
     async def aclose(self) -> None:
-        """End the process and the making of vectors."""
+        """End the search process, and stop making vectors."""
         if self.vectors is not None:
             await self.vectors.aclose()
         if self._pool is not None:

@@ -1,7 +1,7 @@
-"""Makes the vectors of tools for search, in the background, and stores them.
+"""Makes the embedding vectors by which tools are searched, in the background, and stores them.
 
 A process with the lowest priority makes a few vectors at a time, so that calls and searches do not wait for this work.
-Until most tools of a catalog have vectors, searches in the catalog rank tools by words alone.
+Until most tools of a catalog have vectors, searches in that catalog rank tools by words alone.
 """
 
 from __future__ import annotations
@@ -38,23 +38,27 @@ BATCH: Final = 32
 PIECE: Final = 8
 """Number of tools that the built-in encoder processes at a time, which takes about 50 ms of a core."""
 TOOL_SECONDS: Final = 0.006
-"""Seconds of a core that one tool takes."""
+"""Seconds of a core that the built-in encoder takes for one tool."""
 INDEXING_SHARE: Final = 0.1
-"""Share of the time in which the built-in encoder works while tools are called and cores are free. At this share,
-10,000 tools take ten minutes, and one minute while no tool is called. Even a process with the lowest priority slows
-calls down by its use of caches and memory bandwidth; calls outside of its working time are not affected.
+"""Share of the time in which the built-in encoder works while tools are called and cores are free. Even a process with
+the lowest priority slows down the calls that run at the same time, because it uses the CPU's caches and memory
+bandwidth. At this share, 10,000 tools take ten minutes; while no tool is called, they take one minute.
 """
 CROWDED: Final = 0.7
-"""Share of its working time in which the encoder had a core. Below this value, calls and servers need all cores."""
+"""Share of the encoder's working time in which it had a core. A lower share shows that calls and servers need all
+cores, so that the encoder has to work less (CROWDED_COST).
+"""
 CROWDED_COST: Final = 50
-"""Factor for the cost of a tool while cores are crowded, when one tool is processed at a time. The encoder then gets
-only part of a core, and works for many times its CPU seconds. With the usual share, it would slow down one call in ten;
-with this factor, it slows down about one in a hundred, and most tools wait for a pause in the calls.
+"""Factor by which a tool counts more for the throttle while calls and servers need all cores. The encoder then gets
+only part of a core, so a tool takes many times TOOL_SECONDS, and at INDEXING_SHARE the encoder would slow down one call
+in ten. With this factor, it slows down about one in a hundred, and most tools wait until no tool is called.
 """
 EMBED_SECONDS: Final = 600.0
-"""Maximum seconds for one piece of work, as a process with the lowest priority may wait long for a core."""
+"""Maximum seconds in which the process embeds one batch of tools. The limit is high, as a process with the lowest
+priority may wait long for a core.
+"""
 STORED: Final = 250
-"""Number of tools whose stored vectors are requested at a time."""
+"""Number of tools whose vectors are loaded from the store at a time."""
 MAX_BYTES: Final = 128 << 20
 """Maximum bytes of all stored vectors, beyond which further tools are ranked by words alone."""
 
@@ -127,8 +131,8 @@ class BuiltInEmbedder:
 
 
 class ToolVectors:
-    """Vectors of tools. A vector is made once for the texts of a tool, and remains valid if other parts of the
-    definition change. Must be used in one event loop only.
+    """Store of the vectors of tools, which makes missing ones in the background. A vector depends only on the texts of
+    a tool, and remains valid if other parts of the definition change. Must be used in one event loop only.
     """
 
     def __init__(
@@ -157,6 +161,7 @@ class ToolVectors:
         self._pending: dict[str, VectorText] = {}
         """Texts of tools that wait for their vector, by key of the tool."""
         self._full = False
+        """Whether `limit` is reached, so that no further vectors are made."""
         self._task: asyncio.Task[None] | None = None
 
     def get(self, tool: str) -> ToolVector | None:
@@ -166,7 +171,7 @@ class ToolVectors:
         return None if vector is None else ToolVector(vector, text)
 
     def select_new(self, tools: Iterable[str]) -> list[str]:
-        """Select tools whose vector is neither made nor requested. Returns an empty list if the store is full."""
+        """Select the tools, by key, whose vector is neither made nor requested. Empty if the store is full."""
         if self._full:
             return []
         return [key for key in tools if key not in self._pending and self.get(key) is None]
@@ -176,8 +181,8 @@ class ToolVectors:
         return vector_text(tool, self.embedder.name, self.embedder.dimensions)
 
     def request(self, texts: Mapping[str, VectorText], current: Collection[str]) -> None:
-        """Request vectors for texts, by key of the tool. If the store is full, only vectors of the tools in `current`
-        are retained.
+        """Request vectors for texts, by key of the tool. If the store is full, vectors of tools that are not in
+        `current` are dropped first.
         """
         self._pending.update(texts)
         if self._stored is not None:
@@ -213,7 +218,7 @@ class ToolVectors:
             await self._publish(batch)
 
     async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
-        """Load vectors of new tools that were stored before a restart."""
+        """Load the vectors of new tools that an earlier run of the gateway has stored."""
         while self._new:
             piece = dict(islice(self._new.items(), STORED))
             stored_vectors = await stored([text.key for text in piece.values() if text.key not in self._vectors])

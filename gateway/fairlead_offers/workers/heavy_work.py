@@ -1,10 +1,12 @@
 """Runs work that would block the event loop in a thread or in processes: conversions, token counts, long documents.
 
 The thread does work that needs the gateway's state, and processes (`pool`) do the rest. Without processes, or if they
-fail, the thread does everything. The thread has a bounded queue. It shares the interpreter with the event loop, so work
-that takes over half a millisecond must pause with `with_pauses`; otherwise calls in flight would wait for the
-interpreter's switch interval. Work that needs results of processes is a coroutine, whose steps run in the thread
-(`HeavyWork.stepwise`), and which awaits `InProcesses` between the steps.
+fail, the thread does everything. The thread has a bounded queue.
+
+The thread and the event loop share the interpreter lock, so work that takes over half a millisecond must pause with
+`with_pauses`; otherwise calls in flight would wait until the interpreter takes the lock away (its switch interval).
+Work that needs results of processes is a coroutine: its steps run in the thread (`HeavyWork.stepwise`), and between the
+steps it awaits `InProcesses`.
 """
 
 from __future__ import annotations
@@ -51,13 +53,15 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 MAX_WAITING: Final = 64
-"""Maximum pieces of work in the queue. Beyond it, the newest one of the agent with the most pieces is refused."""
+"""Maximum pieces of work in the queue. If one more arrives, the newest piece of the agent with the most pieces is
+refused.
+"""
 THREAD_SLOTS: Final = 2
 """Pieces of work that are handed to the thread: one that runs, and one that can follow without a delay."""
 PAUSE_S: Final = 5e-5
 """Seconds of a pause, which is long enough for the kernel to hand the interpreter over to the event loop."""
 STRIDE: Final = 8
-"""Number of tools between two pauses. One takes about 50 µs."""
+"""Number of tools between two pauses of the thread; one tool takes about 50 µs."""
 
 
 _PATIENT: Final[ContextVar[bool]] = ContextVar("patient", default=False)
@@ -66,14 +70,15 @@ log = logging.getLogger(__name__)
 PIECE: Final = 256
 """Number of definitions in one piece of work for a process."""
 SMALL: Final = 16 << 10
-"""Size up to which a body is checked in the event loop, which usually takes less than a millisecond."""
+"""Bytes of a body up to which it is checked in the event loop, which usually takes less than a millisecond."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 @contextlib.contextmanager
 def never_refuse() -> Iterator[None]:
-    """Let work of this task, and of tasks that it starts, wait in the queue instead of being refused. Use it for
-    requests that have a time limit and have already run tools, because a client would repeat them after a refusal.
+    """Let work of this task, and of tasks that it starts, wait in the full queue instead of being refused. It is for
+    requests that have a time limit and have already run tools: after a refusal, the client would repeat the request and
+    thereby the calls.
     """
     token = _PATIENT.set(True)
     try:
@@ -113,8 +118,8 @@ def with_pauses(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
 
 
 class InProcesses(Generic[Answer]):
-    """Pieces of work for a pool of processes. Awaiting returns their answers in order, or None if the processes failed
-    and the thread must do the work.
+    """Awaitable for pieces of work in a pool of processes. Its result are their answers in order, or None if the
+    processes failed and the thread must do the work.
     """
 
     def __init__(self, pool: ProcessPool, job: Job[Answer], pieces: Sequence[bytes]) -> None:
@@ -135,7 +140,9 @@ class InProcesses(Generic[Answer]):
 
 
 async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> Result:
-    """Run the coroutine that `work` makes, with its steps in the thread. Raises its exceptions, and Problem."""
+    """Run the coroutine that `work` makes, with its steps in the thread. Raises the exceptions of the coroutine, and
+    Problem if too much work is waiting.
+    """
     run = _Run(work)
     answers: list[Any] | None = None
     while True:
@@ -146,7 +153,9 @@ async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> R
 
 
 class _Run(Generic[Result]):
-    """Coroutine that is made in the thread at its first step, so that refused work leaves no unawaited coroutine."""
+    """Run of a coroutine, which is made in the thread at its first step: work that is refused before leaves no
+    coroutine that was never awaited.
+    """
 
     result: Result
 
@@ -173,14 +182,14 @@ def refuse_or_log(error: NotDone) -> None:
 
 
 class HeavyWork:
-    """Runs heavy work, which agents get done in turns. A gateway has one."""
+    """Runs heavy work of all agents, who take turns. A gateway has one object."""
 
     def __init__(self, throttle: Throttle, shares: ShareCounts, processes: int = 0) -> None:
         """`processes`: maximum number of processes of each kind; 0: the thread does everything."""
         self.worker = WorkerThread(shares)
         self.throttle = throttle
-        """Throttle for conversions of callers' definitions. Definitions of served tools are converted once, without
-        it.
+        """Throttle for conversions of callers' definitions. Definitions of served tools are converted without a
+        throttle, as that happens only once.
         """
         self.converting = ProcessPool(processes, bulk=True, counts=shares) if processes else None
         self.counting = ProcessPool(processes, counts=shares) if processes else None
@@ -196,12 +205,16 @@ class HeavyWork:
         return await self.worker.do(work)
 
     async def stepwise(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Run the coroutine that `work` makes in the thread; it may await `count` and `prepare`. Raises like `do`."""
+        """Run the coroutine that `work` makes, with its steps in the thread; the coroutine may await `count` and
+        `prepare`. Raises the same as `do`.
+        """
         return await stepwise(self.worker, work)
 
     @property
     def sizes(self) -> Sizes:
-        """Token counts of tools, which only the thread may use, as the first use loads the vocabulary."""
+        """Token counts of tools. Only the thread may use it: the first use loads the tokenizer's vocabulary, which
+        would block the event loop.
+        """
         if self._sizes is None:
             self._sizes = Sizes(LazyCounter())
         return self._sizes
@@ -257,7 +270,9 @@ class HeavyWork:
         return await self.worker.do(lambda: repeats(body))
 
     async def excess(self, document: bytes) -> str | None:
-        """Reason not to decode a document (`explain_excess`); None if it may be decoded. Raises Problem."""
+        """Reason not to decode a document, such as `more than 200,000 values`; None if it may be decoded. Raises
+        Problem.
+        """
         return await self.process_document(lambda: explain_excess(document), long=True) if is_long(document) else None
 
     async def process_document(self, work: Callable[[], Result], *, long: bool) -> Result:

@@ -2,7 +2,8 @@
 process.
 
 The standard library's pool cannot abort a job that takes too long, and its processes may outlive a parent that was
-killed. These processes (`process`) end when their pipe to the gateway is closed.
+killed. The worker processes here (`process`) can be killed during a job, and exit when their pipe to the gateway is
+closed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from fairlead_offers.workers.process import TOO_MUCH, Ended, NotDone, Overloaded
 SECONDS: Final = 30.0
 """Maximum seconds for one piece of work, including the start of a process."""
 MAX_WAITING: Final = 64
-"""Maximum pieces of work in the queue. Beyond it, the newest one of the agent with the most pieces is refused."""
+"""Maximum pieces of work in the queue. If one more arrives, the newest piece of the agent with the most pieces is
+refused.
+"""
 MAX_PIECES: Final = 500
 """Maximum pieces of work of a process, after which it is replaced."""
 IDLE_SECONDS: Final = 120.0

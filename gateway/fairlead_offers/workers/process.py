@@ -1,7 +1,7 @@
-"""Gateway's side of one worker process and its pipes. `child` is the other side, and `pool` manages the processes.
+"""Gateway's side of one worker process: starts it, sends it jobs, receives the answers over pipes, and ends it.
 
-Answers are stored in the parts in which they were received, because asyncio's streams would copy an answer three times
-in the event loop.
+`child` is the program of the process, and `pool` manages the processes. Answers are stored in the parts in which they
+were received, because asyncio's streams would copy an answer three times in the event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Part = bytes | memoryview
 
 
 class NotDone(Exception):
-    """The work has no answer. The message has the reason."""
+    """A worker process gave no answer to a job. The message has the reason."""
 
 
 class Overloaded(NotDone):

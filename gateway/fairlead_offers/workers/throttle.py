@@ -1,8 +1,8 @@
-"""Throttle for conversions and vectors, which limits their effect on tool calls.
+"""Throttle for conversions and vectors, so that this work hardly delays tool calls.
 
 While no tools are called, work begins at once. Otherwise work is done one piece at a time, with intervals that limit it
-to a share of the event loop's time, or of a core's. Work in another process is throttled, too, as its data passes the
-event loop and as it takes a core. Without the throttle, a client that converts without a pause raises the p99 of all
+to a share of the event loop's time, or of a core's. Work in another process is throttled, too: its data passes through
+the event loop, and it takes a core. Without the throttle, a client that converts without a pause raises the p99 of all
 calls by a quarter.
 """
 
@@ -19,11 +19,11 @@ from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.workers.process import Overloaded
 
 HOLD: Final = 1.0
-"""Seconds after a call during which tools count as being called, as the next call usually follows soon."""
+"""Seconds after the last call during which tools still count as being called, as another call usually follows soon."""
 LOOK: Final = 0.05
 """Seconds between two checks whether tools are still being called."""
 LEAST: Final = 0.001
-"""Minimum seconds of a wait."""
+"""Seconds of waiting that are not worth a sleep: work begins if less is left."""
 MAX_WAIT: Final = 30.0
 """Maximum seconds that a request waits. A request that would wait longer is refused at once. The waiting work of one
 agent may take half of this time.
@@ -31,15 +31,15 @@ agent may take half of this time.
 
 
 def by_process(size: int) -> float:
-    """Estimate the event loop's seconds for `size` bytes that another process converts: receiving them, passing them to
-    the process and back, and sending them.
+    """Estimate the seconds that the event loop takes for `size` bytes which another process converts: to receive the
+    bytes, to pass them to the process and back, and to send them.
     """
     return 3e-4 + 3.6e-9 * size
 
 
 def in_thread(size: int) -> float:
-    """Estimate the event loop's seconds for `size` bytes that a thread of this process converts, as the thread holds
-    the interpreter lock.
+    """Estimate the seconds for which a thread that converts `size` bytes keeps the event loop from running, as the
+    thread holds the interpreter lock.
     """
     return 3e-4 + 2e-7 * size
 
@@ -55,9 +55,11 @@ class Throttle:
         self._share = share
         self._turns = FairTurns(1, sys.maxsize)
         self._calling_until = 0.0
+        """Time of the event loop until which tools count as being called."""
         self._free_at = 0.0
+        """Time of the event loop at which the next piece of work may begin."""
         self._ahead = Shares("work", int(1000 * MAX_WAIT), counts=counts, parts=2)
-        """Milliseconds that the waiting work of each agent will take at this share."""
+        """Milliseconds that the waiting work of each agent will take at the throttle's share."""
         self.waiting = 0
         """Number of pieces of work that have not begun."""
 

@@ -1,8 +1,9 @@
 """REST resource `GET /v1/access`: whether a subject may call a tool, and which policy rule decides.
 
-The decision is the same as for lists and calls. All principals may request decisions about themselves. A denied tool is
-answered like a call of it: as unknown, unless policies state reasons. Decisions about other subjects, and all details,
-are only for members of an administrators' group (`FAIRLEAD_ADMIN_GROUPS`), or for everybody if authentication is off.
+The decision is the same as for lists and calls. All principals may request decisions about themselves. About a denied
+tool they get the answer that a call would get: the tool is unknown, unless policies state reasons. Decisions about
+other subjects, and all details, are only for members of an administrators' group (`FAIRLEAD_ADMIN_GROUPS`), or for
+everybody if authentication is off.
 """
 
 from __future__ import annotations
@@ -230,8 +231,8 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
 
 
 def _find_tool(catalog: SubjectCatalog, name: str) -> tuple[ServerKey, str, str | None] | None:
-    """Find a tool by name. Returns its server, the server's name for it, and its exposed name. The name on `/mcp` is
-    looked up first, as the other names of 10,000 tools take 20 ms to compute.
+    """Find a tool by name. Returns its server, the server's name for the tool, and its exposed name. The name on `/mcp`
+    is looked up first, as the other names of 10,000 tools take 20 ms to compute.
     """
     exposed = catalog.snapshot.merged.get(name)
     return _tools(catalog).get(name) if exposed is None else (exposed[0].key, exposed[1].name, name)

@@ -1,4 +1,6 @@
-"""REST resource `GET /v1/calls`: the last ended calls of this replica, one call by phases, and a live tail."""
+"""REST resource `GET /v1/calls`: the last ended calls of this replica, the phases of one call, and a stream of calls as
+they end (live tail).
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,11 @@ from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import describe_route
 
 MAX_READERS: Final = 64
-"""Maximum number of live tails."""
+"""Maximum number of live tails that are open at the same time."""
 GATHER_SECONDS: Final = 0.5
 """Seconds for which a tail collects calls before an event, so that it does not wake for each call of a busy gateway."""
 MAX_CALLS_OF_EVENT: Final = 50
-"""Maximum number of calls in an event. Further calls are counted."""
+"""Maximum number of calls in an event. Further calls are only counted (`more`)."""
 STRIDE: Final = 256
 """Number of calls between two pauses of the thread."""
 ENDED: Final = "calls.ended"

@@ -27,8 +27,8 @@ from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import json_response
 
 SMALL: Final = 32 << 10
-"""Size up to which a body is converted in this process: about fifty tools, which take a few
-milliseconds with pauses.
+"""Bytes of a body up to which it is converted in this process: about fifty tools, which take a few milliseconds,
+pauses included.
 """
 
 
@@ -57,7 +57,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 def _convert_here(body: bytes) -> ConvertedBody | Declined:
-    """Convert a body with pauses, so that the event loop waits for at most two tools, or 0.1 ms."""
+    """Convert a body with pauses, so that the event loop never waits for more than two tools, about 0.1 ms."""
     return jobs.convert(body, pace=partial(with_pauses, stride=2))
 
 

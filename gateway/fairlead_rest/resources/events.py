@@ -1,6 +1,7 @@
 """REST resource `GET /v1/events`: changes of servers and their tools, as a stream of server-sent events.
 
-Events are read from the ring buffer of `events`. A client that was disconnected resumes by `Last-Event-ID`.
+Events are read from the ring buffer of the gateway's `EventLog`. A client that was disconnected sends `Last-Event-ID`,
+and gets the events after that one.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class EventFilter:
         self._files = files
 
     def visible(self, events: Iterable[Event]) -> list[Event]:
-        """Filter the events since the last call, which may be from several activations."""
+        """Reduce the events that happened since the last call of this method. They may be from several activations of
+        snapshots, so both the catalog of the last call and the current one count.
+        """
         before, now = self._before, self._get_catalog()
         self._before = now
         if not self._files:

@@ -1,8 +1,9 @@
 """REST resources `/v1/servers/{server}/held` and `…/approve`: shows and approves definitions that are held back.
 
-They are for administrators, who see the same as in `fairlead diff`. An approval contains the hash of what its author
-has read. The operator fetches the approval, and publishes exactly the definitions with this hash. If the installation
-does not accept approvals from gateways, the answer has the command that approves the definitions instead.
+Both resources are for administrators, who see the same differences as in `fairlead diff`. An approval contains the hash
+of the definitions that the administrator has read. The operator fetches the approval, and publishes exactly the
+definitions with this hash. If the installation does not accept approvals from gateways, the answer has the command
+that approves the definitions instead.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
 
 
 def approved_by(approval: str, pins: Pins | None) -> tuple[Pinned, ...]:
-    """Definitions that an approval applies to; empty if no definition that is held back has its hash."""
+    """Definitions that an approval with this hash applies to; empty if none that are held back have the hash."""
     if pins is None or not pins.held:
         return ()
     if approval == pins.held_hash:

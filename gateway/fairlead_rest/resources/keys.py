@@ -135,7 +135,7 @@ def facts_of(record: KeyRecord) -> KeyFacts:
 
 @contextlib.contextmanager
 def _answer_codes(code: str) -> Iterator[None]:
-    """Convert refusals to problems with a code."""
+    """Context that converts a refusal by the key store to a problem with `code`, and failed writing to UNREADABLE."""
     try:
         yield
     except KeysRefused as error:

@@ -1,6 +1,6 @@
-"""REST resources `GET /v1/scores` and `GET /v1/leaderboard`: badges, tags and ranks by measured latency.
+"""REST resources `GET /v1/scores` and `GET /v1/leaderboard`: badges, tags and ranks of tools by measured latency.
 
-They also compare declared with measured latency, and count calls and errors.
+A score also compares a tool's declared with its measured latency, and counts its calls and errors.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ PROVEN: Final = 5
 CAUTIOUS: Final = 0.5
 HONEST: Final = 1.25
 OPTIMISTIC: Final = 2.0
-"""Maximum ratios of measured to declared latency for these verdicts."""
+"""Ratio of measured to declared latency up to which the verdict is `optimistic`, above it `misleading`. CAUTIOUS and
+HONEST are the limits of the verdicts of these names.
+"""
 STRIDE: Final = 64
-"""Number of tools between two pauses of the thread. One takes about 5 µs."""
+"""Number of tools between two pauses of the thread; one tool takes about 5 µs."""
 NEGLIGIBLE_MS: Final = 20.0
-"""Differences of declared and measured milliseconds that do not affect the verdict, as the network may cause them."""
+"""Difference of declared and measured milliseconds up to which the verdict is `honest`, as the network may cause it."""
 
 _SCORE: Final[dict[str, Any]] = {
     "name": "images__generate",
@@ -192,7 +194,9 @@ def score(
     tags: tuple[str, ...],
     tier: str | None,
 ) -> Score:
-    """Score one tool. `tags` and `tier`: tags by the tiers that show the tool, and the fastest of these tiers."""
+    """Score one tool. `tags`: tags that follow from the tiers that show the tool. `tier`: the fastest of these
+    tiers.
+    """
     quantiles = state.quantiles if state is not None else None
     median: float | None = tool.estimated_duration_ms
     basis: Basis = UNKNOWN if median is None else DECLARED
@@ -254,7 +258,7 @@ def _board(category: str, scores: list[Score]) -> Leaderboard:
 
 
 def _fits(tool: Tool, state: ToolState | None, tiers: list[Tier], floor: Floor | None) -> list[str]:
-    """Names of the tiers that show a tool, in the order of `tiers`, which is the fastest first."""
+    """Names of the tiers that show a tool, the fastest first like `tiers`."""
     return [tier.name for tier in tiers if why_hidden(tier, tool, state, floor) is None]
 
 

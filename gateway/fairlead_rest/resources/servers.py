@@ -1,7 +1,7 @@
 """REST resource `/v1/servers`: lists servers with their state, and requests the discovery of a server's tools.
 
-The list includes servers that never answered; policies decide who may see these (`policy.unready_servers`). Output and
-memory of a server's process are only shown to principals who may read logs.
+The list includes servers that have never answered; `policy.unready_servers` decides which principals may see such
+servers. Output and memory of a server's process are only shown to principals who may read logs.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class AdminFacts(msgspec.Struct, frozen=True):
 def _admin_facts(
     context: RestContext, request: Request, catalog: SubjectCatalog, servers: Collection[ServerKey]
 ) -> AdminFacts:
-    """Collect the facts, if the caller may read the logs of servers, as both contain text from servers. Must be called
-    in the event loop.
+    """Collect the facts if the caller may read the logs of servers; like logs, the facts contain text from servers.
+    Must be called in the event loop.
     """
     if not may_read(context, request, catalog.identity):
         return AdminFacts()
@@ -250,7 +250,9 @@ def _document(
 
 
 def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFacts) -> str | UnsetType:
-    """Message about a taken prefix. Catalog and entry of a server are separate documents that may arrive separately."""
+    """Message about another server that has the prefix. Both the catalog and the entry of a server tell of a conflict:
+    they are two documents, and either may arrive first.
+    """
     if server is not None and server.catalog.prefix is not None:
         return UNSET
     if entry is not None and entry.conflict:

@@ -1,5 +1,5 @@
-"""REST resource `GET /v1/tier-moves`: tools that left or entered latency tiers, with time and reason, as observed by
-the answering replica.
+"""REST resource `GET /v1/tier-moves`: tools that left or entered latency tiers, with time and reason, as the answering
+replica observed it.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
     max_latency_ms: int | None
     """Latency limit in milliseconds; null: no limit."""
     quantile: str
+    """Quantile of a tool's durations that is compared with the limit, such as `p95`."""
     default: bool
     """Whether clients that name no tier get this tier. If no tier is the default, they see all tools."""
     endpoint: str
@@ -54,15 +55,22 @@ class TierRequest(Turn, frozen=True, kw_only=True, rename="camel", forbid_unknow
     state: str = ""
     """`state` of the previous answer; empty at the beginning of a conversation."""
     speech_turn_ms: Annotated[int, Meta(ge=0)] = SPEECH_TURN_MS
+    """Longest wait for a tool, in milliseconds, that people do not notice as a pause in a speech-to-speech session."""
 
 
 class TierAnswer(Choice, frozen=True, kw_only=True, rename="camel"):
     """Chosen tier with the reason, the expected wait, and the state for the next request."""
 
     expected_ms: int | None
+    """Median duration of the tier's slowest tool, measured or else declared; null if no duration is known."""
     filler: bool
+    """Whether the agent should say a few words first ("let me see …"), because the expected wait is long."""
     route: str
+    """`direct`: the tools fit into a turn of a speech-to-speech model. `cascaded`: use a text model, and speech
+    synthesis for its answer.
+    """
     state: str
+    """State of the conversation, to send with the next request."""
 
 
 def router(context: RestContext) -> APIRouter:

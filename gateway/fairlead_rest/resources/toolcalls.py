@@ -191,8 +191,8 @@ def _answer(body: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutc
 
 
 def _response(body: ToolCallsAnswer) -> Response:
-    """Make the response. It has `Retry-After` if calls were rate-limited or their server is starting. If this applies
-    to all calls, raises Problem, as nothing was done and the request can be repeated.
+    """Make the response. It has `Retry-After` if calls were rate-limited or their server is starting. Raises Problem if
+    that is so for all calls: then nothing was done, and the client can repeat the request.
     """
     limited = [call for call in body.calls if call.code in (RATE_LIMITED, STARTING)]
     after = max((call.retry_after_ms or 0 for call in limited), default=0)

@@ -1,5 +1,5 @@
-"""REST resources `GET /v1/tools` and `GET /v1/tools/{name}`: visible tools in MCP's or a provider's format. `POST
-/v1/tools` lists them together with the caller's tools.
+"""REST resources `GET /v1/tools` and `GET /v1/tools/{name}`: visible tools in MCP's or a provider's format.
+`POST /v1/tools` lists the visible tools together with the caller's tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opens an archive for a server: its settings, files to ingest at the start, and conversion of its errors."""
+"""Opens an archive for a server, with the files that the server's settings name, and converts errors of the archive."""
 
 from __future__ import annotations
 

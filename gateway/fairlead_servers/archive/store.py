@@ -1,7 +1,8 @@
 """Store of the archive: one SQLite file in WAL mode, which several processes can read while one ingests records.
 
-A file is ingested in one transaction, so a killed process leaves none of it. Ingesting a record again replaces the
-stored one with the same key. Writes are synchronous, so that acknowledged records survive a power failure.
+A file is ingested in one transaction: if the process is killed, none of the file's records are stored. An ingested
+record replaces the stored record with the same key. Writes are synchronous, so that acknowledged records survive a
+power failure.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Archive:
 
 
 def _put(connection: sqlite3.Connection, record: AnyRecord) -> None:
-    """Insert a record, or replace the one with its key, and update the index."""
+    """Insert a record, or replace the stored record with the same key, and update the full-text index."""
     match record:
         case SessionRecord():
             connection.execute("DELETE FROM sessions_index WHERE id = ?", (record.id,))

@@ -1,4 +1,4 @@
-"""Rolls parsed dice expressions, with limits on the number of dice and the size of numbers."""
+"""Evaluates parsed dice expressions by rolling dice, with limits on the number of dice and the size of numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MARKS: Final = {1: "*", -1: "-"}
 
 @dataclass(eq=False)  # dice with equal values are different objects
 class Die:
-    """A rolled die. `value` includes limits and compounding."""
+    """A rolled die. `value` is the final value: after limits (`mi`, `ma`), and for `!!` the sum of all its rolls."""
 
     value: int
     dropped: bool = False
@@ -56,6 +56,7 @@ class Throw:
     total: int
     label: str
     pool: bool
+    """Whether `total` counts successes instead of adding up values."""
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Roller:
     random: Random
     throws: list[Throw] = field(default_factory=list)
     rolled: int = 0
+    """Number of dice rolled so far, including exploded and rerolled ones."""
 
     def total(self, node: Node) -> int:
         """Value of an expression; its dice are rolled. Raises BadExpression if it exceeds a limit."""

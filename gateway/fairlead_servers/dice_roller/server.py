@@ -20,9 +20,9 @@ from fairlead_tools.version import VERSION
 
 OWN_TABLES: Final = Path(__file__).parent / "tables"
 DEEPEST: Final = 4
-"""Limit on the depth of tables that entries refer to."""
+"""Limit on the depth of rolls on tables within the entries of tables."""
 MOST_INSERTS: Final = 50
-"""Limit on the rolls within the entries of one roll on a table."""
+"""Limit on all rolls within entries, on tables or of dice, that one roll on a table may cause."""
 ROLLS: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )

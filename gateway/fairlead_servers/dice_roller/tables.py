@@ -1,4 +1,4 @@
-"""Tables to roll on, from the files of a folder.
+"""Reads tables to roll on (random tables) from the files of folders.
 
 A `.txt` file has one entry per line; `3x Goblins` has the weight 3. A `.yaml` or `.json` file is a list of entries, or
 an object with `title` and `entries`; an entry is a string or `{text, weight}`. Within an entry, `[[2d6]]` is a roll,

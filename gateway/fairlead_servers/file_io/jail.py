@@ -1,8 +1,8 @@
-"""Files below one folder. No path, symbolic link or race leads out of the folder.
+"""Reads and writes files below one folder. No path, symbolic link or race leads out of the folder.
 
-Each part of a path is opened relative to the descriptor of its parent folder, with O_NOFOLLOW. A folder that is
-replaced by a link between two steps is therefore refused. A file is written under a temporary name and renamed: readers
-see the whole old or the whole new text, and a full disk leaves the old one.
+Each part of a path is opened relative to the descriptor of its parent folder, with O_NOFOLLOW. So a folder that another
+process replaces by a link while the path is opened is refused. A file is written under a temporary name and renamed:
+readers see the whole old or the whole new text, and if the disk is full, the old text stays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 DEEPEST: Final = 16
 """Largest number of folders in a path."""
 LONGEST_NAME: Final = 200
-"""Bytes of one part of a path; the names of temporary files are longer."""
+"""Largest number of bytes of one part of a path."""
 _PART: Final = ".fairlead-"
 """Prefix of the names of temporary files, which no path may use."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,4 +1,6 @@
-"""Draws a picture without a model: colours and shapes are derived from the words, which are shown too. No I/O."""
+"""Draws a picture without a model: colours and shapes are derived from the words of the prompt, which the picture also
+shows. No I/O.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ PALETTES: Final[dict[str, tuple[tuple[int, int, int], tuple[int, int, int], tupl
     "sketch": ((252, 252, 250), (226, 226, 222), (70, 70, 72)),
     "watercolor": ((226, 238, 242), (150, 190, 204), (60, 92, 120)),
 }
-"""Style to the colours of sky, ground and shapes. Other styles get one of these, chosen by a hash of the name."""
+"""Colours of sky, ground and shapes by style. Another style gets the colours of one of these, by a hash of its name."""
 MOST_CAPTION: Final = 160
 """Limit on the characters of the prompt in the picture."""
 

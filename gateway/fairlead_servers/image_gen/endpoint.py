@@ -20,7 +20,7 @@ _KINDS: Final = (
     (rb"\xff\xd8\xff", "image/jpeg"),
     (rb"RIFF.{4}WEBP", "image/webp"),
 )
-"""Patterns of the beginnings of files; RIFF alone would also match audio and video."""
+"""Patterns of the beginnings of image files. `RIFF` alone would also match audio and video."""
 
 
 class EndpointFailed(Exception):
@@ -41,7 +41,7 @@ class ImagesEndpoint:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._fixed = {"n": 1, "size": size} | ({"model": model} if model else {})
         self._timeout_s = timeout_s
-        # A response may have a URL instead of the picture: of the endpoint's host, or of the public web.
+        # Instead of the picture, a response may have a URL, at the endpoint's host or in the public web.
         self._fetcher = Fetcher(allowed=[host], most_bytes=MOST_BYTES, timeout_s=timeout_s)
 
     async def picture(self, prompt: str) -> tuple[bytes, str]:

@@ -18,7 +18,7 @@ from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_a
 from fairlead_tools.version import VERSION
 
 MARGIN_MS: Final = 10_000
-"""Time of a call in addition to the timeout of the setting."""
+"""Milliseconds that the timeout of a call is longer than the timeout of its picture (`timeout_s`)."""
 NOTE: Final = "drawn from the words on this machine without a model, because no images endpoint is configured"
 
 

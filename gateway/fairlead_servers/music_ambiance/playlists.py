@@ -1,4 +1,4 @@
-"""Playlists by mood: audio files of the data folder, and titles that a client finds by itself."""
+"""Playlists by mood: audio files of the data folder, or titles of music that a client has to find by itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TITLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "travel": ("Grieg: Morning Mood", "Smetana: Vltava"),
     }
 )
-"""Titles for moods without files, for a client that has music of its own."""
+"""Titles by mood for moods without files: clients that have music of their own can play it."""
 
 
 @dataclass(frozen=True)

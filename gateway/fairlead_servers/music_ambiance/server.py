@@ -94,7 +94,7 @@ class Music:
                 else:
                     try:
                         await self.player.play(track.file)
-                    except PlayerFailed as error:  # the previous track has been stopped already
+                    except PlayerFailed as error:  # the previous track is already stopped, so the state must change too
                         await self._set_state(MusicState(note=str(error)))
                         raise ToolError(f"{error}.") from error
                     state.player = self.player.name

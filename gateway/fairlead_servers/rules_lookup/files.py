@@ -1,4 +1,4 @@
-"""Rules from folders: one folder per game system, with Markdown or JSON files.
+"""Reads the rules of games from folders: one folder per game system, with Markdown or JSON files.
 
 In Markdown, each heading begins a rule, whose text ends at the next heading. A JSON file is a list of objects with
 `title`, `text` and optionally `id`. The id of a rule is `SYSTEM/ID`; ID defaults to a slug of the title.

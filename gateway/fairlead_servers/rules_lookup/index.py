@@ -1,4 +1,4 @@
-"""In-memory index of rules, which is rebuilt when a file changes."""
+"""In-memory full-text index of the rules of games, which is rebuilt when a file changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class RuleIndex:
         self._clock = clock
         self._lock = threading.Lock()
         self._seen = self._state()
+        """Modification time and size of each file that was read, by which changes are noticed."""
         self._looked = clock()
+        """Time of the last look for changes, by `clock`."""
         self.rules = read_rules(*folders)
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # the lock serializes access
         weakref.finalize(self, self._connection.close)  # Python 3.13 and later warn about unclosed connections
@@ -47,8 +49,8 @@ class RuleIndex:
         return sorted({rule.system for rule in self.rules.values()})
 
     def search(self, query: str, system: str, limit: int) -> list[GameRule]:
-        """Matching rules, best match first; of one system, or of all for an empty name. Raises ToolError without
-        words.
+        """Rules that match a query, best match first. `system`: game system to search; empty for all. Raises ToolError
+        for a query without words.
         """
         with self._lock:
             rows = matches(
@@ -63,7 +65,7 @@ class RuleIndex:
             return [self.rules[row["id"]] for row in rows]
 
     def refresh(self) -> None:
-        """Read the files again if one has changed; checked at most every `CHECK_INTERVAL_S` seconds."""
+        """Read the files again if one has changed. Looks for changes at most every `CHECK_INTERVAL_S` seconds."""
         with self._lock:
             now = self._clock()
             if now < self._looked + CHECK_INTERVAL_S:

@@ -46,6 +46,7 @@ class FileIndex:
         self._root = root
         self._turn = threading.Lock()
         self._stamp: tuple[tuple[str, int, int], ...] = ()
+        """Name, modification time and size of each indexed file, by which changes are noticed."""
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
         weakref.finalize(self, self._db.close)  # Python 3.13 and later warn about unclosed connections
         self._db.execute(

@@ -96,8 +96,8 @@ def shorten(text: str, characters: int) -> tuple[str, bool]:
 
 
 def work(given: bytes) -> bytes:
-    """JSON with title, text and whether it was cut, or with the reason for no text. `given` is from
-    `reading.read_apart`.
+    """Extract the text of a page in the child process. Returns JSON with title, text and whether the text was cut, or
+    with the reason why there is none. `given`: the page as `reading.read_apart` encodes it.
     """
     head, _, body = given.partition(b"\n")
     members = json.loads(head)

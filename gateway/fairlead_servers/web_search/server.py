@@ -28,7 +28,7 @@ READS_THE_WEB: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
 MARGIN_MS: Final = 5000
-"""Time of a call in addition to the timeouts of the settings."""
+"""Milliseconds that the timeout of a call is longer than the timeouts of its steps (`timeout_s`)."""
 TITLE_CHARACTERS: Final = 200
 SNIPPET_CHARACTERS: Final = 500
 

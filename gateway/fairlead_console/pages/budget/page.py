@@ -29,7 +29,7 @@ class PlannedNames(msgspec.Struct, frozen=True):
 
 
 class PlanOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """Part of a plan that the page shows, without definitions, which may have megabytes."""
+    """Members of a plan that the page shows. The definitions of tools, which may have megabytes, are not decoded."""
 
     model: str
     offer: PlannedNames

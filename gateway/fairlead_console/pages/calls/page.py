@@ -1,4 +1,6 @@
-"""The pages `/console/calls`, a live tail with filters, and `/console/calls/{id}`, one call with its timeline."""
+"""The pages `/console/calls`, a list with filters that shows calls as they end, and `/console/calls/{id}`, one call
+with its timeline.
+"""
 
 from __future__ import annotations
 

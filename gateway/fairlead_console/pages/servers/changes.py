@@ -1,4 +1,6 @@
-"""Differences of held back definitions as rows of a page of bounded size. No I/O."""
+"""Makes the rows of a page that shows how held back definitions differ from the served ones. The size of the page is
+bounded. No I/O.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ PAGE_BYTES: Final = 60_000
 """Limit for all differences on a page, in bytes of HTML."""
 EACH_BYTES: Final = 20_000
 LINE_BYTES: Final = 24
-"""Approximate markup per line, in bytes."""
+"""Approximate bytes of HTML tags around the text of one line."""
 _KINDS: Final = {"+": "added", "-": "removed", "@": "member"}
 _SIGNS: Final = {"added": "+", "removed": "−", "member": "", "same": " "}
 

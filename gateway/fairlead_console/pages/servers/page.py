@@ -1,4 +1,6 @@
-"""The pages `/console/servers` and `/console/servers/{server}`."""
+"""The pages `/console/servers`, a list of all servers, `/console/servers/{server}`, one server with its tools and
+output, and `/console/servers/{server}/held`, its definitions that are held back.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ HELD_EACH: Final = 10
 MOST_PAGES: Final = 100_000
 LOOKS: Final = 12
 LOOK_SECONDS: Final = 0.25
-"""How often, and at which interval, the pins are read until an approval is applied. After that the page says that it
-is pending."""
+"""Seconds between two looks whether an approval is applied. After LOOKS looks, the page says that the approval is
+pending."""
 
 
 def router(console: ConsoleContext) -> APIRouter:

@@ -45,7 +45,9 @@ class ConsoleServer(msgspec.Struct, frozen=True):
 
     @property
     def needs_words(self) -> bool:
-        """Whether the server is not ready for a known reason, and neither starting nor stopped."""
+        """Whether the row explains the server's state: it is not ready, for a known reason, and not just starting or
+        stopped.
+        """
         explained = self.advice is not None and bool(self.advice.message or self.advice.meaning)
         return explained and self.state not in (READY, STOPPED)
 

@@ -1,4 +1,4 @@
-"""The page `/console/tiers`."""
+"""The page `/console/tiers`: latency tiers with the tools that each hides, tools near a limit, and recent moves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN_MOVES: Final = 25
 
 
 class NearMiss(msgspec.Struct, frozen=True):
-    """Tool that a tier shows and that is close to its limit."""
+    """Tool that a tier shows, but whose p95 is close to the limit of the tier."""
 
     name: str
     p95_ms: float

@@ -1,4 +1,6 @@
-"""Picture of tools' moves between tiers as SVG: a lane per tier, an arrow per move, time from left to right. No I/O."""
+"""Computes a picture of tools' moves between tiers, which a template draws as SVG: a lane per tier, an arrow per move,
+time from left to right. No I/O.
+"""
 
 from __future__ import annotations
 

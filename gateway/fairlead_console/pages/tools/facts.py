@@ -37,7 +37,7 @@ class ProviderForm(msgspec.Struct, frozen=True):
 
     title: str
     tokens: int | None
-    """Tokens of the definition by the newest models of the family; None while they are being counted."""
+    """Tokens of the definition for the newest models of a family, such as Claude; None while they are being counted."""
     losses: tuple[Loss, ...]
     text: str
 

@@ -1,4 +1,4 @@
-"""Facts about tools for pages, without waiting for the process that counts tokens to start."""
+"""Reads the facts about a tool for its page, without token counts if the process that counts tokens is not ready."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.services import ToolServices
 
 PATIENCE_SECONDS: Final = 0.02
-"""Limit for waiting for the tokens of a tool; a page without them refreshes itself."""
+"""Seconds that a page waits for the token counts of its tool; a page without the counts refreshes itself."""
 
 
 class FactsReader:
-    """Collects facts. One per gateway. Counting of tokens continues in the background for the next request."""
+    """Collects the facts about tools. If a page does not wait any longer, the counting of tokens continues in the
+    background, so that its next request gets the counts. A gateway has one object.
+    """
 
     def __init__(self, services: ToolServices) -> None:
         self._services = services

@@ -12,7 +12,7 @@ from fairlead_gateway.policy.view import View
 from fairlead_offers.workers.heavy_work import with_pauses
 
 MAX_KEPT: Final = 8
-"""Limit for cached indexes; there is one per set of principals that see the same tools."""
+"""Limit for cached indexes. All principals that see the same tools share one index."""
 STRIDE: Final = 64
 
 

@@ -1,4 +1,6 @@
-"""The pages `/console/tools` and `/console/tools/{name}`, with a form that calls the tool as the visitor."""
+"""The pages `/console/tools`, a list with filters, and `/console/tools/{name}`, one tool with a form that calls it as
+the visitor.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _CALL: Final = "console"
 
 
 class TriedCall(msgspec.Struct, frozen=True):
-    """Outcome of the call by the form."""
+    """Outcome of a call that the visitor made by the form."""
 
     outcome: CallDocument | None
     """None if the tool was not called."""
