@@ -1,7 +1,7 @@
-"""Tool names that every provider accepts, the way back to the original names, and suggestions for misspelled names.
+"""Mapping of tool names to names that every provider accepts, and suggestions for misspelled names.
 
-Pure module. A mapping belongs to one request: a name that the model calls is looked up in the `Names` of that request's
-tools, never in a table of the process, so that requests cannot be confused.
+Pure module. Each request has its own mapping: a name that the model calls is looked up in the `Names` of the request's
+tools, never in a table of the process, so that a call cannot reach a tool of another request.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ SEPARATOR: Final = "__"
 """Separates a server's prefix from its tool. Prefixes do not contain it, so its first occurrence is the boundary."""
 SAFE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 """Names that every provider accepts. OpenAI and Bedrock allow 64 characters of `[A-Za-z0-9_-]`. Gemini refuses a digit
-in front, Bedrock an underscore in front with some clients. No dot, slash or colon is accepted everywhere.
+at the beginning, and Bedrock with some clients an underscore. Dots, slashes and colons are not accepted everywhere.
 """
 MAX_LENGTH: Final = 64
 SUFFIX_LENGTH: Final = 8
-"""Hexadecimal digits of the hash that distinguishes names which are equal after shortening."""
+"""Hexadecimal digits of the hash at the end of a changed name, which tells names apart that would become equal."""
 CLOSENESS: Final = 0.7
-"""Minimum `difflib` ratio of a suggestion."""
+"""Minimum similarity (`difflib` ratio) of a name that is suggested."""
 MAX_CANDIDATES: Final = 2000
 """Maximum number of names that are compared for a suggestion; each takes about 10 µs."""
 
@@ -34,8 +34,9 @@ _SEPARATORS: Final = re.compile(r"[\W_]+")
 class Names:
     """A one-to-one mapping between original and safe names.
 
-    The mapping depends on the set of originals, not on their order. Safe originals keep their names. The others get a
-    safe name in sorted order, with a hash of the original if the name had to be shortened or is taken.
+    A safe name is one that every provider accepts (`SAFE`). Originals that are safe keep their names. The others get
+    safe names in sorted order, so that the order of the originals does not matter; a name that had to be shortened or
+    is taken ends with a hash of the original.
     """
 
     __slots__ = ("_originals", "_safe")
@@ -65,7 +66,7 @@ class Names:
         return self._safe[original]
 
     def original(self, safe: str) -> str | None:
-        """The original of the name that a model called; None for a name that no tool of this request has."""
+        """The original name for a name that a model called; None if no tool of the request has this safe name."""
         return self._originals.get(safe)
 
     @property
@@ -93,7 +94,7 @@ class Names:
 
 
 def _allot_names(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
-    """`safe` (original to safe names), extended with names for the originals that it lacks."""
+    """The mapping `safe` of original to safe names, extended by the `originals` that it lacks."""
     unnamed = sorted(set(originals) - safe.keys())
     taken = set(safe.values())
     for name in unnamed:
@@ -124,7 +125,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _number_name(plain: str, taken: set[str]) -> str:
-    """A free name with a number, for originals crafted so that all names with a hash are taken."""
+    """A free name that ends with a number, in case somebody chose names so that the name with the hash is taken too."""
     number = 2
     while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken:
         number += 1
@@ -136,8 +137,9 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
 
     Names that differ only in case and separators are equal. Otherwise the most similar name wins, and the first in
     order among equals. The part after a server's prefix (`everything__echo`) is compared separately: a long common
-    prefix does not make two tools similar, and a wrong or missing prefix does not hide a tool. The beginning or end of
-    exactly one name means that name. The client sees the result, so `visible` must contain only names that it may see.
+    prefix does not make two tools similar, and a tool is found with a wrong or missing prefix. A `name` that is the
+    beginning or end of exactly one visible name means that one. The client sees the result, so `visible` must contain
+    only names that the client may see.
     """
     candidates = sorted(set(visible))[:MAX_CANDIDATES]
     normalized = _bare(name[: 4 * MAX_LENGTH])
@@ -180,7 +182,7 @@ def _nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
-    """Similarity of a text to the matcher's text; 0.0 if it is below `least`, which is cheaper to find out."""
+    """Similarity of `text` to the matcher's text; 0.0 if it is below `least`, as that can be found out cheaply."""
     matcher.set_seq1(text)
     if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
         return 0.0

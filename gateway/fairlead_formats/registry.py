@@ -21,7 +21,7 @@ from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
 from fairlead_formats.tool_format import Format
 
 __all__ = ["ANTHROPIC", "AZURE_OPENAI", "GEMINI", "MCP", "OPENAI_CHAT", "OPENAI_FUNCTIONS", "OPENAI_RESPONSES"]
-"""Names of the formats that the code itself refers to."""
+"""Names of those formats that code refers to by a constant."""
 
 PROVIDER_FORMATS: Final[dict[str, ProviderFormat]] = {
     provided.tools.name: provided

@@ -1,4 +1,4 @@
-"""Scripted answers of fake model APIs, independent of any API's format. Pure module."""
+"""Scripted answers for the fake model APIs of tests, independent of any API's format. Pure module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ScriptedCall(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Any] | str = {}
     """Text is sent unchanged, even if it is not valid JSON."""
     id: str = ""
-    """Empty: generated from the call's position."""
+    """Id of the call; empty: generated from the call's position."""
 
     @property
     def text(self) -> str:
@@ -39,9 +39,9 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     cut: bool = False
     """Whether the stream is closed before its final event."""
     breaks: bool = False
-    """Whether the connection is aborted at that point, not closed in order."""
+    """Whether the connection is aborted before the final event of the stream, without the regular close."""
     finish_reason: str | None = None
-    """Finish reason in the API's terms; None: derived from the turn."""
+    """Finish reason in the API's words; None: derived from the turn."""
     lingers: bool = False
     """Whether the connection stays open after the end of the stream."""
     hangs: bool = False
@@ -51,7 +51,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     whole: str | None = None
     """Body of the whole answer, sent verbatim in place of everything else."""
     ignores_stream: bool = False
-    """Whether the answer is a whole document although a stream was requested, as of some compatible servers."""
+    """Whether the answer is a whole document although a stream was requested, as some compatible servers send it."""
     thoughts: Sequence[str] = ()
     """Signed reasoning before the text, in APIs that return reasoning."""
     items: Sequence[Mapping[str, Any]] = ()

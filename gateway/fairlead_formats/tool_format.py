@@ -1,8 +1,8 @@
 """Types that all formats of tool definitions share: options, losses, and the result of a conversion.
 
 Pure module. A tool is its MCP definition as decoded JSON (specification 2026-07-28, `Tool`): `{name, title?,
-description?, inputSchema, outputSchema?, annotations?, _meta?}`. Definitions passed in and out share parts with each
-other and with a cache, and must not be changed.
+description?, inputSchema, outputSchema?, annotations?, _meta?}`. Definitions must not be changed, neither arguments nor
+results: they share parts with each other and with a cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Options(msgspec.Struct, frozen=True):
     """Options of a conversion."""
 
     strict: bool = False
-    """Make tools strict where that loses nothing. The others stay non-strict, and the report has the reason."""
+    """Make tools strict if they lose nothing by it. All other tools stay non-strict, with a reason in the report."""
     model: str | None = None
     """The model that receives the tools, such as `gpt-5.1` or `claude-sonnet-5`; rules differ within a format."""
     gemini_field: GeminiField = GEMINI_JSON_SCHEMA
@@ -65,7 +65,7 @@ class Loss(msgspec.Struct, frozen=True):
     """One part of a definition that the target format cannot represent unchanged."""
 
     tool: str
-    """Name in the source."""
+    """Name of the tool in the source."""
     path: str
     """JSON Pointer (RFC 6901) into the definition, such as `/inputSchema/properties/a`."""
     keyword: str
@@ -83,13 +83,15 @@ class Converted(msgspec.Struct, frozen=True):
     """Converted definitions, with their names and a report of losses."""
 
     tools: tuple[JsonObject, ...]
-    """In the order of the source, without refused tools."""
+    """The converted definitions, in the order of the source, without refused tools."""
     names: Names
     """Mapping between source names and the names in `tools`."""
     report: tuple[Loss, ...] = ()
-    """In the order of the source. A tool without entry is equal to its original when converted back."""
+    """Losses, in the order of the source. A tool without a loss equals its original when it is converted back."""
     properties: dict[str, dict[str, str]] = {}
-    """By name in `tools`: maps renamed properties to their source names, for targets that restrict those names."""
+    """By name in `tools`: maps renamed properties to their names in the source, for targets that restrict property
+    names.
+    """
 
     def report_of(self, tool: str) -> tuple[Loss, ...]:
         """The entries of one tool, by its name in the source."""
@@ -109,17 +111,17 @@ class Original(msgspec.Struct, frozen=True):
     """One definition of the source. A conversion to the same format returns it unchanged."""
 
     name: str
-    """Empty for a tool that the provider runs, such as a web search, which no other format has."""
+    """Name of the tool; empty for a tool that the provider runs, such as a web search, which no other format has."""
     definition: JsonObject
     report: tuple[Loss, ...] = ()
-    """Entries of the report about parts that other formats lack."""
+    """Losses in parts of the definition that other formats lack."""
 
 
 class Format(Protocol):
     """One provider's format of tool definitions."""
 
     name: str
-    """In lower case with `-`, such as `openai-chat`."""
+    """Name in lower case with `-`, such as `openai-chat`."""
     title: str
     """Name for people."""
     aliases: tuple[str, ...]
@@ -128,8 +130,9 @@ class Format(Protocol):
     """Maximum number of tools in one request; None if unknown."""
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
-        """Convert MCP definitions to this format. `names` of an earlier conversion keeps its mapping. Never raises for
-        the content of a definition: a tool that cannot be converted is refused in the report.
+        """Convert MCP definitions to this format. With `names` of an earlier conversion, tools keep the names that they
+        have in there. Never raises for the content of a definition: a tool that cannot be converted is refused in the
+        report.
         """
 
     def read(self, payload: object) -> Read:

@@ -1,4 +1,4 @@
-"""Conversion of tool calls and results from one format to another, through MCP.
+"""Conversion of tool calls and their results from one format to another, by way of MCP's form.
 
 Pure module. Formats are given by their name or alias in `registry`.
 """
@@ -33,7 +33,7 @@ def parse_stream(events: object, name: str, names: Names | None = None) -> list[
 
 
 def _data(body: str) -> list[str]:
-    """Data of the server-sent events in a stream's body; an incomplete last event is left out. A body of JSON lines is
+    """Data of the server-sent events in the body of a stream, without an incomplete last event. A body of JSON lines is
     accepted as well.
     """
     if body.lstrip().startswith("{"):
@@ -47,9 +47,9 @@ def translate_message(
     message: object, source: str, target: str, *, read: Names | None = None, write: Names | None = None
 ) -> Written:
     """Convert a model's message to another format: its calls, and its text if that format has a place for text next to
-    calls. The report lists all else. `read` and `write` are the `Names` of the source's and the target's request.
-    Invalid calls are left out; `parse_calls` has their reasons. Between formats with equal messages the message is
-    returned unchanged unless a call is invalid. Raises `registry.UnknownFormat`.
+    calls. The report lists everything else. `read` and `write` are the `Names` of the source's and the target's
+    request. Invalid calls are left out; `parse_calls` has their reasons. Between formats with equal messages the
+    message is returned unchanged unless a call is invalid. Raises `registry.UnknownFormat`.
     """
     from_, to = message_format(source), message_format(target)
     calls = from_.parse_calls(message, read)
@@ -84,7 +84,9 @@ def translate_results(
 
 
 def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
-    """Results in the order of the calls, matched by id, else by name and order; and results without a call."""
+    """Match results with calls, by id or else by name and order. Returns the results in the order of the calls, None
+    for a call without a result, and the results without a call.
+    """
     taken, strays = OpenCalls(calls).take(results)
     matched: list[McpResult | None] = [None] * len(calls)
     for each in taken:

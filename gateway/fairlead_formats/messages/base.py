@@ -1,7 +1,7 @@
 """Base class of all message formats, and the parts of messages that they read.
 
-Pure module. Each format is a `MessageFormat` in a folder of `providers`; `registry` has them by name. A format reads
-every part of a message, not only calls and results, so that parts which another format lacks can be reported.
+Pure module. Each format is a `MessageFormat` in a folder of `providers`; `registry` has all formats by name. A format
+reads every part of a message, not only calls and results, so that parts which another format lacks can be reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairlead_formats.names import Names
 from fairlead_formats.tool_format import JsonObject
 
 MAX_LOSSES: Final = 1000
-"""Maximum entries of one report about parts other than calls and results."""
+"""Maximum entries of one report about message parts that are neither calls nor results."""
 
 TEXT: Final = "text"
 THINKING: Final = "thinking"
@@ -48,6 +48,7 @@ class Part(msgspec.Struct, frozen=True):
     """`call`, `text`, `thinking`, `server_tool` (a tool that the provider ran itself, or its result), or `block`."""
     text: str = ""
     draft: Draft | None = None
+    """The unchecked call, for a part that is a call."""
     extras: tuple[str, ...] = ()
     """Members of the part that other formats do not have."""
 
@@ -59,6 +60,7 @@ class AnswerPart(msgspec.Struct, frozen=True):
     result: ToolResult | None = None
     """None for a part that is not a result."""
     extras: tuple[str, ...] = ()
+    """Members of the part that other formats do not have."""
 
 
 def call_part(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
@@ -84,12 +86,12 @@ class Answers:
     """Results of one message's calls, to be written in a format."""
 
     def __init__(self, calls: Sequence[ModelCall], results: Sequence[McpResult | None]) -> None:
-        """Raises ValueError where the lengths differ."""
+        """`results[i]` is the result of `calls[i]`. Raises ValueError if the lengths differ."""
         if len(calls) != len(results):
             raise ValueError(f"{len(calls)} calls need {len(calls)} results, not {len(results)}")
         self.results: list[tuple[ModelCall, McpResult]] = []
         self.pending: list[str] = []
-        """Ids of valid calls without a result, which the caller answers."""
+        """Ids of valid calls without a result, which the caller of the conversion has to answer."""
         self.losses: list[ResultLoss] = []
         for call, result in zip(calls, results, strict=True):
             if result is not None:
@@ -100,8 +102,8 @@ class Answers:
                 self.pending.append(call.id)
 
     def bodies(self, accept: Accept) -> Iterator[tuple[ModelCall, Body, LossReport]]:
-        """Each call with its parsed result; media that `accept` refuses become text. The caller adds further losses of
-        its format to the report.
+        """Each call with its parsed result and a report of losses. Media that `accept` refuses become text. The format
+        that writes the result adds its own losses to the report.
         """
         for call, result in self.results:
             report = LossReport(call)
@@ -116,7 +118,7 @@ class MessageFormat(ABC):
     """Whether a message can hold text next to its calls."""
 
     holds_freeform: bool = False
-    """Whether a call can have text in place of arguments."""
+    """Whether a call can have plain text in place of JSON arguments (OpenAI's custom tools)."""
 
     @abstractmethod
     def parts(self, message: object) -> Iterable[Part]:
@@ -127,11 +129,13 @@ class MessageFormat(ABC):
         return (part.draft for part in self.parts(message) if part.draft is not None)
 
     def assembler(self, names: Names | None = None) -> Assembler:
-        """An assembler for the calls of one streamed message; `names` are those of the request."""
+        """An assembler for the calls of one streamed message. `names`: names of the tools in the request."""
         return WholeAssembler(self.drafts, names)
 
     def write_id(self, ident: str) -> str:
-        """The id of a call in this format: unchanged or its `substitute_id`. `OpenCalls` matches results by both."""
+        """The id of a call in this format: the id itself, or its `substitute_id` if the format does not allow it.
+        Results are matched to calls by both (`OpenCalls`).
+        """
         return ident
 
     @abstractmethod
@@ -140,7 +144,7 @@ class MessageFormat(ABC):
 
     @abstractmethod
     def request_messages(self, message: object) -> list[JsonObject]:
-        """A model's message as the next request repeats it; empty if no request can hold it."""
+        """A model's message, in the form in which the next request repeats it; empty if no request can hold it."""
 
     @abstractmethod
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
@@ -160,8 +164,8 @@ class MessageFormat(ABC):
         """The calls of a model's message, in order; empty without calls. `message` is decoded JSON: a whole response, a
         part of a response that contains the message, the message, or its list of parts. Never raises for its content.
 
-        `truncated`: whether the message may lack its end; None: as its stop reason says. A last call without arguments
-        is invalid then.
+        `truncated`: whether the message may lack its end; None: the stop reason in `message` decides. In a truncated
+        message a last call without arguments is invalid.
         """
         drafts = [*self.drafts(message)]
         if drafts and (is_truncated(message) if truncated is None else truncated):

@@ -1,7 +1,7 @@
 """Calls of a model: types, limits, and the conversion of unchecked calls into calls that can be run.
 
-Pure module. A format finds `Draft`s in a message. `finish` turns them into calls with ids, names and arguments within
-limits, in the same way for all formats.
+Pure module. A format reads unchecked calls from a message, as `Draft`s. `finish` turns drafts into calls whose ids,
+names and arguments are within limits, in the same way for all formats.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fairlead_formats.names import Names
 from fairlead_formats.tool_format import Action, JsonObject
 
 MAX_CALLS: Final = 128
-"""Maximum number of calls of one message that are run; further calls get an error as their result."""
+"""Maximum number of calls in one message that are run; each further call gets an error as its result."""
 MAX_ARGUMENT_BYTES: Final = 1 << 20
 """Maximum size of one call's arguments as JSON."""
 MAX_DEPTH: Final = 64
-"""Maximum nesting of arguments and of structured content."""
+"""Maximum nesting depth of arguments and of structured content."""
 MAX_NODES: Final = 100_000
 """Maximum number of values in the arguments of one call."""
 MAX_NAME: Final = 256
@@ -39,7 +39,7 @@ McpResult: TypeAlias = Mapping[str, Any]
 FUNCTION_CALL: Final = "function_call"
 """Kind of OpenAI's legacy calls, before `tool_calls`, and the message member that holds one."""
 CUSTOM: Final = "custom"
-"""Kind of OpenAI's custom tool calls, whose input is text. Only clients' tools are called so."""
+"""Kind of OpenAI's custom tool calls, whose input is text. Only tools of clients are custom tools."""
 INPUT: Final = "input"
 """Name of the single argument that holds the text of a custom tool call."""
 
@@ -48,7 +48,7 @@ class InvalidCall(msgspec.Struct, frozen=True):
     """Reason why a call cannot be run."""
 
     reason: str
-    """A sentence for the model, which it can act on."""
+    """A sentence from which the model can correct its call."""
     text: str = ""
     """The arguments as the model wrote them, at most `MAX_ARGUMENT_BYTES` characters; empty if it wrote none."""
 
@@ -66,7 +66,7 @@ class ModelCall(msgspec.Struct, frozen=True):
     sent_as: str = ""
     """The name that the model wrote, which some formats repeat in the result; empty if it equals `name`."""
     made_id: bool = False
-    """Whether `id` was derived. Formats that match results by name and order do not send derived ids."""
+    """Whether `id` was derived, as the model sent none. Formats that match results by name and order do not send it."""
     kind: str = ""
     """Variant of the call in formats with several: `function_call` and `custom` in OpenAI's messages, `number` for a
     numeric id of an MCP request.
@@ -108,6 +108,7 @@ class ResultLoss(msgspec.Struct, frozen=True):
     action: Action
     """REWRITTEN: complete, in another form or location. DESCRIBED: text tells the model of it. DROPPED: removed."""
     why: str
+    """The reason, for a person."""
 
     @property
     def lossy(self) -> bool:
@@ -119,13 +120,15 @@ class Carry(msgspec.Struct, frozen=True):
 
     images: bool = True
     audio: bool = False
-    """For Chat Completions, where most models refuse audio. Gemini always accepts it."""
+    """Audio in Chat Completions, where most models refuse audio. Gemini always accepts audio."""
     documents: bool = True
     """PDF files, where the format has a place for them."""
     nested_media: bool = False
-    """For Gemini 3 and later: media inside of the function response, otherwise in a message after it."""
+    """For Gemini: whether media go into the function response (Gemini 3 and later), or else into a message after it."""
     status: bool = True
-    """For Bedrock: whether the model reads `toolResult.status` (Nova, Claude); otherwise the text states errors."""
+    """For Bedrock: whether the model reads `toolResult.status` (Nova, Claude). If not, the text of a result says that
+    it is an error.
+    """
 
 
 DEFAULT_CARRY: Final = Carry()
@@ -138,7 +141,7 @@ class Written(msgspec.Struct, frozen=True):
     """Messages to append to the conversation, after the model's message, in this order."""
     report: tuple[ResultLoss, ...] = ()
     pending: tuple[str, ...] = ()
-    """Ids of calls without a result, which the caller runs and has to answer."""
+    """Ids of calls without a result, which the caller of the conversion still has to run and answer."""
 
 
 def invalid_result(call: ModelCall) -> JsonObject:
@@ -152,7 +155,7 @@ def invalid_result(call: ModelCall) -> JsonObject:
 
 
 def freeform(text: object) -> JsonObject:
-    """The arguments of a custom tool call: its text as `input`."""
+    """Arguments for a custom tool call: an object with its text as `input`."""
     return {INPUT: text}
 
 
@@ -163,7 +166,7 @@ def freeform_text(call: ModelCall) -> str | None:
 
 
 def name_for(call: ModelCall, names: Names | None) -> str:
-    """The name of a call in a message: its safe name in the request if it has one."""
+    """The name of a call's tool in messages: its safe name in `names`, or else the name that the model wrote."""
     safe = names.forward.get(call.name) if names is not None else None
     return safe if safe is not None else call.wire_name
 
@@ -212,8 +215,8 @@ def _from_text(text: str | bytes) -> JsonObject | InvalidCall:
 
 
 def _small(text: str | bytes) -> bool:
-    """Whether JSON text is certainly within the limits, so that `json_fault` need not walk it. All other faults that
-    `json_fault` finds are not valid JSON, which the decoder has refused.
+    """Whether JSON text is so short that its value must be within the limits, so that `json_fault` need not walk it.
+    What else `json_fault` looks for cannot occur: the decoder accepts only valid JSON.
     """
     raw = text.encode() if isinstance(text, str) else text
     opened = raw.count(b"{") + raw.count(b"[")
@@ -221,9 +224,9 @@ def _small(text: str | bytes) -> bool:
 
 
 def json_fault(value: object) -> str | None:
-    """Reason why a decoded value is not JSON within limits, as the end of a sentence; None for a valid value.
+    """Reason, as the end of a sentence, why a decoded value is not JSON or exceeds a limit; None for a valid value.
 
-    Iterative, and stops at the first limit.
+    Iterative, so that nesting cannot exhaust the stack. Stops at the first value beyond a limit.
     """
     stack: list[tuple[object, int]] = [(value, 1)]
     nodes = size = 0
@@ -272,7 +275,7 @@ def well_formed(text: str) -> bool:
 
 
 def bounded_text(text: str | bytes) -> str:
-    """The first `MAX_ARGUMENT_BYTES` characters, with replacements for bytes that are not UTF-8."""
+    """The first `MAX_ARGUMENT_BYTES` characters of a text. Bytes that are not UTF-8 become replacement characters."""
     if isinstance(text, bytes):
         text = text[:MAX_ARGUMENT_BYTES].decode("utf-8", "replace")
     return text[:MAX_ARGUMENT_BYTES].encode("utf-8", "replace").decode()
@@ -301,7 +304,7 @@ class Draft(msgspec.Struct, frozen=True):
     arguments: object
     kind: str = ""
     problem: str | None = None
-    """Reason why the call is invalid, whatever its other members are."""
+    """Reason why the call is invalid, even if its other members are valid; None without such a reason."""
 
 
 def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> list[ModelCall]:
@@ -350,7 +353,7 @@ def _refuse(call: ModelCall, reason: str) -> ModelCall:
 
 
 def make_id(position: int, name: str, arguments: object) -> str:
-    """An id for a call without one. Equal calls at equal positions get equal ids."""
+    """An id for a call without one. Equal calls at equal positions get equal ids, so that a result finds its call."""
     try:
         body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -375,7 +378,7 @@ def fitting_id(ident: str, allowed: re.Pattern[str]) -> str:
 
 
 def substitute_id(ident: str) -> str:
-    """An id derived from one that a provider does not allow."""
+    """An id that every provider allows, derived from an id that some provider does not allow."""
     return f"call_{hashlib.sha256(ident.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 

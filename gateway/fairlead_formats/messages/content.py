@@ -1,7 +1,7 @@
-"""A tool's result as checked blocks that a format can carry, with text in place of blocks that it cannot.
+"""Parser of a tool's result: checked blocks that a format can carry, and text in place of all other blocks.
 
-Pure module. The result comes from a server or a client and is not trusted. A provider refuses a whole request for one
-image that is not base64, so such a block becomes text that says so.
+Pure module. The result comes from a server or a client and is not trusted. One image that is not base64 would make the
+provider refuse the whole request, so a text that names the fault replaces such a block.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A text block, or the text in place of another block."""
+    """A text block, or the text that replaces another block."""
 
     path: str
     text: str
     plain: bool = True
-    """Whether the block was a text block."""
+    """Whether the result had this text block; False for a text that replaces another block."""
 
 
 class Media(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Media(msgspec.Struct, frozen=True):
 
 Block: TypeAlias = Text | Media
 Accept: TypeAlias = Callable[[Media], str | None]
-"""Decides whether a format can carry an item: None if it can, else the reason as the end of a sentence."""
+"""Decides whether a format can carry a media block: None if it can, else the reason as the end of a sentence."""
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -66,7 +66,9 @@ class Body(msgspec.Struct, frozen=True):
     structured: Any
     """`structuredContent`; None if absent."""
     repeated_path: str
-    """Path of the text block that repeats `structured` as JSON, which MCP advises for older clients; empty if none."""
+    """JSON Pointer of the text block that repeats `structured` as JSON, as MCP advises for older clients; empty if
+    there is none.
+    """
     is_error: bool
 
     @property
@@ -75,7 +77,7 @@ class Body(msgspec.Struct, frozen=True):
 
 
 class LossReport:
-    """Collects the losses of one result."""
+    """Collects the losses in the conversion of one result."""
 
     def __init__(self, call: ModelCall) -> None:
         self._call = call.id
@@ -112,8 +114,8 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
 def _without_repeats(
     blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport
 ) -> Body:
-    """The body without repetitions: a text block equal to the structured content replaces it, and parts of the
-    structured content that other blocks hold are left out.
+    """The body without repetitions. If a text block repeats the structured content, the body names that block. Parts of
+    the structured content that other blocks hold are left out.
     """
     path = next((block.path for block in blocks if _repeats(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
@@ -258,20 +260,20 @@ def join_texts(body: Body, report: LossReport) -> str:
 
 
 def report_structured(body: Body, report: LossReport) -> None:
-    """Report that structured content becomes text, as the format has no place for it."""
+    """Report that structured content becomes text, as the format has no member for structured content."""
     if body.structured is not None:
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "written as JSON text")
 
 
 def report_repeated(body: Body, report: LossReport) -> None:
-    """Report that the text block which repeats the structured content is left out; the format carries the latter."""
+    """Report that the text block is left out which repeats the structured content, as the format carries the latter."""
     if body.repeated_path:
         report.add(body.repeated_path, "text", Action.REWRITTEN, "left out, as it repeats the structured content")
 
 
 def mark_error(text: str, body: Body, report: LossReport) -> str:
-    """The text, prefixed with `Error: ` for an error that does not begin with that word: for formats without an error
-    flag.
+    """The text for formats without an error flag: the text of an error gets the prefix `Error: `, unless it begins with
+    that word.
     """
     if not body.is_error:
         return text

@@ -1,6 +1,6 @@
-"""Reports of message parts other than calls and results that another format does not have.
+"""Reports of what a conversion of messages loses besides calls and results: parts that the target format lacks.
 
-Pure module. Paths point into the request of a conversion: `/message/…` and `/results/…`.
+Pure module. Paths are JSON Pointers into the request of a conversion: `/message/…` and `/results/…`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matching of results with the calls that wait for them, by id, else by name and order. Pure module."""
+"""Matching of results with calls: by id, or by name and order where a result has no id. Pure module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_formats.messages.call import ModelCall, substitute_id
 
 
 class NamesCall(Protocol):
-    """A result that identifies its call."""
+    """A result that says which call it belongs to."""
 
     @property
     def id(self) -> str:
@@ -37,13 +37,13 @@ class CallResult(msgspec.Struct, Generic[Result], frozen=True):
 
 
 class OpenCalls:
-    """Calls without results, in order. Matching all results of a conversation takes O(n log n) time."""
+    """Calls that have no result yet, in order. Matching all results of a conversation takes O(n log n) time."""
 
     def __init__(self, calls: Iterable[ModelCall] = ()) -> None:
         self._calls: list[ModelCall | None] = []
         """None in place of a call whose result was taken."""
         self._indexes: dict[str, deque[int]] = {}
-        """Indexes of calls by each key that a result may have for them."""
+        """Indexes in `_calls`, by each key with which a result may identify a call (`_keys`)."""
         self._open = 0
         self.add(calls)
 
@@ -67,7 +67,7 @@ class OpenCalls:
         for index, result in enumerate(results):
             unused.setdefault(result.id or f"\0{result.name}", deque()).append(index)
         heads: list[tuple[int, str]] = []
-        """Heap of the first open call of each key, so that calls are taken in order without a scan of all calls."""
+        """Heap with the first open call of each key: the next call in order is found without a scan of all calls."""
         for key in unused:
             self._push_first(heads, key)
         matched: list[CallResult[Result]] = []

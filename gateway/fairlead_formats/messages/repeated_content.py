@@ -1,9 +1,9 @@
-"""Removal of parts of structured content that blocks of the result repeat, so that the model reads each part once.
+"""Removal of parts of structured content that blocks of the same result repeat, so that the model reads each part once.
 
-Pure module. MCP advises a text block with the JSON of `structuredContent`. The Python SDK wraps a tool's return value
-as `{"result": …}`, including the base64 of images. A part is a repetition if it equals a block or a block's long text,
-or if it is a block's data as base64. The base64 may be in any alphabet, wrapped in lines, or a `data:` URL. In doubt a
-part stays: reading it twice is better than not at all.
+Pure module. Repetitions are usual: MCP advises a text block with the JSON of `structuredContent`, and the Python SDK
+wraps a tool's return value as `{"result": …}`, including the base64 of images. A part is a repetition if it equals a
+block or a block's long text, or if it is a block's data as base64, in any alphabet, wrapped in lines, or as a `data:`
+URL. In doubt a part stays: better that the model reads it twice than not at all.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import msgspec
 from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES, kind_of
 
 MIN_DATA: Final = 16
-"""Minimum characters of base64; equal shorter strings may be a coincidence."""
+"""Minimum characters of base64 that counts as a repetition; equality of shorter strings may be a coincidence."""
 MIN_TEXT: Final = 64
-"""Minimum characters of a text; for shorter ones their location says more than the repetition costs."""
+"""Minimum characters of a text that is removed. For a shorter text the member that it is in tells the model more than
+the repetition costs.
+"""
 WRAP: Final = "result"
 """Member in which SDKs wrap a structured result that is not an object."""
 
@@ -32,11 +34,13 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 class _TooMany(Exception):
-    """The value has more nodes or levels than the limits allow."""
+    """The value has more nodes or levels than `MAX_NODES` and `MAX_DEPTH` allow."""
 
 
 def canonical_base64(data: str) -> str:
-    """Base64 in the standard alphabet without `data:` prefix, white space and padding. Validates nothing."""
+    """The base64 in the standard alphabet, without `data:` prefix, white space and padding. The content is not
+    validated.
+    """
     if data[:5].lower() == "data:":
         head, comma, rest = data.partition(",")
         data = rest if comma and head[-7:].lower() == ";base64" else data
@@ -56,14 +60,20 @@ def same(first: object, second: object) -> bool:
 
 
 class RepeatedContent:
-    """Replaces parts of structured content that blocks repeat. `replaced` counts those parts."""
+    """Replaces parts of structured content that blocks repeat by marks, such as `[block 1 of this result]`. `replaced`
+    counts the marks.
+    """
 
     def __init__(self, blocks: Sequence[object]) -> None:
         self.replaced = 0
         self._data: dict[str, str] = {}
+        """Maps base64 of a block to the mark that replaces repetitions of it."""
         self._texts: dict[str, str] = {}
+        """Maps long texts of blocks to their marks."""
         self._by_key: dict[tuple[object, str], tuple[dict[str, Any], str]] = {}
+        """Maps the `_key` of a block to the block and its mark."""
         self._nodes_left = 0
+        """Number of values that may still be visited (`MAX_NODES`)."""
         self._blocks = blocks
         for number, block in enumerate(blocks, 1):
             if isinstance(block, dict):
@@ -85,7 +95,7 @@ class RepeatedContent:
             return structured
 
     def only_marks(self, value: Any) -> bool:
-        """Whether only marks are left of a value, inside of `WRAP` or not."""
+        """Whether only marks are left of a value, or of the value that `WRAP` holds."""
         if not self.replaced:
             return False
         inner = _unwrap(value)
@@ -93,7 +103,9 @@ class RepeatedContent:
         return bool(entries) and all(isinstance(item, str) and item in self._marks for item in entries)
 
     def repeats_all(self, structured: Any) -> bool:
-        """Whether the blocks hold all entries of a wrapped value, in order."""
+        """Whether the blocks hold all entries of the value that `WRAP` holds, in order. False for a value without
+        `WRAP`.
+        """
         inner = _unwrap(structured)
         if inner is structured:
             return False
@@ -147,7 +159,9 @@ class RepeatedContent:
         return self._count(mark, value)
 
     def _data_mark(self, value: str) -> str | None:
-        """The mark of the block with this base64; None if there is none. The first characters rule out most strings."""
+        """The mark of the block with this base64; None without one. A comparison of the first characters rules out most
+        strings cheaply.
+        """
         start = value.find(",", 0, 256) + 1 if value[:5].lower() == "data:" else 0
         head = canonical_base64(value[start : start + 4 * _HEAD])[:_HEAD]
         return self._data.get(canonical_base64(value)) if head in self._heads else None

@@ -1,7 +1,7 @@
-"""Stop reasons after which a model's message may lack its end, in the words of all providers.
+"""Stop reasons after which a model's message may be truncated, in the words of all providers.
 
-Pure module. The last call of such a message may have truncated arguments. If they are missing altogether, it looks like
-a call without arguments. The gateway therefore runs no call of a truncated message, whole or streamed, of any family.
+Pure module. The last call of a truncated message may lack a part of its arguments. If all are missing, the call looks
+like a call without arguments. The gateway therefore runs no call of a truncated message, whole or streamed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from fairlead_formats.messages.call import Draft, items, member
 
 CUT_OFF: Final = "the message ended before the arguments did"
-"""Reason why a call is invalid that lacks the end of its arguments."""
+"""Reason for an invalid call whose arguments lack their end."""
 _TRUNCATING: Final = frozenset(
     {
         # Chat Completions; Mistral; DeepSeek; vLLM and SGLang; OpenRouter
@@ -52,7 +52,7 @@ _REASONS: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason")
 
 
 def truncates(reason: object) -> bool:
-    """Whether a stop reason says that the message may lack its end. Upper and lower case are the same."""
+    """Whether a stop reason says that the message may lack its end. Upper and lower case are equal."""
     return isinstance(reason, str) and reason.lower() in _TRUNCATING
 
 
@@ -63,5 +63,5 @@ def is_truncated(answer: object) -> bool:
 
 
 def cut_off(draft: Draft) -> Draft:
-    """The last call of a truncated message: it is invalid without arguments, which may be missing."""
+    """The last call of a truncated message. It is invalid without arguments, as they may have been cut off."""
     return draft if draft.arguments or draft.problem is not None else msgspec.structs.replace(draft, problem=CUT_OFF)

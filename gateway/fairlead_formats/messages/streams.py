@@ -1,8 +1,8 @@
 """Assembly of calls from the events of a stream.
 
 Pure module: the caller reads the stream and feeds its events in order. Unreadable events are ignored. A call that the
-stream does not finish is returned by `close`, as invalid if its arguments are truncated. Some servers repeat or omit
-ids, so `begins_new_call` distinguishes calls by more than their ids.
+stream does not finish is returned by `close`; it is invalid if its arguments are truncated. Some servers repeat or omit
+ids, so `begins_new_call` tells calls apart by their arguments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Assembler(Protocol):
         """
 
     def close(self) -> list[ModelCall]:
-        """The calls that the stream did not finish, after its end or after a connection error."""
+        """The calls that the stream did not finish. To be called after the end of the stream or after a connection
+        error.
+        """
 
 
 class PartialCall:
@@ -50,7 +52,7 @@ class PartialCall:
         self.name = name
         self.kind = kind
         self.whole: object = None
-        """Arguments that arrived complete; they take precedence over the chunks."""
+        """Arguments that arrived complete; they take precedence over the appended pieces."""
         self._chunks: list[str] = []
         self.size = self.parse_attempts = 0
 
@@ -80,7 +82,7 @@ class PartialCall:
 
 
 class CallBuilder:
-    """Turns partial calls into calls, with ids and positions unique in the whole stream."""
+    """Turns the partial calls of one stream into calls. Ids and positions are unique in the stream."""
 
     def __init__(self, names: Names | None) -> None:
         self._names = names
@@ -88,7 +90,7 @@ class CallBuilder:
         self.count = 0
 
     def call(self, partial: PartialCall, *, cut_off: bool = False) -> ModelCall:
-        """The call of a partial call. `cut_off`: the stream did not mark it as complete."""
+        """The call from a partial call. `cut_off`: whether the stream did not mark the call as complete."""
         call = self.whole(partial.draft())
         if cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
             text = call.arguments.text if isinstance(call.arguments, InvalidCall) else ""
@@ -96,7 +98,7 @@ class CallBuilder:
         return call
 
     def whole(self, draft: Draft) -> ModelCall:
-        """The call of a complete draft."""
+        """The call from a draft that arrived complete in one event."""
         call = finish([draft], self._names, start=self.count)[0]
         self.count += 1
         if call.id in self._seen:
@@ -126,7 +128,9 @@ def is_done(event: object) -> bool:
 
 
 def has_room(partials: dict[Any, PartialCall]) -> bool:
-    """Whether another partial call may be added: a stream that only begins calls must not fill memory."""
+    """Whether another partial call may be added. The limit keeps a stream that begins calls without end from filling
+    memory.
+    """
     return len(partials) < 2 * MAX_CALLS
 
 
@@ -145,8 +149,10 @@ class WholeAssembler:
 
 
 class BlockAssembler:
-    """Assembler of streams that start, extend and stop blocks by index (Anthropic, Bedrock). A call is complete when
-    its block stops; one without arguments when it is known that the message did not end there.
+    """Assembler of streams that start, extend and stop blocks by index (Anthropic, Bedrock).
+
+    A call is complete when its block stops. A call without arguments is held until a later event shows that the message
+    was not cut off there.
     """
 
     def __init__(self, names: Names | None = None) -> None:
@@ -156,13 +162,13 @@ class BlockAssembler:
         """The last call, without arguments, until it is known whether the message was truncated."""
 
     def close(self) -> list[ModelCall]:
-        held = self._release(truncated=False)  # its block was complete, and no reason says otherwise
+        held = self._release(truncated=False)  # its block was complete, and no stop reason said otherwise
         open_blocks = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
         return [*held, *(self._builder.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks)]
 
     def _release(self, *, truncated: bool) -> list[ModelCall]:
-        """The held call, if there is one. `truncated`: whether the message may lack its end."""
+        """Return the held call, if there is one. `truncated`: whether the message may lack its end."""
         held, self._held = self._held, None
         return [] if held is None else [self._builder.call(held, cut_off=truncated)]
 
@@ -190,8 +196,8 @@ class BlockAssembler:
 
 
 def _prefer_deltas(partial: PartialCall) -> PartialCall:
-    """Drop the `input` of the block's start if deltas followed. The API sends `{}` there; only some gateways send the
-    whole input.
+    """Drop the `input` from the start of the block if deltas followed. Providers send `{}` at the start; only some
+    gateways send the whole input there.
     """
     if not partial.empty:
         partial.whole = None
@@ -199,7 +205,9 @@ def _prefer_deltas(partial: PartialCall) -> PartialCall:
 
 
 MAX_PARSE_ATTEMPTS: Final = 16
-"""Maximum number of times that one call's arguments are parsed, as a server may repeat the name with each piece."""
+"""Maximum number of times that one call's arguments are parsed. `begins_new_call` parses them at each name, and some
+servers repeat the name with each piece.
+"""
 MAX_PARSED_CHARACTERS: Final = 1 << 16
 """Maximum characters of arguments that are parsed."""
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -209,7 +217,7 @@ class UnfinishedCall(Protocol):
     """One unfinished call of a stream."""
 
     parse_attempts: int
-    """How often its arguments were parsed; 0 in the beginning."""
+    """How often the arguments were parsed to find out whether they are complete; 0 at first."""
 
     @property
     def text(self) -> str:
@@ -223,8 +231,8 @@ class UnfinishedCall(Protocol):
 
 
 def begins_new_call(call: UnfinishedCall, arguments: object) -> bool:
-    """Whether a delta with a name begins another call although its id and index match `call`: the delta has arguments,
-    and the arguments of `call` are complete JSON.
+    """Whether a delta with a name begins another call although its id and index are those of `call`. It does if it has
+    arguments and the arguments of `call` are complete JSON already.
     """
     if not arguments or (isinstance(arguments, str) and not arguments.strip()):
         return False

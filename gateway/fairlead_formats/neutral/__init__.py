@@ -1,1 +1,4 @@
-"""Requests, turns and answers in a neutral form, which each family can read and write. Pure modules."""
+"""Requests, messages and answers in a neutral form, independent of any provider's API. Pure modules.
+
+Each family of APIs converts its own form from and to the neutral form.
+"""

@@ -1,4 +1,4 @@
-"""An answer in neutral form, whole and as the events of a stream. Pure module."""
+"""Neutral form of a model's answer, independent of any provider's API: whole, or as stream events. Pure module."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ TRUNCATING: Final[frozenset[StopReason]] = frozenset({"length", "context", "filt
 
 
 class ReportedUsage(msgspec.Struct, frozen=True):
-    """Tokens of one answer, or the sum of several, as a provider reports them; None for a number it does not report."""
+    """Tokens of one answer, or of several answers together. None for a number that the provider does not report."""
 
     input: int | None = None
     """All input tokens, including cached ones."""
     cached: int | None = None
+    """Input tokens that were read from the provider's cache."""
     cache_write: int | None = None
+    """Input tokens that were written to the provider's cache."""
     output: int | None = None
-    """All output tokens, including reasoning."""
+    """All output tokens, including those of reasoning."""
     reasoning: int | None = None
 
     @property
@@ -32,7 +34,7 @@ class ReportedUsage(msgspec.Struct, frozen=True):
 
 
 class RoundBorder(msgspec.Struct, frozen=True):
-    """Separates the parts of two rounds of the tool loop."""
+    """Separates the parts of two rounds of the tool loop (requests to the model)."""
 
 
 AnswerPart: TypeAlias = TextPart | RefusalPart | ThinkingPart | CallPart | RoundBorder
@@ -48,11 +50,11 @@ class TranslatedAnswer(msgspec.Struct, frozen=True):
     parts: tuple[AnswerPart, ...]
     stop: StopReason
     sequence: str | None = None
-    """The stop sequence that ended the answer, where the provider reports it."""
+    """The stop sequence that ended the answer; None if another reason did, or if the provider does not report it."""
 
     @property
     def ends_in_call(self) -> bool:
-        """Whether the answer ended with a call, by a reason that truncates."""
+        """Whether the last part is a call that may lack its end, because of the stop reason."""
         return self.stop in TRUNCATING and bool(self.parts) and isinstance(self.parts[-1], CallPart)
 
 
@@ -89,28 +91,28 @@ class CallEnd(msgspec.Struct, frozen=True):
     """End of the last started call."""
 
     truncated: bool = False
-    """Whether the answer ended with the call, by a reason that truncates: arguments that are missing are not none."""
+    """Whether the answer was cut off within this call, so that empty arguments may be missing ones."""
 
 
 StreamEvent: TypeAlias = StreamStart | TextDelta | CallBegin | CallDelta | CallEnd | RoundBorder
 
 
 class EventReader(Protocol):
-    """Reads the events of one stream in a family's format."""
+    """Converts the events of one stream from a family's format to neutral events."""
 
     stop: StopReason | None
-    """None until the stream reports its end."""
+    """Reason for the end of the answer; None until the stream reports it."""
     sequence: str | None
 
     def events(self, event: Mapping[str, Any]) -> Iterable[StreamEvent]:
-        """The neutral events of one decoded event."""
+        """The neutral events for one decoded event of the provider."""
 
     def next_round(self) -> Iterable[StreamEvent]:
-        """The event between two rounds, for families whose stream does not show that border."""
+        """Events that mark the border between two rounds, for families whose streams have no mark for it."""
 
 
 class EventWriter(Protocol):
-    """Writes the events of one stream in a client's format."""
+    """Converts the neutral events of one stream to the client's format."""
 
     def write(self, event: StreamEvent) -> bytes:
         """The encoded event for the client."""
@@ -128,7 +130,7 @@ class EventWriter(Protocol):
 
 
 def part_texts(parts: Iterable[AnswerPart], between: str = "\n\n") -> str:
-    """All text, with `between` between the texts of two rounds."""
+    """All text of an answer, with `between` between the texts of two rounds."""
     rounds: list[list[str]] = [[]]
     for part in parts:
         if isinstance(part, RoundBorder):
@@ -149,7 +151,7 @@ def thinking_text(parts: Iterable[AnswerPart]) -> str:
 
 
 def stop_with_calls(stop: StopReason, calls: bool) -> StopReason:
-    """The stop reason, which is `calls` in place of `end` for an answer with calls."""
+    """The stop reason; `calls` in place of `end` if the answer has calls."""
     return "calls" if calls and stop == "end" else stop
 
 

@@ -22,8 +22,10 @@ _ADAPTIVE: Final = re.compile(r"claude-[a-z]+-(?:4-[6-9]|[5-9]|\d\d)(?!\d)")
 def claude_thinking(
     request: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any] | None:
-    """The `thinking` member, or None. The API accepts thinking neither with a forced tool choice nor after results of
-    calls whose thinking is lost.
+    """The request member `thinking`; None if the request asks for no thinking or the API would refuse it.
+
+    The API refuses thinking together with a forced tool choice. In a request that ends with results it requires the
+    thinking that led to the calls, which the neutral form does not keep.
     """
     budget = budget_of(request.settings)
     if not budget:
@@ -39,16 +41,16 @@ def claude_thinking(
 
 
 def never_thinks(model: str) -> bool:
-    """Whether a model of Claude has no thinking."""
+    """Whether a Claude model has no thinking, so that it refuses the member."""
     return _NEVER_THINKS.search(model) is not None
 
 
 def thinks_adaptively(model: str) -> bool:
-    """Whether a model of Claude takes an effort in place of a budget."""
+    """Whether a Claude model takes an effort, such as `high`, in place of a token budget."""
     return _ADAPTIVE.search(model) is not None
 
 
 def adaptive_effort(thinking: Mapping[str, Any]) -> str:
-    """The effort in place of the budget of a `thinking` member."""
+    """The effort that corresponds to the token budget in a `thinking` member."""
     effort = effort_of(thinking["budget_tokens"])
     return {"minimal": "low", "xhigh": "high"}.get(effort, effort)

@@ -1,7 +1,8 @@
-"""Neutral form of a model request, which readers of wire formats produce and writers consume. Pure module.
+"""Neutral form of a request to a model, independent of any provider's API. Pure module.
 
-Calls and results are those of `fairlead_formats.messages`. Readers report as lost what only one family has: signatures
-of reasoning, cache markers, tools that the provider runs.
+Readers convert a provider's format to this form, and writers convert this form to another provider's format. Calls and
+results are the types of `fairlead_formats.messages`. What only one family of APIs has is left out and reported as lost:
+signatures of reasoning, cache markers, tools that the provider runs.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ EFFORTS: Final[tuple[Effort, ...]] = ("none", "minimal", "low", "medium", "high"
 WRAPPED: Final = "_invalid_arguments"
 """Member that wraps arguments which are not a JSON object, in formats that accept only objects."""
 BEGINNING: Final = "(beginning of the conversation)"
-"""Words of the user for an API that refuses a conversation that the model begins."""
+"""User message that is put in front of a conversation that the model begins, for APIs that refuse this."""
 GO_ON: Final = "(go on)"
-"""Words of the user for an API that refuses a conversation that the model ends."""
+"""User message that is added to a conversation that the model ends, for APIs that refuse this."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -57,6 +58,7 @@ class MediaPart(msgspec.Struct, frozen=True):
     """Base64; empty for a file with a `url`."""
     url: str = ""
     name: str = ""
+    """Name of the file; empty if unknown."""
 
 
 class CallPart(msgspec.Struct, frozen=True):
@@ -103,6 +105,7 @@ class OutputSchema(msgspec.Struct, frozen=True):
     """JSON Schema of the output; None for any JSON object."""
     name: str = "answer"
     strict: bool | None = None
+    """Whether the output must match the schema exactly; None: not set."""
 
 
 class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,20 +120,24 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     presence_penalty: float | None = None
     stop: tuple[str, ...] = ()
     effort: Effort | None = None
+    """Effort of reasoning."""
     budget: int | None = None
     """Token budget for reasoning, if the client sets one."""
     include_reasoning: bool = False
     """Whether the client requests reasoning, or a summary of it, in the answer."""
     parallel: bool | None = None
+    """Whether the model may make several calls in one answer."""
     user: str | None = None
+    """The client's id of its end user."""
     output: OutputSchema | None = None
+    """JSON that the client requests in place of text."""
     openai_only: Mapping[str, Any] = _NOTHING
     """Settings that only Chat Completions and Responses have, by name, such as `metadata`, `service_tier`, `verbosity`.
     """
 
     @property
     def requested_effort(self) -> Effort | None:
-        """The effort, or the one that corresponds to the budget."""
+        """The effort; if the client sets none, the effort that corresponds to the budget."""
         return self.effort if self.budget is None else effort_of(self.budget)
 
 
@@ -150,11 +157,11 @@ class NeutralRequest(msgspec.Struct, frozen=True, kw_only=True):
     array: bool = False
     """Whether a stream is one JSON array instead of server-sent events (Gemini)."""
     echo: Mapping[str, Any] = _NOTHING
-    """Members of the request that answers in the client's format repeat."""
+    """Members of the request, by name, that an answer in the client's format has to repeat."""
 
 
 class WrittenTurns(msgspec.Struct, frozen=True):
-    """Turns in the form of one family's request."""
+    """Turns in a family's form. `system`: texts that the family has outside of its messages."""
 
     system: tuple[str, ...]
     messages: list[dict[str, Any]]
@@ -175,24 +182,28 @@ BUDGETS: Final[Mapping[Effort, int]] = {
     "high": 24_576,
     "xhigh": 32_768,
 }
-"""Reasoning tokens by effort. The middle three are from the table in Google's OpenAI compatibility documentation."""
+"""Token budget for reasoning by effort. Those of the middle three efforts are from Google's table (OpenAI compatibility
+documentation).
+"""
 
 
 def budget_of(settings: SamplingSettings) -> int | None:
-    """The token budget for reasoning that the settings request; None if they request neither budget nor effort."""
+    """The token budget for reasoning that the settings request; None without a budget and an effort."""
     if settings.budget is not None:
         return settings.budget
     return None if settings.effort is None else BUDGETS[settings.effort]
 
 
 def as_effort(value: object) -> Effort | None:
-    """The effort with this name, case-insensitive; `max` is the highest, an unknown name is None."""
+    """The effort with this name, in upper or lower case. `max` is the highest effort; None for an unknown name."""
     name = value.lower() if isinstance(value, str) else ""
     return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)
 
 
 def merge_runs(turns: Iterable[MessageTurn], joins: Callable[[MessageTurn, MessageTurn], bool]) -> list[MessageTurn]:
-    """The turns with neighbours merged. `joins(first, turn)` decides whether a turn continues the run of `first`."""
+    """The turns with adjacent turns merged. `joins(first, turn)`: whether `turn` is merged into the run that `first`
+    began.
+    """
     runs: list[tuple[MessageTurn, list[Part]]] = []
     for turn in turns:
         if runs and joins(runs[-1][0], turn):
@@ -214,8 +225,8 @@ def system_text(turn: MessageTurn) -> str:
 
 
 def match_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
-    """The turns with unique call ids, and with results in the order of their calls and with their ids. Results without
-    an id are matched by name and order.
+    """The turns with unique call ids. Results get the order and the ids of their calls; a result without an id is
+    matched to its call by name and order.
     """
     matched: list[MessageTurn] = []
     ids = _UniqueIds()
@@ -234,7 +245,7 @@ def match_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
 
 
 class _UniqueIds:
-    """Makes call ids unique in a conversation, as some servers count from zero in every answer."""
+    """Makes call ids unique in a conversation, as some servers number the calls of every answer from zero."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -258,7 +269,7 @@ class _UniqueIds:
         return part if ident == call.id else CallPart(msgspec.structs.replace(call, id=ident))
 
     def id_of_result(self, ident: str) -> str:
-        """The unique id of this turn's call that a result with the original id `ident` answers."""
+        """The unique id of the call in this turn to which a result with the original id `ident` belongs."""
         waiting = self._turn.get(ident)
         return waiting.popleft() if waiting else ident
 
@@ -278,7 +289,7 @@ def _match_turn_results(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds
 
 
 def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
-    """The call. Unreadable arguments are wrapped in an object, and reported as lost."""
+    """The call, with unreadable arguments wrapped in an object (`WRAPPED`) and reported as lost."""
     if not isinstance(call.arguments, InvalidCall):
         return call
     if not call.arguments.text:
@@ -290,9 +301,10 @@ def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
 def rename_tools(
     turns: Sequence[MessageTurn], names: Mapping[str, str], properties: Mapping[str, Mapping[str, str]]
 ) -> tuple[MessageTurn, ...]:
-    """The turns with the provider's names of tools and of argument properties. `names` maps the client's tool names;
-    `properties` maps, per tool name of the client, the client's property names. Calls of custom tools become calls of
-    functions.
+    """The turns with the provider's names of tools and argument properties in calls and results.
+
+    `names`: maps the client's tool names to the provider's. `properties`: by the client's tool name, maps the client's
+    property names to the provider's. Calls of custom tools become calls of functions.
     """
 
     def rename_part(part: Part) -> Part:

@@ -16,7 +16,7 @@ from fairlead_formats.wire.losses import TranslationLosses
 def media_of_url(
     url: object, what: Literal["image", "document"], losses: TranslationLosses, mime: str = "", name: str = ""
 ) -> MediaPart | None:
-    """The file of a `data:`, `http:` or `https:` URL. None for anything else, which is reported as lost."""
+    """The file of a `data:`, `http:` or `https:` URL; None for another value, which is reported as lost."""
     if not isinstance(url, str):
         losses.add("file_id")
         return None
@@ -35,8 +35,8 @@ def media_of_url(
 
 
 def media_of_data(data: str, mime: str, name: str = "") -> MediaPart:
-    """A file from base64. Google's clients write the URL-safe alphabet, which others refuse, so it is converted to the
-    standard one.
+    """A file from base64. Google's clients write the URL-safe alphabet, which other APIs refuse, so `data` is converted
+    to the standard alphabet.
     """
     data = canonical_base64(data)
     data += "=" * (-len(data) % 4)
@@ -55,7 +55,7 @@ def data_url(part: MediaPart) -> str:
 
 
 def media_notice(part: MediaPart, losses: TranslationLosses) -> TextPart:
-    """A text that tells the model of a file which its API does not accept. The file is reported as lost."""
+    """A text that tells the model about a file that its API does not accept. The file is reported as lost."""
     losses.add(part.what if part.data or part.what == "audio" else f"{part.what}_url")
     at = f" <{part.url[:2048]}>" if part.url else ""
     return TextPart(f"[{part.what} {part.name or part.mime}{at}, which cannot be shown here]")

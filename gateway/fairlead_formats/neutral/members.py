@@ -1,4 +1,4 @@
-"""Reads the members of a client's request and reports those that were not read. Pure module."""
+"""Reads the members of a client's request. Members that nobody reads are reported as lost. Pure module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead_formats.wire.protocol import BadRequest
 MAX_ENTRIES: Final = 20_000
 """Maximum number of messages or items in a request that is translated."""
 MAX_PARTS: Final = 40_000
-"""Maximum number of messages or items together with all their parts; separately also of tools with nested tools."""
+"""Maximum number of messages or items together with all their parts, and also of tools with their nested tools."""
 _HOLDERS: Final = (
     "content",
     "parts",
@@ -27,7 +27,7 @@ _HOLDERS: Final = (
     "functionDeclarations",
     "function_declarations",
 )
-"""Members of messages, parts and tools that hold others."""
+"""Members of messages, parts and tools that hold further parts or tools."""
 Value = TypeVar("Value")
 _decode: Final = msgspec.json.Decoder().decode
 _EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [], {}, False)
@@ -43,14 +43,14 @@ def decode_body(body: bytes) -> dict[str, Any]:
 
 
 class RequestMembers:
-    """Members of one object of a request; reading a member removes it."""
+    """Members of one object of a request. Each read removes the member, so that the rest can be reported."""
 
     def __init__(self, value: object, losses: TranslationLosses) -> None:
         self._unread: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
         self._losses = losses
 
     def first(self, *names: str) -> Any:
-        """The first of these members that is not null. All of them count as read."""
+        """The value of the first of these members that is not null. All of them are removed."""
         values = [self._unread.pop(name, None) for name in names]
         return next((value for value in values if value is not None), None)
 
@@ -93,7 +93,7 @@ class RequestMembers:
         return {name: value for name, value in values.items() if value is not None}
 
     def leave_out(self, *names: str) -> None:
-        """Drop members without reporting them."""
+        """Remove members that need not be reported."""
         for name in names:
             self._unread.pop(name, None)
 
@@ -103,14 +103,14 @@ class RequestMembers:
             raise BadRequest(f"{name}: {why}", name)
 
     def report_rest(self, at: str = "") -> None:
-        """Report every member that has a value and was not read as lost."""
+        """Report every member as lost that has a value and was not read."""
         for name, value in self._unread.items():
             if value not in _EMPTY_VALUES:
                 self._losses.add(at + name)
 
 
 def report_extras(part: object, losses: TranslationLosses, *standard: str) -> None:
-    """Report the members of a part that are not in `standard` as lost."""
+    """Report every member of a part as lost that is not in `standard`."""
     members = RequestMembers(part, losses)
     members.leave_out("type", *standard)
     members.report_rest()

@@ -1,4 +1,7 @@
-"""Readers and writers of message parts that all families share, based on their message formats. Pure module."""
+"""Readers and writers of message parts that all families share: each works with a family's `MessageFormat`.
+
+Pure module.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ def read_assistant_parts(
     losses: TranslationLosses,
     other: Callable[[object], Part | None],
 ) -> Iterator[Part]:
-    """The parts of an assistant message without reasoning, which other models cannot use. `other` reads or reports a
-    part that is neither text, a call, reasoning nor a call of a tool that the provider runs.
+    """The parts of an assistant message, without reasoning, which other models cannot use, and without calls of tools
+    that the provider runs. `other`: reads all parts that are not text, calls or reasoning, or reports them as lost.
     """
     calls = iter(messages.parse_calls(list(entries)))
     for entry, part in zip(entries, messages.parts(list(entries)), strict=False):

@@ -1,6 +1,7 @@
-"""Error of a provider in neutral form: read from any family's error, and written by each family's `errors`.
+"""A provider's error in a neutral form, for clients that use another API than the provider.
 
-Pure module. The provider's message is kept, except for errors about an API key, which may contain a part of the key.
+Pure module. Errors of every family are read here, and written by the module `errors` of each family. The provider's
+message is kept, unless the error is about an API key, because such a message may contain a part of the key.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ErrorKind = Literal[
     "timeout",
 ]
 MAX_MESSAGE: Final = 4096
-"""Maximum characters of a provider's message."""
+"""Maximum characters of a provider's message that a client receives."""
 _decode: Final = msgspec.json.Decoder().decode
 _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "authentication",
@@ -89,7 +90,7 @@ _BY_WORD: Final[Mapping[str, ErrorKind]] = {
 
 
 _TOO_LONG: Final = ("prompt is too long", "Input is too long for requested model")
-"""Parts of the messages with which Anthropic and Bedrock refuse a request that exceeds the context window."""
+"""Texts in messages with which Anthropic and Bedrock refuse a request that exceeds the context window."""
 
 
 class ProviderRefusal(msgspec.Struct, frozen=True):
@@ -99,11 +100,13 @@ class ProviderRefusal(msgspec.Struct, frozen=True):
     message: str
     param: str | None = None
     code: str | None = None
-    """Error code of the gateway; None for a provider's error."""
+    """Error code, if the error is the gateway's own; None for a provider's error."""
 
 
 def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
-    """Read an error of a provider of any family: a response body, or a stream's error object, whose status is None."""
+    """Read a provider's error in the form of any family. `body`: a response body, or with `status` None the error
+    object of a stream.
+    """
     try:
         value = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,7 @@
-"""The client's tools in the provider's form, and the choice of tools that the model may call. Pure module."""
+"""Tools of a request from a client of one family to a provider of another: definitions, names, and tool choice.
+
+Pure module.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class TranslatedTools(msgspec.Struct, frozen=True):
     custom: frozenset[str] = frozenset()
     """The client's names of custom tools, which the model sees as functions."""
     properties: Mapping[str, Mapping[str, str]] = {}
-    """By the client's tool name: maps the model's property names to the client's, for renamed properties."""
+    """By the client's tool name: maps the model's names of renamed properties to the client's."""
 
     @property
     def forward(self) -> dict[str, str]:

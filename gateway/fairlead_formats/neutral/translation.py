@@ -1,4 +1,7 @@
-"""Interfaces to read and write one family's requests, messages, answers and errors. Pure module."""
+"""Interfaces that a family of APIs implements to convert its requests, answers and errors from and to neutral form.
+
+Pure module.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from fairlead_formats.wire.losses import TranslationLosses
 
 
 class RequestTranslation(Protocol):
-    """Reads and writes a family's requests. `TranslationLosses` collects the parts that the target does not have."""
+    """Reads and writes a family's requests. `losses` collects what the other format does not have."""
 
     def read_request(
         self, body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses, /
@@ -61,17 +64,17 @@ class ErrorTranslation(Protocol):
     """Writes a family's errors."""
 
     def write_refusal(self, refusal: ProviderRefusal, /) -> tuple[int, dict[str, Any]]:
-        """HTTP status and `error` object of another family's error."""
+        """HTTP status and `error` object, in this family's form, for an error of another family."""
 
     def refusal_body(self, error: Mapping[str, Any], /) -> dict[str, Any]:
         """Body of an error response with this `error` object."""
 
 
 class FamilyTranslation(msgspec.Struct, frozen=True):
-    """Readers and writers of one family: modules, and classes for streams."""
+    """Readers and writers of one family. Most are modules; streams have a class for the state of each stream."""
 
     name: str
-    """Name of its format in `fairlead_formats.registry`."""
+    """Name of the family's format in `fairlead_formats.registry`."""
     errors: ErrorTranslation
     messages_member: str
     """Member of a request with its messages."""
@@ -79,12 +82,13 @@ class FamilyTranslation(msgspec.Struct, frozen=True):
     messages: MessageTranslation
     answers: AnswerTranslation
     reader: Callable[[TranslationLosses], EventReader]
+    """Creates the reader of a provider's stream."""
     writer: Callable[[NeutralRequest, int, TranslationLosses], EventWriter]
-    """Creates the writer of a stream from the request and the creation time, in seconds since 1970."""
+    """Creates the writer of a client's stream, from the request and the creation time in seconds since 1970."""
 
 
 class TranslatedExchange(msgspec.Struct, frozen=True):
-    """One request between two families, with the data that its answer needs."""
+    """One request from a client of one family to a provider of another, with what its answer needs."""
 
     client: FamilyTranslation
     provider: FamilyTranslation
@@ -92,4 +96,4 @@ class TranslatedExchange(msgspec.Struct, frozen=True):
     tools: TranslatedTools
     """The client's tools in the provider's form."""
     losses: TranslationLosses
-    """Losses of the request, and later of its answer."""
+    """Losses in the translation of the request, and later in that of its answer."""

@@ -1,4 +1,7 @@
-"""Registry of the families that requests are sent to: a new family is one row in each table. Pure module."""
+"""Registry of the families of APIs to which the gateway sends requests. Pure module.
+
+A new family is one row in each table.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
     "gemini": gemini.GEMINI_EVENTS,
     "bedrock": bedrock.BEDROCK,
 }
-"""Format of all providers of a kind; some providers of kind `openai` accept Responses as well."""
+"""Maps a kind of provider to the format that all its providers accept. Some of kind `openai` also accept Responses."""
 CLIENT_FORMATS: Final[Mapping[str, WireFormat]] = {
     "chat": openai_chat.CHAT,
     "responses": openai_responses.RESPONSES,
@@ -35,14 +38,14 @@ CLIENT_FORMATS: Final[Mapping[str, WireFormat]] = {
     "gemini-array": gemini.GEMINI_ARRAY,
     "converse": bedrock.BEDROCK,
 }
-"""Formats that clients speak, by the names in `ApiOperation.wire`."""
+"""Formats of clients' requests, by the names in `ApiOperation.wire`."""
 COUNTING: Final[Mapping[ProviderKind, CountFormat]] = {
     "openai": openai_counting.COUNTING,
     "anthropic": anthropic_counting.COUNTING,
     "gemini": gemini_counting.COUNTING,
     "bedrock": bedrock_counting.COUNTING,
 }
-"""Count requests, by kind of API; OpenAI's counts those of Responses alone."""
+"""Formats of requests that count tokens, by kind of provider. OpenAI's API counts only requests of Responses."""
 FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
     family.name: family
     for family in (
@@ -53,4 +56,4 @@ FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
         bedrock.TRANSLATION,
     )
 }
-"""Families by the name of their format."""
+"""Translations from and to the neutral form, by the name of the family's format."""

@@ -1,7 +1,7 @@
-"""Wire format for clients of one format and providers of another.
+"""Wire format for clients that use one API and providers that have another.
 
-The loop of model and tools runs in the provider's format. Its output, which is meant for clients of that format, is
-translated for the client. Pure module except for the creation time of answers.
+The loop of model and tools runs in the provider's format. What the loop writes for a client of that format is
+translated to the client's format. Pure module, except that it reads the clock for the creation time of answers.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class PairFormat:
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> PairStream:
         translated = _as_translated(request)
-        # not None in any case: with None the family passes events unchanged, whose calls may interleave or split names
+        # never None: with None the family passes events unchanged, whose calls may interleave or split names
         inner = self._provider.stream(translated, EVERY_NAME if client_tools is None else client_tools)
         return PairStream(inner, translated.exchange, int(time.time()), self._provider.event_parser(MAX_EVENT))
 

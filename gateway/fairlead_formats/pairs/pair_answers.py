@@ -43,13 +43,13 @@ from fairlead_formats.wire.protocol import (
 )
 
 MAX_EVENT: Final = 32 << 20
-"""Maximum bytes of one event in the provider's format."""
+"""Maximum bytes of one event in the provider's format, before its translation."""
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class PairAnswer:
-    """A provider's whole answer in one round, to be written in the client's format."""
+    """A provider's whole answer to one round (request to the model), to be written in the client's format."""
 
     def __init__(self, inner: WireAnswer, exchange: TranslatedExchange) -> None:
         self.inner = inner
@@ -75,10 +75,10 @@ class PairAnswer:
         self.inner.unwrap(calls)
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        return None  # clients of another family do not receive signatures
+        return None  # no turn needs to be stored: clients of another family receive no signatures that depend on it
 
     def write(self, loop: LoopResult) -> bytes:
-        """The answer has the id of the first round. Calls that the gateway ran are not shown."""
+        """The client's answer, with the id of the first round. Calls that the gateway ran are not shown."""
         rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
         last = self._read(self.inner, loop.client_tools)
         parts: list[AnswerPart] = []
@@ -105,7 +105,7 @@ class PairAnswer:
 
 
 class PairStream:
-    """One client's stream over all rounds, translated from the provider's format."""
+    """One client's stream over all rounds (requests to the model), translated from the provider's format."""
 
     def __init__(
         self, inner: WireStream, exchange: TranslatedExchange, created: int, parser: ProviderEventParser
@@ -119,11 +119,11 @@ class PairStream:
         self._writer = exchange.client.writer(exchange.request, created, exchange.losses)
         self._started = False
         self._buffered_arguments: list[str] | None = None
-        """Arguments of the open call, buffered until they are complete. Needed for a custom tool, and for a tool with
-        renamed properties.
+        """Pieces of the open call's arguments. They are held until they are complete if the call is of a custom tool or
+        of a tool with renamed properties, because only whole arguments can be rewritten. None: pieces are passed on.
         """
         self._properties: Mapping[str, str] | None = None
-        """Maps the provider's names of the open call's properties to the client's."""
+        """Maps the names of the open call's arguments at the provider to the client's names."""
         self._border = b""
         """Encoded events to write between two rounds."""
         self._held_end: CallEnd | None = None
@@ -211,12 +211,12 @@ class PairStream:
         return b"".join(out)
 
     def _release_end(self, *, truncated: bool = False) -> bytes:
-        """The held end of a call. `truncated`: whether the answer ended with it, by a reason that truncates."""
+        """Events of the held end of a call. `truncated`: whether the answer was cut off within this call."""
         end, self._held_end = self._held_end, None
         return b"" if end is None else self._write_end(CallEnd(truncated))
 
     def _write_end(self, event: CallEnd) -> bytes:
-        """The end of a call, after its arguments if they were buffered."""
+        """Events that end a call, preceded by its arguments if these were buffered."""
         if self._buffered_arguments is None:
             return self._writer.write(event)
         arguments, self._buffered_arguments = "".join(self._buffered_arguments), None
@@ -252,7 +252,9 @@ class PairStream:
 
 
 def rename_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
-    """The part; a call gets the client's tool name, and becomes a custom tool call if its tool is one."""
+    """The part; a call gets the client's name of the tool, and the form of a custom tool call if the tool is a custom
+    tool.
+    """
     if not isinstance(part, CallPart):
         return part
     name = tools.names.get(part.call.wire_name, part.call.wire_name)
@@ -261,13 +263,13 @@ def rename_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
 
 
 def report_stop(stop: StopReason, losses: TranslationLosses) -> None:
-    """Report stop reasons as lost that the client's format cannot distinguish from a regular end."""
+    """Report a stop reason as lost if the client's format cannot distinguish it from a regular end."""
     if stop in ("pause", "malformed"):
         losses.add(f"stop.{stop}")
 
 
 def add_losses(extra_members: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:
-    """Members of an answer, with `losses` added to the gateway's member."""
+    """Members to add to an answer, with `losses` in the gateway's member `fairlead`."""
     gateway_member = extra_members.get(GATEWAY_MEMBER)
     return (
         {**extra_members, GATEWAY_MEMBER: {**gateway_member, "losses": [*losses]}}

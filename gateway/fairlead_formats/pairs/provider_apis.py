@@ -1,6 +1,7 @@
-"""Registry of the HTTP APIs of providers: a family that requests are sent to is a row. Pure module.
+"""Registry of the HTTP APIs of providers, which tells the API that a client's request belongs to. Pure module.
 
-Imports no wire format, so that a configuration can be read without them.
+A family of APIs to which the gateway sends requests is one row. The module imports no wire format, so that programs
+that only read a configuration load quickly.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ APIS: Final[Mapping[ProviderKind, ProviderApi]] = {
 }
 _VERSION: Final = "v1"
 _DEFAULT: Final[ProviderKind] = "openai"
-"""API of requests to shared segments that no API owns: its clients send nothing that tells them apart."""
+"""API of a request to a path that several APIs have, if no API recognizes it: OpenAI's clients send no header that
+identifies them.
+"""
 
 
 def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
     """The kind of API that a request belongs to; None for a path that no provider's API has. Header names are in lower
     case.
     """
-    if path.startswith(f"/{_VERSION}/{_VERSION}/"):  # clients that append the version to a base URL that has it
+    if path.startswith(f"/{_VERSION}/{_VERSION}/"):  # some clients append the version to a base URL that ends with it
         path = path.removeprefix(f"/{_VERSION}")
     version, _, rest = path.removeprefix("/").partition("/")
     segment = rest.partition("/")[0]

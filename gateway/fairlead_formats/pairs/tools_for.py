@@ -1,4 +1,4 @@
-"""Translation of the client's tools to the provider's form, and of custom tool calls back. Pure module.
+"""Translation of a client's tools to the provider's form, and of calls of custom tools back. Pure module.
 
 Custom tools are OpenAI's (API reference, tools of type `custom`): their input is text, which OpenAI can constrain by a
 grammar. Other families get a function with one text argument, whose description contains the grammar.
@@ -28,7 +28,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def translate_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
-    """The tools of a request in the target's form. Each lossy keyword is reported by name."""
+    """The tools of a request in the form of `target`. Each keyword that loses meaning is reported by name."""
     if not tools:
         return TranslatedTools([], {})
     functions, custom = as_functions(tools, source, losses)
@@ -43,8 +43,8 @@ def translate_tools(tools: object, source: str, target: str, losses: Translation
 
 
 def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
-    """The tools of a request with functions in place of custom tools, and the names of those. A grammar is reported as
-    lost, as the provider does not enforce it.
+    """The tools of a request with functions in place of custom tools, and the names of the custom tools. A grammar is
+    reported as lost, because the provider does not enforce it.
     """
     if source not in (OPENAI_CHAT, OPENAI_RESPONSES) or not isinstance(tools, list):
         return tools, frozenset()
@@ -86,7 +86,7 @@ def custom_input(arguments: str) -> str:
     try:
         return _text(_decode(arguments))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return arguments  # the model wrote plain text, the form that it has learned for this tool
+        return arguments  # plain text: some models write the form that they learned for this tool, not JSON
 
 
 def _text(arguments: object) -> str:

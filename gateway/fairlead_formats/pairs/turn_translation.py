@@ -1,4 +1,7 @@
-"""Translation of stored turns from one provider family to another. Pure module."""
+"""Translation of stored turns between formats, for a conversation that continues at a provider of another family.
+
+Pure module.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def translate_turn(turn: StoredTurn, name: str) -> StoredTurn | None:
-    """The turn in the format with this name; None if either format has no translation or the turn is unreadable."""
+    """The turn in the format `name`; None if the turn is unreadable or one of the two formats has no translation."""
     source, target = FAMILIES.get(turn.format), FAMILIES.get(name)
     if source is None or target is None:
         return None

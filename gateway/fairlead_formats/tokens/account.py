@@ -1,9 +1,10 @@
-"""Tokens of a whole task, with its tools listed or found by search. Every turn reads all earlier turns again.
+"""Estimate of the tokens of a whole task, for a model that gets all tools listed or that searches for tools.
 
-Pure module; all numbers are in the model's own tokens. A turn is one request to the model. With tools listed a task has
-`turns` turns, each of which reads the definitions and the conversation. With search it has `searches` turns more. These
-are counted first, so that all other turns read the results of every search again: an upper bound for a task that
-searches in between. Arguments and results of calls are equal in both cases and count in `conversation` only.
+Pure module; all numbers are in the model's own tokens. A turn is one request to the model, and reads all earlier turns
+again. With tools listed a task has `turns` turns, each of which reads the definitions and the conversation. With search
+it has `searches` turns more. The account puts these first, so that all other turns read the results of every search
+again: an upper bound, as a real task searches later too. Arguments and results of calls are equal with a list and with
+search, and count in `conversation` only.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ class TaskShape(msgspec.Struct, frozen=True):
     calls: int
     """Calls of tools in all turns together."""
     searches: int
-    """Searches if tools are searched for; each takes a turn of its own."""
+    """Searches for tools, if the tools are not listed. Each search takes a turn of its own."""
     conversation: int = 0
     """Tokens of system prompt and messages, which every turn reads."""
 
 
 class SearchTokens(msgspec.Struct, frozen=True):
-    """Additional tokens of search, compared with a list."""
+    """Tokens that a search for tools costs in addition, compared with a list of all tools."""
 
     query: int
-    """Tokens of a call of `search_tools`, which the model writes."""
+    """Tokens that the model writes for one call of `search_tools`."""
     results: int
     """Tokens of the result of a search."""
     wrapped_call: int
@@ -52,10 +53,11 @@ class TaskTokens(msgspec.Struct, frozen=True):
     """Token account of a whole task."""
 
     turns: int
+    """Requests to the model."""
     read: int
     """Tokens that the model reads in all turns, from the cache or not."""
     written: int
-    """Tokens that the model writes in addition to those with tools listed."""
+    """Tokens that the model writes in addition to what it would write with tools listed; 0 with tools listed."""
     largest: int
     """Tokens of the longest prompt."""
     priced: int
@@ -68,14 +70,16 @@ class TaskTokens(msgspec.Struct, frozen=True):
 
 
 def account_of_list(task: TaskShape, definitions: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
-    """Account of a task whose turns list tools with `definitions` tokens. `cache` None: prompts are not cached."""
+    """Account of a task in which every turn lists all tools. `definitions`: tokens of the tools. `cache` None: no
+    cache.
+    """
     return _sum([definitions + task.conversation] * task.turns, 0, prices, cache)
 
 
 def account_of_search(
     task: TaskShape, definitions: int, search: SearchTokens, prices: TokenPrices, cache: CacheState | None
 ) -> TaskTokens:
-    """Account of a task with search. `definitions`: tokens of the tools that are listed nevertheless."""
+    """Account of a task with search. `definitions`: tokens of the tools that are listed even so (`search_tools`)."""
     per_search = search.query + search.results
     begun = definitions + task.conversation
     prompts = [begun + per_search * done for done in range(task.searches + 1)]
@@ -92,7 +96,7 @@ def _sum(prompts: Sequence[int], written: int, prices: TokenPrices, cache: Cache
 
 
 def _cached_price(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
-    """Price of prompts, in thousandths of an input token's price. Prompts of sufficient length are cached."""
+    """Price of prompts, in thousandths of an input token's. Prompts of at least `TokenPrices.least` are cached."""
     cached = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
     price = 0
     for prompt in prompts:

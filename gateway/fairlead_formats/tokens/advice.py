@@ -1,4 +1,7 @@
-"""Advice for a refused plan: what is missing, and changes of which each alone makes a plan possible. Pure module."""
+"""Advice if no model of a route has room for the tools: what is missing, and changes that would help. Pure module.
+
+Each change alone makes a plan possible.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def _shortest(pool: CandidateSet) -> int:
 
 
 def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
-    """Advice to shorten messages or system prompt, as far as they are long enough."""
+    """Advice to shorten messages or system prompt; empty if even both together are shorter than what is missing."""
     if best.messages >= lacking:
         yield f"messages shorter by {lacking} tokens"
     elif best.messages + best.system >= lacking:
@@ -56,7 +59,7 @@ def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
 
 
 def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
-    """Advice to reserve less for the answer, if the model's input limit allows it."""
+    """Advice to reserve fewer tokens for the answer; empty if the input exceeds the model's limit even so."""
     window = best.model.window
     total = best.system + best.messages + needed
     remaining = window.context - total
@@ -81,7 +84,7 @@ def _fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:
 
 
 def _limit_advice(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list[str]]:
-    """Reason and advice if a limit, not the context window, prevents a plan."""
+    """Reason and advice if a limit on tools, not the context window, prevents a plan."""
     pinned, provider = len(pool.pinned), best.model.max_tools
     if provider is not None and pinned > provider:
         reason = f"{pinned} tools are pinned, more than the {provider} that {best.model.name} takes"
@@ -93,8 +96,8 @@ def _limit_advice(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list
 
 
 def _limits_raised(best: Fit, pool: CandidateSet, needed: int) -> list[str]:
-    """Limits that prevent a plan regardless of the context window, each with a sufficient value. Limits of routes and
-    policies never remove pinned tools, so only the provider's limit matters to these.
+    """Limits that prevent a plan regardless of the context window, each with a value that would suffice. For pinned
+    tools only the provider's limit matters, as the limits of routes and policies never remove them.
     """
     provider = best.model.max_tools
     raised = []

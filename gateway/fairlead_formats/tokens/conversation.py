@@ -1,7 +1,7 @@
 """Token counts of messages and of the system prompt, in any provider's format.
 
-Pure module. Text is counted with a tokenizer, each message adds a constant, and media are estimated generously from
-their type and size. Iterative, so that nesting cannot exhaust the stack.
+Pure module. Text is counted with a tokenizer, each message adds a constant, and tokens of media are estimated from
+their type and size, rather too many than too few. Iterative, so that nesting cannot exhaust the stack.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead_formats.tokens.counting import TokenCounter
 PER_MESSAGE: Final = 4
 """Tokens of a message's role and separators (OpenAI's cookbook: 3, and 1 for the role)."""
 PER_REPLY: Final = 3
-"""Tokens that begin the answer."""
+"""Tokens at the end of a prompt that begin the model's answer."""
 IMAGE: Final = 1600
 """Tokens of an image: Anthropic's maximum. OpenAI and Gemini need fewer for common sizes."""
 AUDIO_BYTES: Final = 500
@@ -53,19 +53,21 @@ _FRAME: Final = frozenset(
         "detail",
     }
 )
-"""Members of the message envelope, which models do not read as text."""
+"""Members of messages and parts, such as ids and types, that models do not read as text."""
 _DATA: Final = frozenset({"data", "bytes", "file_data", "url", "image_url", "blob"})
-"""Members with media if their text is long or a data URL."""
+"""Members that hold media if their value is long (`LONG`) or a data URL."""
 _KINDS: Final = ("mimeType", "mime_type", "media_type", "format", "type")
 LONG: Final = 512
-"""Minimum characters of text without spaces, in one of these members, that counts as media."""
+"""Minimum characters of a value without spaces in a member of `_DATA` that counts as media."""
 
 
 class ConversationTokens(msgspec.Struct, frozen=True):
     """Tokens of a conversation, as the counter counts them."""
 
     system: int
+    """Tokens of the system prompt."""
     messages: int
+    """Tokens of the messages."""
     media: int = 0
     """Estimated tokens of media, which `messages` includes."""
 
@@ -153,7 +155,7 @@ _STRUCTURE: Final = frozenset(
         "name",
     }
 )
-"""Members of the formats themselves. Other names are the tool's, and the model reads them."""
+"""Members that the formats of messages define. Other names are from arguments and results, and the model reads them."""
 
 
 def _media(kind: str, value: str | bytes, *, data: bool = False) -> int:

@@ -1,9 +1,9 @@
 """Token counters: exact with OpenAI's o200k vocabulary if tiktoken is installed, otherwise estimated from bytes.
 
-Pure module except that it reads its data file once and lazily, which takes 0.3 s and 80 MB, so servers load it in a
-thread. The ranks are those of `o200k_base.tiktoken` (see NOTICE in this folder), packed as 199,998 lengths followed by
-the tokens, and compressed. Unpacked they must match the digest that tiktoken pins. Every answer with token counts names
-the counter.
+Pure module except that the first count reads a data file, which takes 0.3 s and 80 MB, so servers load it in a thread.
+The file has the vocabulary (ranks) of `o200k_base.tiktoken` (see NOTICE in this folder), packed as 199,998 lengths
+followed by the tokens, and compressed. Unpacked it must match the digest that tiktoken pins. Every answer with token
+counts names the counter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Final, Protocol
 
 O200K: Final = "o200k_base"
 BYTES: Final = "bytes/4"
-"""Overestimates tool definitions by a tenth on average; a definition in Chinese may have 1.6 times as many tokens."""
+"""Name of the counter that estimates. It overestimates tool definitions by a tenth on average, but a definition in
+Chinese may have 1.6 times as many tokens as estimated.
+"""
 
 TOKENS: Final = 199_998
 SHA256: Final = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -83,7 +85,7 @@ class O200kCounter:
 
 
 class LazyCounter:
-    """The best available counter, loaded at the first count. Its `name` does not load it."""
+    """The best available counter, which is loaded at the first count. Reading `name` does not load it."""
 
     @property
     def name(self) -> str:
@@ -100,7 +102,7 @@ def best_counter() -> TokenCounter:
 
 
 def load_o200k() -> O200kCounter | None:
-    """The exact counter with the ranks of this package; None without tiktoken. Raises UnusableRanks."""
+    """The exact counter with the vocabulary of this package; None if tiktoken is missing. Raises UnusableRanks."""
     try:
         import tiktoken
     except ImportError:

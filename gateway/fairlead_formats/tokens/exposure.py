@@ -1,7 +1,7 @@
-"""Comparison of ways to show tools to a model: all listed, the tools of a tier listed, or search.
+"""Comparison of ways to show tools to a model: a list of all tools, a list of a tier's tools, or a search for tools.
 
-Pure module. The cheapest way depends on the number of tools and the length of the task. Definitions are passed in
-o200k's tokens; results are in the model's own tokens.
+Pure module. The cheapest way depends on the number of tools and the length of the task. Arguments have the tokens of
+definitions as o200k counts them; return values are in the model's own tokens.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ SEARCH: Final = "search"
 FOUND: Final = 8
 """Number of tools in the answer to a search."""
 FOUND_FRAME: Final = 18
-"""Tokens in addition to each definition of a search's answer: server and score."""
+"""Tokens of server and score, which the answer to a search has beside each definition."""
 ANSWER_FRAME: Final = 20
-"""Tokens in addition to all definitions of a search's answer."""
+"""Tokens that the answer to a search has beside its entries."""
 QUERY: Final = 24
 """Tokens of a call of `search_tools`. The mean of the labelled queries is 16; the rest is the call's envelope."""
 WRAPPED_CALL: Final = 50
 """Tokens of the tool's name and the session as arguments of `execute_tool`."""
 WRAPPED_RESULT: Final = 80
-"""Tokens of the sentence in a result that names session and entry."""
+"""Tokens of the sentence that `execute_tool` adds to a result, which names the session and the entry."""
 
 
 class ExposedTools(msgspec.Struct, frozen=True):
-    """Definitions in every request, for one way to show tools."""
+    """Content of every request to the model, with one way to show tools."""
 
     way: str
     """`list`, `tier` or `search`."""
@@ -50,6 +50,7 @@ class ExposedTools(msgspec.Struct, frozen=True):
     reachable: int
     """Number of tools that the model can call."""
     tier: str = ""
+    """Name of the tier, for the way `tier`."""
     other_tokens: int = 0
     """Tokens of everything else in every request, in o200k's count."""
     results: int = 0
@@ -101,7 +102,7 @@ def advise(
     prices: TokenPrices,
     cache: CacheState | None,
 ) -> ExposureAdvice:
-    """The account of each way for one model. `cache` None: the provider does not cache prompts."""
+    """Compare the ways to show tools for one model and task. `cache` None: the provider does not cache prompts."""
     options = tuple(_exposure(fit, task, way, prices, cache) for way in ways)
     best = _cheapest(options)
     return ExposureAdvice(options, best, _sentence(options, best, fit))
@@ -160,7 +161,7 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
 
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
-    """Limit that prevents the way with the shortest prompt: the context window or a limit on tools."""
+    """The limit that even the way with the shortest prompt exceeds: the context window or a limit on tools."""
     least = min(options, key=lambda each: each.largest_prompt, default=None)
     if least is None or least.largest_prompt > fit.input:
         return f"a prompt may have at most {fit.input:,} tokens"

@@ -1,4 +1,4 @@
-"""Choice of the tools that one model has room for. Pure module."""
+"""Choice of the tools that fit the context window of one model, and the limits. Pure module."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKE
 from fairlead_formats.tokens.routes import PlanLimits, RouteModel, smaller_limit
 
 SCALE: Final = 1_000_000
-"""Product of the family's and the format's factor, which are thousandths."""
+"""Divisor for the product of a family's and a format's token factor, as both are in thousandths."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A tool that may be shown. Candidates are ordered by preference: rank in a search, or name."""
+    """A tool that may be in the request. Candidates are ordered by preference: rank in a search, or name."""
 
     name: str
     tokens: int
-    """Tokens in o200k's count; see `sizes.Size`."""
+    """Tokens of the definition, as o200k counts them (`sizes.Size`)."""
     short: int | None = None
     """Tokens with shortened descriptions; None if these are not known."""
     pinned: bool = False
+    """Whether the tool must not be left out."""
 
 
 class CandidateSet:
-    """All candidates with their tokens in o200k's count."""
+    """All candidates, and sums of their tokens as o200k counts them. `short`: with shortened descriptions."""
 
     def __init__(self, tools: list[Candidate], *, short: bool) -> None:
         self.tools = tools
         self.short = short
         self.loose = [cost(tool, short) for tool in tools if not tool.pinned]
+        """Tokens of each tool that may be left out."""
         self.pinned = [tool for tool in tools if tool.pinned]
         self.pinned_tokens = self.tokens(self.pinned)
         self.all_tokens = self.pinned_tokens + sum(self.loose)
@@ -44,37 +46,44 @@ class CandidateSet:
 
 
 def cost(tool: Candidate, short: bool) -> int:
-    """Tokens of a candidate in o200k's count."""
+    """Tokens of a candidate, as o200k counts them. `short`: with its shortened description, if that is known."""
     return tool.tokens if not short or tool.short is None else tool.short
 
 
 class Fit:
-    """One model, with the room for tools in its context window."""
+    """Room for tools in the context window of one model, for one conversation. Plans the tools for it."""
 
     def __init__(self, model: RouteModel, conversation: ConversationTokens, limits: PlanLimits) -> None:
         self.model = model
         family = model.family or family_of(model.name)
         self.family = family
         self.system = self.text(conversation.system)
+        """Tokens of the system prompt."""
         self.messages = self.text(conversation.messages - conversation.media) + conversation.media
         self.factor = family.tools * PROVIDER_FORMATS[model.format].token_growth
+        """The model's tokens of definitions per `SCALE` tokens that o200k counts."""
         window = model.window
         self.reserved = limits.reserved_output
+        """Tokens reserved for the answer."""
         self.reserved_floor = limits.reserved_floor
         room = window.context - self.reserved
         self.input = room if window.max_input is None else min(room, window.max_input)
+        """Maximum tokens of the whole prompt."""
         self.room = self.input - self.system - self.messages
-        """Tokens for tools and their preamble; negative if the conversation does not fit."""
+        """Tokens left for tools and the preamble of tools; negative if the conversation alone does not fit."""
         self.most_allowed = limits.max_tools
+        """Maximum number of tools by the limits alone; None: unlimited."""
         self.max_tools = smaller_limit(limits.max_tools, model.max_tools)
+        """Maximum number of tools by the limits and the provider; None: unlimited."""
         self.tool_tokens = limits.tool_tokens
+        """Maximum tokens of all tools by the limits; None: unlimited."""
 
     def text(self, tokens: int) -> int:
-        """The model's tokens for text, from tokens in o200k's count."""
+        """Convert o200k's count of a text to the model's own tokens."""
         return -(-tokens * self.family.text // 1000)
 
     def tokens(self, total: int) -> int:
-        """The model's tokens for all tools together, from their sum in o200k's count."""
+        """Convert o200k's count of all tools together to the model's own tokens, the preamble of tools included."""
         return -(-total * self.factor // SCALE) + self.family.preamble if total else 0
 
     def whole(self, pool: CandidateSet) -> bool:
@@ -83,13 +92,13 @@ class Fit:
         return tokens <= self.room and self.allows(len(pool.tools), tokens)
 
     def allows(self, tools: int, tokens: int) -> bool:
-        """Whether the limits and the provider allow this number of tools and of the model's tokens."""
+        """Whether the limits and the provider allow this number of tools with this many of the model's tokens."""
         return (self.max_tools is None or tools <= self.max_tools) and (
             self.tool_tokens is None or tokens <= self.tool_tokens
         )
 
     def count_fitting(self, pool: CandidateSet) -> int:
-        """Number of tools that fit; -1 if the conversation or the pinned tools do not."""
+        """Number of tools that fit; -1 if the conversation or the pinned tools do not fit."""
         provider = self.model.max_tools
         if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
             return -1
@@ -104,7 +113,7 @@ class Fit:
         return len(pool.pinned) + fitting
 
     def cuts(self, pool: CandidateSet) -> list[Cut]:
-        """Tools that have to be left out, in order."""
+        """Tools that have to be left out, in the order of the candidates, each with its reason."""
         places, window, budget = self._bounds(pool)
         used, cut = pool.pinned_tokens, []
         for tool in pool.tools:
@@ -123,8 +132,8 @@ class Fit:
         return cut
 
     def _bounds(self, pool: CandidateSet) -> tuple[int, int, int]:
-        """Number of tools in addition to the pinned ones, and the tokens that the context window and the limit allow in
-        all, in o200k's count.
+        """Three maxima: the number of tools that are not pinned, and the tokens of all tools, as o200k counts them,
+        that fit the context window and that the token limit allows.
         """
         preamble = self.family.preamble
         window = (self.room - preamble) * SCALE // self.factor
@@ -147,7 +156,7 @@ class Fit:
         )
 
     def numbers(self, total: int, counter: str) -> Numbers:
-        """The plan's numbers with tools of `total` tokens in o200k's count."""
+        """The numbers of a plan. `total`: tokens of its tools, as o200k counts them."""
         tokens = self.tokens(total)
         return Numbers(
             context_window=self.model.window.context,
@@ -165,6 +174,6 @@ class Fit:
         )
 
     def as_skipped(self, pool: CandidateSet) -> SkippedModel:
-        """The model as one that has no room for all tools."""
+        """The report of this model as one that has no room for all tools."""
         lacking = self.tokens(pool.all_tokens) - self.room
         return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

@@ -1,9 +1,9 @@
 """Token counts of images and audio, as the providers count them. Pure module.
 
-An image's size is read from the beginning of its data; an unreadable image counts as the largest. Anthropic counts a
-token per 750 pixels of an image scaled to at most 1,568 pixels a side ("Vision", image costs); OpenAI 85, and 170 per
-tile of 512 pixels ("Images and vision", GPT-4o); Gemini 258 per tile ("Understand and count tokens"). Audio has 32
-tokens a second at Gemini, the most of the three.
+An image's size is read from the beginning of its data. An image whose size cannot be read counts as the largest. For an
+image scaled to at most 1,568 pixels a side, Anthropic counts one token per 750 pixels ("Vision", image costs). OpenAI
+counts 85 tokens, and 170 per tile of 512 pixels ("Images and vision", GPT-4o). Gemini counts 258 per tile ("Understand
+and count tokens"). Audio counts as at Gemini, 32 tokens a second, which is the most of the three providers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPENAI: Final = "openai"
 GEMINI: Final = "gemini"
 PROVIDERS: Final = (ANTHROPIC, OPENAI, GEMINI)
 HEAD: Final = 96 << 10
-"""Characters of base64 that are searched for the image's size: a JPEG may begin with a preview."""
+"""Characters of base64 that are searched for the image's size. So many because a JPEG may begin with a preview."""
 WAV_SECOND_TOKENS: Final = 32
 LEAST_TILE: Final = 256
 """Minimum pixels per side of Gemini's tiles."""
@@ -32,7 +32,7 @@ _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 def image_tokens(data: str, provider: str | None = None) -> int:
-    """Tokens of a base64 image at one of `PROVIDERS`; without a provider the largest number of all."""
+    """Tokens of a base64 image at one of `PROVIDERS`; without a provider the largest number of all providers."""
     size = image_size(_head(data)) or _LARGEST
     if provider in _COUNTS:
         return _COUNTS[provider](*size)

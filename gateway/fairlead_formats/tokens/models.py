@@ -1,10 +1,13 @@
 """Context windows of models, and factors for their tokenizers, by model name.
 
-Pure module; the windows that ship with the package are read once from `models.json`, which is dated. A window is looked
-up in the installation's configuration, then in a server's answer to `/v1/models` (passed as data). Then it is looked up
-in the file, by name or else by the longest prefix of the name; the default is small on purpose. Only OpenAI publishes
-its tokenizer, and no provider documents how it renders tools. So the families' factors are measured or quoted, and
-rounded up, as a budget must not be too small. The exact number of a request is in the usage of its answer.
+Pure module, except that the windows that ship with the package are read once from `models.json`, which has a date. A
+window is looked up in the installation's configuration, then in a server's answer to `/v1/models` (passed as data),
+then in the file, by the model's name or else by the longest prefix of the name. The default is small on purpose, so
+that a request to an unknown model fits.
+
+Only OpenAI publishes its tokenizer, and no provider documents how it renders tools. So the families' factors are
+measured or quoted, and rounded up, because too low an estimate would make the provider refuse the request. The exact
+number of tokens of a request is in the usage of its answer.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ class Family(msgspec.Struct, frozen=True):
 
     name: str
     text: int
-    """Tokens of plain text per 1,000 of o200k."""
+    """The model's tokens of plain text per 1,000 tokens that o200k counts."""
     tools: int
-    """Tokens of rendered definitions per 1,000 of their compact JSON in o200k."""
+    """The model's tokens of tool definitions per 1,000 tokens that o200k counts in their compact JSON."""
     preamble: int
-    """Tokens that any tools add to a request."""
+    """Tokens that a request has once if it has tools, independent of their number."""
     per_message: int = 4
     source: str = ""
 
@@ -57,7 +60,7 @@ _BY_NAME: Final = (
 
 
 def family_of(model: str) -> Family:
-    """The family of a model, from its name in any provider's or router's spelling."""
+    """The family of a model, by its name in any provider's or router's spelling."""
     name = bare(model)
     for pattern, family in _BY_NAME:
         if pattern.match(name):
@@ -140,7 +143,7 @@ class ContextWindows:
         return ContextWindows(self._configured, live)
 
     def window(self, model: str) -> ContextWindow:
-        """The context window of a model. `source` says where it was found; `default` if nowhere."""
+        """The context window of a model. `source` says where the window was found; `default` for an unknown model."""
         name = bare(model)
         for table, source in ((self._configured, "configured"), (self._live, "live")):
             if name in table:

@@ -1,10 +1,10 @@
 """Choice of a model and its tools, from token numbers only.
 
 Pure module. `available = contextWindow − toolTokens − systemPromptTokens − messageTokens − reservedOutputTokens`, all
-in the model's own tokens. The first model of the route with room for every tool is chosen. If there is none, shortened
-descriptions are tried, if the caller allows them. If that is not enough, tools are left out, but never pinned ones, on
-the model that keeps the most. If nothing fits, the refusal has advice (`advice`). The result depends on the arguments
-only, and nothing is counted here.
+in the model's own tokens. The first model of the route with room for every tool is chosen. If no model has room, and
+the caller allows it, every model is tried with shortened descriptions. If that is not enough, the model that can keep
+the most tools is chosen, and tools are left out, but never pinned tools. If not even this is possible, the plan is
+refused with advice (`advice`). The result depends only on the arguments, as nothing is counted here.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def plan(
     limits: PlanLimits,
     counter: str,
 ) -> Plan | PlanRefused:
-    """The model to use and its tools, or a refusal. `counter` is the name of the token counter. Of several candidates
-    of one name only the first is used. The chosen tools keep their order.
+    """Choose a model and its tools, or refuse. `counter`: name of the token counter, for the report. Of several
+    candidates with the same name only the first is used. The chosen tools keep the order of the candidates.
     """
     distinct = _distinct(tools)
     fits = [Fit(model, conversation, limits) for model in models]

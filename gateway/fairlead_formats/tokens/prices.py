@@ -1,7 +1,8 @@
-"""Prices of tokens: in dollars, if the installation configures them, and as factors by model name.
+"""Prices of tokens: in dollars, if the installation configures them, and as price factors by model name.
 
-Pure module. Factors are relative to an uncached input token. They are those that providers published until autumn 2026,
-for caches that last minutes; if models of one row differ, those of the more expensive model. A request may set others.
+Pure module. A factor is a price relative to that of an uncached input token. The factors are from prices that providers
+published until autumn 2026, with caches that last minutes. If models in one row of the table differ, the row has the
+factors of the more expensive model. A request may set other factors.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class TokenPrices(msgspec.Struct, frozen=True):
     output: int = 5000
     """Price of an output token."""
     least: int = 1024
-    """Minimum tokens of a prompt that is cached."""
+    """Minimum tokens of a prompt for the provider to cache it."""
 
 
 UNKNOWN: Final = TokenPrices()
@@ -43,7 +44,7 @@ _BY_NAME: Final = (
 
 
 def prices_of(model: str) -> TokenPrices:
-    """The prices of a model, from its name in any provider's or router's spelling; `UNKNOWN` for unknown models."""
+    """The price factors of a model, by its name in any provider's or router's spelling; `UNKNOWN` without a match."""
     name = bare(model)
     return next((prices for pattern, prices in _BY_NAME if pattern.match(name)), UNKNOWN)
 

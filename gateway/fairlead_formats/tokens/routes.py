@@ -1,7 +1,7 @@
-"""Routes: named lists of models, with limits on the tools of each request.
+"""Routes: named lists of models that are tried in order, with limits on the tools of each request.
 
-Pure module. The composition root reads them from the installation's configuration. A request may also have its own list
-of models. Example:
+Pure module. Routes are part of the installation's configuration. A request may also bring a list of models of its own.
+Example:
 
     routes:
       default: {models: [gpt-5-mini, {model: claude-sonnet-5, format: anthropic}], maxTools: 40}
@@ -31,24 +31,25 @@ class RouteModel(msgspec.Struct, frozen=True):
     max_tools: int | None = None
     """Maximum number of tools that the provider accepts."""
     family: Family | None = None
-    """None: derived from the name."""
+    """Family with the tokenizer factors; None: derived from the name."""
 
 
 class PlanLimits(msgspec.Struct, frozen=True):
     """Limits of a route, a policy and a request together; the smallest of each applies."""
 
     max_tools: int | None = None
+    """Maximum number of tools; None: unlimited."""
     tool_tokens: int | None = None
-    """In the model's tokens."""
+    """Maximum size of all tools, in the model's tokens; None: unlimited."""
     reserved_output: int = RESERVED_OUTPUT_TOKENS
     """Tokens reserved for the answer."""
     shorten: bool = False
     """Whether descriptions may be shortened before a tool is left out."""
     reserved_floor: int = 0
-    """Minimum of `reserved_output`, set by the route, that the caller cannot lower."""
+    """Minimum of `reserved_output`. The route sets it, and a request cannot lower it."""
 
     def within(self, other: PlanLimits) -> PlanLimits:
-        """The stricter limits of both, where a missing limit is the other's."""
+        """The stricter of each two limits. A limit that only one of them sets applies."""
         return PlanLimits(
             smaller_limit(self.max_tools, other.max_tools),
             smaller_limit(self.tool_tokens, other.tool_tokens),
@@ -86,7 +87,7 @@ class ModelRoute(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
     @property
     def limits(self) -> PlanLimits:
-        """Limits of the route; `PlanLimits.within` combines them with those of a policy or request."""
+        """Limits of the route. `PlanLimits.within` combines them with the limits of a policy or a request."""
         return PlanLimits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
 
 
@@ -116,7 +117,7 @@ def format_for(choice: ModelChoice | str) -> str:
 def models_for(
     choices: Sequence[ModelChoice | str], windows: ContextWindows, max_tools: Mapping[str, Any]
 ) -> list[RouteModel]:
-    """Models for a plan. `max_tools` maps formats to the provider's maximum, or None. Raises UnknownFormat."""
+    """Models for a plan. `max_tools`: maps formats to the provider's maximum, or None. Raises UnknownFormat."""
     models = []
     for choice in choices:
         name = choice if isinstance(choice, str) else choice.model

@@ -1,6 +1,7 @@
-"""Shorter descriptions for models with little room. Constraints of a schema are never changed.
+"""Shortens descriptions in tool definitions, for models with a small context window.
 
-Pure module. Deterministic, so that sizes can be cached.
+Pure module. Constraints of a schema are never changed. The same definition always gives the same result, so that token
+sizes of results can be cached.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ PARAMETER: Final = 80
 MAX_DEPTH: Final = 64
 _SENTENCE_END: Final = re.compile(r"[.!?。！？](?=\s|$)|\n\s*\n")
 _NOISE: Final = frozenset({"title", "examples", "$comment"})
-"""Annotations of JSON Schema (2020-12, section 9) that help people more than models."""
+"""Annotations of JSON Schema (2020-12, section 9) that are removed, because they help people more than models."""
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords whose members are names, not keywords."""
+"""Keywords whose value is an object with names, not keywords, as its members."""
 _DATA: Final = frozenset({"default", "const", "enum", "required", "dependentRequired"})
 """Keywords whose values are data, even if they look like schemas."""
 

@@ -1,8 +1,9 @@
 """Size of each tool in tokens, counted once per definition.
 
-Pure module. The size is o200k's count of the tool's compact JSON `{name, description, parameters}`. An
-estimate of a list of tools adds these sizes and multiplies the sum by the factor of the model's `Family`, so that no
-tool is counted again. Counting takes about 40 µs per tool, so a thousand new ones are counted in a worker process.
+Pure module. The size is the number of tokens that o200k counts in the tool's compact JSON `{name, description,
+parameters}`. The size of a list of tools is estimated: the sum of these sizes, multiplied by the factor of the model's
+`Family`, so that no tool is counted again. Counting takes about 40 µs per tool, so a thousand new tools are counted in
+a worker process.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Size(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of one definition."""
+    """Tokens of one definition, as o200k counts them."""
 
     tokens: int
     short: int
-    """With shortened descriptions; equals `tokens` if nothing can be shortened."""
+    """Tokens with shortened descriptions; equals `tokens` if nothing can be shortened."""
 
 
 class Sizes:
-    """Cache of sizes by hash of the definition. Thread-safe, though two threads may count the same tool."""
+    """Cache of sizes by hash of the definition. Thread-safe, although two threads may count the same tool at once."""
 
     def __init__(self, counter: TokenCounter, limit: int = MAX_SIZES) -> None:
         self.counter = counter
@@ -40,8 +41,9 @@ class Sizes:
         self._sizes: OrderedDict[bytes, Size] = OrderedDict()
 
     def of(self, definition: bytes | Mapping[str, Any], key: bytes | None = None) -> Size:
-        """The size of an MCP definition, encoded or decoded. `key` is its hash, if the caller has one, which has to
-        cover the whole definition including the name. A definition that is not a JSON object is counted as text.
+        """The size of an MCP definition, encoded or decoded. A definition that is not a JSON object is counted as text.
+
+        `key`: hash of the whole definition including the name, if the caller has the hash.
         """
         raw = definition if isinstance(definition, bytes) else None
         if key is None:
@@ -71,7 +73,7 @@ class Sizes:
     def _touch(self, key: bytes) -> None:
         try:
             self._sizes.move_to_end(key)
-        except KeyError:  # another thread has evicted the entry
+        except KeyError:  # another thread evicted the entry in between
             return
 
     def _measure(self, definition: bytes | Mapping[str, Any]) -> Size:

@@ -1,1 +1,1 @@
-"""Parts that wire formats of all families share: their protocol, raw JSON, ids of calls, errors. Pure modules."""
+"""Parts that the wire formats of all families share: their interfaces, raw JSON, call ids, errors. Pure modules."""

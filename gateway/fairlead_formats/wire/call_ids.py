@@ -23,7 +23,7 @@ from fairlead_formats.wire.raw_json import decode_object
 
 _ALPHABET: Final = string.ascii_letters + string.digits
 _RANDOM: Final = 22
-"""Number of characters, each one of 62: 131 bits."""
+"""Number of random characters in a generated id. Each is one of 62, which makes 131 bits."""
 _PREFIXES: Final = ("call", "toolu")
 _KEPT, _LOST = "fl", "fx"
 _FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_KEPT}|{_LOST})-[A-Za-z0-9]{{{_RANDOM}}}"
@@ -33,8 +33,9 @@ _MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_KEPT, _LOST))
 LONGEST_IN_CONVERSE: Final = 64
 """Maximum characters of an id in Bedrock's Converse."""
 LONGEST_IN_CHAT: Final = 40
-"""Maximum characters of an id in Chat Completions: a client may continue its conversation at OpenAI without the
-gateway."""
+"""Maximum characters of an id in Chat Completions. The provider's limit applies to the client's ids too, as a client
+may continue its conversation at OpenAI without the gateway.
+"""
 _ANY_LENGTH: Final = 1 << 16
 _OF_OPENAI: Final = re.compile(r"call_[A-Za-z0-9]+")
 _HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'"function_call"', b'"toolUse"')
@@ -42,7 +43,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def is_made_here(ident: str) -> bool:
-    """Whether an id has the form of a generated id, which cannot be guessed."""
+    """Whether an id has the form of an id that the gateway generated. Such ids cannot be guessed."""
     return _MADE.fullmatch(ident) is not None
 
 
@@ -55,8 +56,8 @@ def may_keep_turn(ident: str) -> bool:
 def with_provider_ids(body: bytes, *, unique: bool = True) -> bytes:
     """The body of a request, with the provider's ids in place of the generated ids that contain them.
 
-    `unique`: whether the API refuses one id in several turns. A provider's id that another call of the request has,
-    such as `call_0` of an earlier turn, is left out of the generated id then, which is unique.
+    `unique`: whether the API refuses the same id in several turns. If it does, and another call of the request has the
+    same provider's id, such as `call_0` of an earlier turn, the generated id stays without the provider's id in it.
     """
     if not any(mark in body for mark in _MARKS):
         return body
@@ -97,8 +98,8 @@ class ProviderCallIds:
         return data
 
     def _replacing(self, ident: str, prefix: str, longest: int) -> str:
-        """A generated id that contains the provider's id. If that exceeds `longest`, an id of OpenAI's form is left
-        out, because every provider accepts the generated id alone.
+        """A generated id that contains the provider's id. If the two exceed `longest` characters, a provider's id of
+        OpenAI's form is left out, because every provider accepts the generated id alone.
         """
         generated = new_id(prefix, keepable=self._keepable)
         both = f"{generated}-{ident}"

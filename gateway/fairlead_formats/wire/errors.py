@@ -1,6 +1,6 @@
-"""Errors for clients of model endpoints, before a family writes them in its own form. Pure module.
+"""Errors of model endpoints, independent of the API of the client that gets them. Pure module.
 
-A provider's error about its API key is replaced: its text may contain a part of the key.
+A provider's error about its API key is replaced by one of the gateway, because its text may contain a part of the key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LlmError(Exception):
         super().__init__(message)
         self.status = status
         self.code = code
-        """Code of the REST API's problems, or `model_not_found`, `provider_unavailable`, `bad_answer`, `timeout`."""
+        """Code of a problem in the REST API, or `model_not_found`, `provider_unavailable`, `bad_answer`, `timeout`."""
         self.param = param
         self.headers = dict(headers or {})
 
@@ -42,7 +42,9 @@ def key_refused() -> LlmError:
 
 
 def hide_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) -> tuple[int, bytes]:
-    """Status and body of a provider's error. One about the API key (401) is rewritten by `write`."""
+    """Status and body of a provider's error. An error about the API key (401) is replaced by the gateway's, as `write`
+    encodes it.
+    """
     return status, write(key_refused()) if status == 401 or reports_refused_key(body) else body
 
 

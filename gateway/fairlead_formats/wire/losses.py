@@ -1,4 +1,4 @@
-"""Short codes of what one translation lost because the other wire format does not support it. Pure module."""
+"""Collection of short codes for what a translation lost, as the other wire format does not support it. Pure module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 MAX_CODES: Final = 24
-"""Codes that are reported by name; further codes are only counted."""
+"""Maximum number of codes that are reported by name; further codes are only counted."""
 MAX_CODE: Final = 40
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 

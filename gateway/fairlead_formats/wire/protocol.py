@@ -1,8 +1,11 @@
 """Interfaces of wire formats: requests, answers and streams of a model API. Pure module.
 
-Each family of providers implements `WireFormat` in its folder of `providers`. A pair of two formats implements it as
-well, for a client whose format is not the provider's: it reads the client's request, sends the provider's format and
-writes answers in the client's format.
+Each family of providers implements `WireFormat` in its folder of `providers`. For a client whose format is not the
+provider's, a pair of two formats (`pairs.pair`) implements `WireFormat` as well.
+
+The gateway answers a client's request in a loop of rounds. A round is one request to the provider and its answer. If
+the model calls tools of the gateway, the gateway runs them and begins another round with the results. The client gets
+one answer for all rounds. `execute_tool` is the gateway's tool that runs another tool by name, an inner call.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ JSON: Final = "application/json"
 
 
 class BadRequest(ValueError):
-    """A client's request that cannot be read; `param` names the member. `status` and `code` are those of the error."""
+    """A client's request that cannot be read. `param` names the member; the error response has `status` and `code`."""
 
     def __init__(
         self, message: str, param: str | None = None, *, status: int = 400, code: str = "invalid_request"
@@ -37,8 +40,9 @@ class BadAnswer(ValueError):
 
 
 class BadStream(ValueError):
-    """An event of a stream that is not in the provider's format. `error` is the error object that the provider sent in
-    its stream; None where it sent none.
+    """A provider's stream that cannot be continued: an event is not in the provider's format, or reports an error.
+
+    `error`: the error object that the provider sent in the stream; None if it sent none.
     """
 
     def __init__(self, message: str, error: bytes | None = None) -> None:
@@ -49,12 +53,12 @@ class BadStream(ValueError):
 SIGNED_REASONING: Final = "thinking"
 REASONING_ITEM: Final = "reasoning"
 REASONING_KEYS: Final = (SIGNED_REASONING, REASONING_ITEM)
-"""Values of `CallKey.name` for a turn without calls, which is stored under a key taken from its reasoning."""
+"""Values of `CallKey.name` for a turn without calls. The key of such a turn is taken from its reasoning."""
 
 
 class CallKey(msgspec.Struct, frozen=True):
-    """Key of a stored turn: id and name of a call that the client sees. A turn without such a call is stored under the
-    signature (Anthropic) or item id (Responses) of its reasoning.
+    """Key of a stored turn: id and name of a call in the client's answer. For a turn without such a call, `id` is taken
+    from its reasoning, the signature (Anthropic) or the item id (Responses), and `name` is one of `REASONING_KEYS`.
     """
 
     id: str
@@ -69,13 +73,16 @@ class AnswerRange(msgspec.Struct, frozen=True):
     end: int
     """Index after the last message."""
     calls: tuple[CallKey, ...]
+    """Keys under which the turn may be stored."""
 
 
 class StoredTurn(msgspec.Struct, frozen=True, array_like=True):
-    """Messages of one turn that the gateway removed from the client's answer and restores in the next request."""
+    """Messages of one turn that the client did not receive. The gateway stores them and restores them in the client's
+    next request.
+    """
 
     format: str
-    """Name of the messages' wire format."""
+    """Name of the wire format in which the messages are."""
     before: list[bytes]
     """Messages of earlier rounds, then the message with the calls."""
     results: list[bytes]
@@ -95,9 +102,9 @@ class RunningCall(msgspec.Struct, frozen=True):
 
     id: str
     name: str
-    """As the model wrote it."""
+    """Name of the tool, as the model wrote it."""
     arguments: bytes
-    """JSON, as the model wrote it."""
+    """Arguments as JSON, as the model wrote them."""
 
 
 class FinishedCall(RunningCall, frozen=True):
@@ -106,23 +113,24 @@ class FinishedCall(RunningCall, frozen=True):
     result: Mapping[str, Any]
     """`CallToolResult` of MCP."""
     seconds: float = 0
+    """Duration of the call."""
 
 
 class ModelRound(msgspec.Struct, frozen=True):
-    """Additions of the loop to the client's request in one round."""
+    """Additions of one round to the client's request, and changes in it."""
 
     model: str
     """Name of the model at the provider."""
     added_messages: Sequence[bytes] = ()
-    """Messages after the client's messages."""
+    """Messages of earlier rounds, to send after the client's messages."""
     injected: Sequence[bytes] = ()
-    """Tool definitions after the client's tools."""
+    """Tool definitions of the gateway, to send after the client's tools."""
     usage: bool = False
     """Whether to request token usage in a stream."""
     first: bool = True
-    """Whether to send a `tool_choice` of the client that forces a call. Later rounds send `auto` in its place."""
+    """Whether a `tool_choice` of the client that forces a call is sent. Later rounds send `auto` in its place."""
     last: bool = False
-    """Whether to forbid calls."""
+    """Whether calls are forbidden, so that this round is the last."""
 
 
 class ProviderEvent(Protocol):
@@ -130,7 +138,7 @@ class ProviderEvent(Protocol):
 
     @property
     def data(self) -> bytes:
-        """JSON, or text that only marks the end of a stream."""
+        """Data of the event: JSON, or a text that marks the end of a stream, such as `[DONE]`."""
 
 
 class ProviderEventParser(Protocol):
@@ -146,12 +154,13 @@ class WireRequest(Protocol):
     model: str
     """Name of the model in the client's request."""
     stream: bool
+    """Whether the client requests a stream."""
     gateway_options: Raw
     """The member `fairlead` with options for the gateway, which is not sent to the provider."""
     no_injection: bool
-    """Whether no tools can be injected, for example with `n` > 1."""
+    """Whether the gateway must not add tools to this request, for example with `n` > 1."""
     single_call: bool
-    """Whether a message of the client's API has one call at most, as with `functions`."""
+    """Whether a message in the client's API can have only one call, as with OpenAI's `functions`."""
     client_messages: Sequence[bytes | Raw]
     """Messages as the client sent them."""
     messages: Sequence[bytes | Raw]
@@ -167,7 +176,7 @@ class WireRequest(Protocol):
 
     @property
     def system(self) -> bytes:
-        """The system prompt outside of the messages, as JSON; `null` without one."""
+        """The system prompt that is outside of the messages, as JSON; `null` without a system prompt."""
 
     @property
     def losses(self) -> TranslationLosses | None:
@@ -186,7 +195,7 @@ class WireAnswer(Protocol):
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """The decoded message with its calls, for the message format of the same name."""
+        """The decoded message with its calls, in the form that the `MessageFormat` of this name reads."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -194,7 +203,7 @@ class WireAnswer(Protocol):
 
     @property
     def request_messages(self) -> Sequence[bytes]:
-        """The model's message, as the next request repeats it."""
+        """The model's message, in the form in which the next request repeats it."""
 
     @property
     def malformed_call(self) -> bool:
@@ -203,29 +212,31 @@ class WireAnswer(Protocol):
         """
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        """Replace calls of `execute_tool`, by id, with the calls that they name, which the client has to run."""
+        """Replace calls of `execute_tool` with the inner calls, which are of tools that the client has to run. `calls`:
+        inner calls, by id of the call of `execute_tool`.
+        """
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        """Key of a turn of several rounds that is stored although the client has no call to answer: the API requires
-        all of it in the next request, for example for signed reasoning. `before`: answers of the earlier rounds. None
-        if the turn need not be stored.
+        """Key of a turn of several rounds that has to be stored although it ends without a call for the client; None if
+        it need not be stored. Some APIs require all rounds in the next request, for example for signed reasoning.
+        `before`: answers of the earlier rounds.
         """
 
     def write(self, loop: LoopResult) -> bytes:
-        """The client's one answer for all rounds, of which this is the last."""
+        """The one answer that the client gets for all rounds. This is the answer of the last round."""
 
 
 class LoopResult(msgspec.Struct, frozen=True):
-    """Additions of the loop to the last answer, for the one answer that the client receives."""
+    """Additions of the loop to the answer of the last round, for the one answer that the client gets."""
 
     before: Sequence[WireAnswer] = ()
     """Answers of the earlier rounds."""
     usage: Mapping[str, Any] = {}
-    """Sum over all rounds, in the provider's form."""
+    """Sum of token usage over all rounds, in the provider's form."""
     client_tools: Collection[str] | None = None
     """Names of tools whose calls the client receives; None for all tools."""
     ran: Sequence[FinishedCall] = ()
-    """Calls that the client is shown in the form of the provider's hosted tools."""
+    """Calls that the gateway ran and shows to the client, in the form that the API has for tools of the provider."""
     extra_members: Mapping[str, Any] = {}
     """Members to add to the answer."""
 
@@ -239,7 +250,7 @@ class WireStream(Protocol):
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        """Sum over the finished rounds."""
+        """Sum of token usage over the finished rounds, in the provider's form."""
 
     @property
     def ended(self) -> bool:
@@ -265,13 +276,15 @@ class WireStream(Protocol):
         """Bytes for the client from one event of the provider; possibly empty. Raises BadStream."""
 
     def end_round(self) -> bytes:
-        """End the round and return the events of the client's calls, which were held back until now."""
+        """End the round. Returns the events that were held back until now, such as those of calls for the client."""
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        """Events of the calls that replace those of `execute_tool`, after `end_round`; see `WireAnswer.unwrap`."""
+        """Events of inner calls in place of calls of `execute_tool` (`WireAnswer.unwrap`), after `end_round`."""
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
-        """Events that announce calls which the gateway is about to run, in the form of the provider's hosted tools."""
+        """Events that announce calls which the gateway is about to run, in the form that the API has for tools of the
+        provider; empty if the API has no form for these.
+        """
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         """Events with the results of calls. They also announce each call that `show_running` has not announced."""
@@ -290,11 +303,13 @@ class WireStream(Protocol):
 
 
 class WireFormat(Protocol):
-    """Wire format of a model API, or a pair of two."""
+    """Wire format of a model API: reads requests and answers, and writes them. Also a pair of two formats."""
 
     @property
     def name(self) -> str:
-        """Name of the provider's format in `fairlead_formats.registry`, which also selects its tool definitions."""
+        """Name of the provider's format in `fairlead_formats.registry`, which also selects the form of tool
+        definitions.
+        """
 
     @property
     def stream_type(self) -> str:
@@ -340,15 +355,15 @@ class WireFormat(Protocol):
         """
 
     def whole_events(self, body: bytes) -> Sequence[bytes]:
-        """Data of the stream events that say the same as a provider's whole answer, for a provider that sends a
-        document although a stream was requested. Raises BadAnswer.
+        """A provider's whole answer as data of stream events, for a provider that sends a whole answer although a
+        stream was requested. Raises BadAnswer.
         """
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
-        """Answers of the model with calls among the messages of a request, in order."""
+        """The answers of the model in a request that may have a stored turn, in order."""
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        """Role and text of a message. Text is compared because clients rewrite the JSON around it."""
+        """Role and text of a message, by which messages are compared: clients rewrite the JSON around the text."""
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         """The messages with each stored turn in place of the messages at its `AnswerRange.start`. The turns are in the
@@ -363,7 +378,7 @@ class WireFormat(Protocol):
 
     def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
         """The body of a provider request without encrypted or signed reasoning, which only the model that produced it
-        accepts. Reasoning in the last `keep_last` messages stays. None where nothing was removed. Raises
+        accepts. Reasoning in the last `keep_last` messages stays. None if nothing was removed. Raises
         msgspec.MsgspecError, KeyError, RecursionError, UnicodeDecodeError.
         """
 
@@ -372,14 +387,14 @@ class WireFormat(Protocol):
 
 
 class CountFormat(Protocol):
-    """Count requests of one model API."""
+    """Format of the requests of one model API that count tokens."""
 
     @property
     def wire(self) -> WireFormat:
-        """Format of the request whose tokens are counted. Providers that accept it can count."""
+        """Format of the request whose tokens are counted. Providers that accept this format can count."""
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
-        """The request whose tokens a client wants to know; `model` is that of the path. Raises BadRequest."""
+        """Read the request whose tokens a client wants to know. `model`: from the path. Raises BadRequest."""
 
     def path(self, model: str) -> str:
         """Path of a count request below the base of the provider's API."""

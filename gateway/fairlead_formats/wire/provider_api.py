@@ -1,7 +1,7 @@
 """Declaration of one provider's HTTP API: its paths, its key, its lists of models. Pure module.
 
-A family declares it in `api.py` of its folder. The gateway's endpoints in front of models and its requests to providers
-read everything that differs between the APIs from here.
+Each family of APIs declares its own in `api.py` of its folder. Everything that differs between the HTTP APIs is in the
+declaration, so that the gateway's endpoints and its requests to providers have no code for a single family.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ProviderKind = Literal["openai", "anthropic", "gemini", "bedrock"]
 
 
 class RequestHead(msgspec.Struct, frozen=True):
-    """Head of a client's request, for an API to say whether the request is its own."""
+    """Head of a client's request, from which an API tells whether the request is meant for it."""
 
     method: str
     segment: str
@@ -34,7 +34,7 @@ class ApiOperation(msgspec.Struct, frozen=True):
     wire: str
     """Key of the operation's wire format in `pairs.families.CLIENT_FORMATS`."""
     counts: bool = False
-    """Whether the tokens of the request are counted instead of the request answered."""
+    """Whether the client wants to know the number of tokens of the request, not an answer."""
     model: str | None = None
     """Model in the path; None where the body names it."""
     stream: bool | None = None
@@ -46,9 +46,9 @@ class ListedModel(msgspec.Struct, frozen=True):
 
     id: str
     owner: str
-    """Name of its provider; `fairlead` for a route."""
+    """Name of the model's provider; `fairlead` for a route."""
     context: int
-    """Tokens of its context window."""
+    """Tokens of the model's context window."""
     max_input: int
     """Tokens of the longest request."""
 
@@ -58,7 +58,7 @@ class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ProviderKind
     base_versions: tuple[str, ...] = ()
-    """Ends of a base URL that paths below it repeat, such as `/v1`."""
+    """Versions, such as `/v1`, at the end of a base URL that the paths of requests begin with again."""
     key_header: str
     key_prefix: str = ""
     """Text before the key in the value of `key_header`."""
@@ -71,15 +71,17 @@ class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
     first_segments: frozenset[str] = frozenset()
     """First segments of paths that no other API has, such as a version."""
     segments: frozenset[str]
-    """First segments below `/v1`, served here or not; several APIs may have one."""
+    """First segments of the API's paths below `/v1`, whether the gateway serves them or not. Several APIs may have the
+    same segment.
+    """
     owns: Callable[[RequestHead], bool] = lambda _: False
-    """Whether a request to a segment that several APIs have comes from a client of this one."""
+    """Whether a request comes from a client of this API, if several APIs have the first segment of its path."""
     speech: bool = False
-    """Whether its speech sessions are bridged."""
+    """Whether the gateway serves speech sessions (WebSockets) of this API."""
     models_paths: tuple[str, ...]
-    """Paths of the list of models."""
+    """Paths at which the gateway serves the list of models."""
     operations: tuple[str, ...]
-    """Methods and paths that are served, as error messages name them."""
+    """Methods and paths that the gateway serves, as error messages list them."""
     operation: Callable[[str, Mapping[str, str]], ApiOperation | None]
     """Operation of a POST request, by its path and its query; None for a path that is not served."""
     model: Callable[[ListedModel], dict[str, Any]]

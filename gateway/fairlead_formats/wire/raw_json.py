@@ -40,7 +40,7 @@ def array(items: Sequence[bytes | Raw]) -> bytes:
 
 
 def error_in(body: bytes) -> bytes | None:
-    """The encoded member `error` of a provider's answer, an object or a string; None where there is none."""
+    """The encoded member `error` of a provider's answer, an object or a string; None without an error."""
     try:
         raw = bytes(msgspec.json.decode(body, type=_ErrorBody).error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -50,16 +50,16 @@ def error_in(body: bytes) -> bytes | None:
 
 MAX_DEPTH: Final = 8
 MAX_MEMBERS: Final = 64
-"""Number of members of a summed object; further members of the second usage are left out."""
+"""Maximum number of members of a summed object; further members of the second usage are left out."""
 MAX_LISTED: Final = 64
-"""Number of entries that two lists may have together; of longer lists the second is used unchanged."""
+"""Maximum number of entries of two lists together. If they have more, the second list is used unchanged."""
 
 
 def add_usage(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, depth: int = MAX_DEPTH
 ) -> dict[str, Any]:
     """The sum of two usages, member by member. A member of only one usage is copied. Of two values that are not numbers
-    the second is used. Objects in lists are added where only their numbers differ, such as token details per modality.
+    the second is used. Two objects in lists are added if only their numbers differ, as in token details per modality.
     """
     total = dict(first or {})
     for name, value in (second or {}).items():

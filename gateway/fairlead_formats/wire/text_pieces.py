@@ -1,15 +1,17 @@
-"""Text that arrives in pieces. Pure module."""
+"""Text that arrives in pieces, as in a stream, stored in little memory. Pure module."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _MOST: Final = 32
-"""Number of pieces that are joined at once."""
+"""Number of pieces that are collected before they are joined."""
 
 
 class TextPieces:
-    """Pieces of one text. They are joined now and then, as a string of a few characters takes 60 bytes by itself."""
+    """Pieces of one text. They are joined now and then to save memory: even a string of a few characters takes 60
+    bytes.
+    """
 
     __slots__ = ("_joined", "_pieces")
 

@@ -1,6 +1,7 @@
-"""Whole answers of Anthropic Messages: of one round, and the client's answer for all rounds.
+"""Whole answers of Anthropic Messages: the provider's answer of each round, and the one answer that the client gets.
 
-Pure module. Members that the gateway does not interpret are kept unchanged.
+Pure module. A round is one request to the model; the gateway runs tools between rounds. Members that the gateway does
+not interpret are kept unchanged.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class AnthropicAnswer:
             block if call is None else block.unwrap(call) for block, call in zip(self.blocks, inner, strict=True)
         ]
 
-    malformed_call = False  # this API does not report it
+    malformed_call = False  # this API does not report unreadable calls
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         if truncates(self.stop_reason):
@@ -91,7 +92,7 @@ class AnthropicAnswer:
         return thought_key(signed[-1]) if signed else None
 
     def write(self, loop: LoopResult) -> bytes:
-        """The answer has the first round's id, and the blocks of all rounds."""
+        """The client's answer, with the id of the first round and the blocks of all rounds."""
         client_tools = loop.client_tools
         rounds = [*(each for each in loop.before if isinstance(each, AnthropicAnswer)), self]
         content: list[bytes | Raw] = []
@@ -110,15 +111,16 @@ class AnthropicAnswer:
         return _encode(members)
 
     def visible_blocks(self, number: int, client_tools: Collection[str] | None) -> list[bytes | Raw]:
-        """Blocks of this answer that the client receives, marked as those of round `number`."""
+        """Blocks of this answer that the client receives. Their signatures are marked with the round's `number`."""
         return [
             block.mark(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, client_tools)
         ]
 
 
 def _with_id(block: Block, taken: set[str]) -> Block:
-    """The block; a call without an id, or with that of an earlier call, gets one. `taken`: ids of the answer's calls so
-    far, to which the call's is added.
+    """The block, with a new id if it is a call that has none or repeats the id of an earlier call.
+
+    `taken`: ids of the answer's earlier calls. The id of an unchanged call is added to it.
     """
     if block.kind != TOOL_USE:
         return block

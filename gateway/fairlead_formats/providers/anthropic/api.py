@@ -1,4 +1,4 @@
-"""Anthropic's HTTP API. Pure module.
+"""Declaration of Anthropic's HTTP API: paths, headers, and the list of models. Pure module.
 
 Source: Anthropic's API reference.
 """
@@ -21,7 +21,7 @@ _OPERATIONS: Final = {
         (MESSAGES, ApiOperation("messages")),
         (COUNT_TOKENS, ApiOperation("messages", counts=True)),
     )
-    for version in ("", "/v1")  # clients that append the version to a base URL that has it
+    for version in ("", "/v1")  # some clients append the version to a base URL that ends with it
 }
 
 
@@ -34,7 +34,7 @@ def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
 
 
 def _model(model: ListedModel) -> dict[str, Any]:
-    """The creation date, which is not known here, is that of the epoch."""
+    """An entry of the model list. `created_at` is 1970, as the gateway does not know when the model was created."""
     return {
         "type": "model",
         "id": model.id,

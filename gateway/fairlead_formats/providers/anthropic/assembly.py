@@ -1,7 +1,7 @@
-"""Assembly of one streamed answer's blocks into the blocks of a whole answer. Pure module.
+"""Assembly of the deltas of a streamed answer into the blocks of a whole answer. Pure module.
 
-Deltas append to texts and to the JSON of a call's input. A signature replaces an earlier one, and deltas with other
-members append text. Inputs keep the form that the model wrote.
+A delta appends its text to the member of the same name, or its piece of JSON to the input of a call. Only a signature
+replaces the earlier one. The input of a call keeps the JSON text that the model wrote.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INVALID: Final = "INVALID_JSON"
 _INPUT: Final = "partial_json"
 _REPLACED: Final = frozenset({"signature"})
 _LISTED: Final[Mapping[str, str]] = {"citation": "citations"}
-"""Maps members of a delta to the block's list that they are added to."""
+"""Maps a member of a delta to the block's list member that the value is appended to."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _any: Final = msgspec.json.Decoder().decode
@@ -32,16 +32,19 @@ class StreamedBlock:
     """One unfinished block of a stream."""
 
     def __init__(self, start: Mapping[str, Raw], taken: Collection[str] = ()) -> None:
-        """`taken`: ids of earlier calls."""
+        """`start`: the block in its `content_block_start`. `taken`: ids of the answer's earlier calls."""
         self._start = dict(start)
         self.members: dict[str, Any] = {name: _any(raw) for name, raw in start.items()}
         """Members at the start of the block."""
         self._grown: dict[str, TextPieces] = {}
+        """Texts from deltas, by member of the block."""
         self._lists: dict[str, list[Any]] = {}
+        """List entries from deltas, by member of the block."""
         self._decode_input: list[str] = []
+        """Pieces of the JSON text of a call's input."""
         ident = self.members.get("id")
         self.has_new_id = self.members.get("type") == TOOL_USE and (not ident or str(ident) in taken)
-        """Whether the call's id was generated here, because it came without one or with that of an earlier call."""
+        """Whether the call's id was generated here, as the provider sent none or repeated that of an earlier call."""
         if self.has_new_id:
             self.members["id"] = new_id("toolu")
             self._start["id"] = Raw(_encode(self.members["id"]))
@@ -54,7 +57,7 @@ class StreamedBlock:
         pieces.append(piece)
 
     def grow(self, delta: Mapping[str, Any]) -> None:
-        """Apply a delta."""
+        """Add the members of a delta to the block."""
         for name, value in delta.items():
             if name == _INPUT:
                 self._decode_input.append(str(value))
@@ -73,7 +76,7 @@ class StreamedBlock:
         self._decode_input = [call.arguments.decode()]
 
     def block(self) -> Block:
-        """The block in the form of the next request."""
+        """The assembled block, in the form in which the next request to the provider repeats it."""
         raws, members = dict(self._start), dict(self.members)
         for name, pieces in self._grown.items():
             members[name] = str(members.get(name) or "") + pieces.text
@@ -88,7 +91,7 @@ class StreamedBlock:
 
 
 def _decode_input(written: str) -> tuple[object, Raw]:
-    """Input of a call: the decoded value, and the form for the next request."""
+    """Decoded input of a call, and its JSON for the next request; text that is not an object is wrapped (`INVALID`)."""
     try:
         value = _any(written)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

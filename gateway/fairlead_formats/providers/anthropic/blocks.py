@@ -1,10 +1,11 @@
-"""Content blocks of Anthropic Messages: whose calls they hold, and to which round their reasoning belongs.
+"""Content blocks of Anthropic Messages: which calls the gateway hides, and which round a thinking block belongs to.
 
-Pure module. Blocks come from clients and models and are not trusted. A client receives the blocks of all rounds in one
-message and returns them in one, but the API accepts a thinking block only in the message that first contained it. So
-from the second round on, signatures get a prefix that ends in a point and has the number of the round; it is removed
-before a block goes to the provider. Base64 has no point, so the prefix can be told from the signature. The prefix also
-has 128 random bits, which are the key of the stored turn: a provider's signature might be guessed by another client.
+Pure module. Blocks come from clients and models and are not trusted. A round is one request to the model. A client
+receives the blocks of all rounds in one message and returns them in one message, but the API accepts a thinking block
+only in the message that first contained it. So from the second round on, the gateway puts the round's number in front
+of each signature, as a prefix that ends in a point, and removes the prefix before a block goes to the provider. Base64
+has no point, so the prefix can be told from the signature. The prefix also has 128 random bits, the key under which the
+gateway stores the turn: the provider's signature would be a poor key, as another client might guess it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from fairlead_formats.wire.protocol import SIGNED_REASONING, CallKey, InnerCall
 
 TOOL_USE: Final = "tool_use"
 SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking": "data"}
-"""Maps types of thinking blocks to their member that must be returned unchanged."""
+"""Maps types of thinking blocks to the member that clients must return unchanged."""
 MARK: Final = "fairlead."
-"""Beginning of the prefix of signatures."""
+"""Beginning of the prefix that the gateway puts in front of signatures."""
 FOREIGN_SIGNATURE: Final = "fairlead.0."
 """Signature of reasoning by another family's model. Clients see that reasoning; providers do not."""
 _MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.(?:([0-9a-f]{32})\.)?")
@@ -35,7 +36,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One block, encoded and decoded."""
+    """One content block: its JSON (`raw`) and its decoded `members`."""
 
     raw: bytes | Raw
     members: Mapping[str, Any]
@@ -52,7 +53,7 @@ class Block(msgspec.Struct, frozen=True):
 
     @property
     def round(self) -> int:
-        """Round number in the signature; 1 if it has none."""
+        """Number of the round in the prefix of the signature; 1 without a prefix."""
         match = _MARKED.match(self.signature)
         return 1 if match is None else int(match[1])
 
@@ -62,7 +63,7 @@ class Block(msgspec.Struct, frozen=True):
         return self.signature == FOREIGN_SIGNATURE
 
     def unwrap(self, call: InnerCall) -> Block:
-        """The call that replaces this call of `execute_tool`."""
+        """This block of a call of `execute_tool`, rewritten to the call that its arguments name."""
         raws: dict[str, Any] = dict(_members(self.raw))
         return block_of(_encode({**raws, "name": call.name, "input": Raw(call.arguments)}))
 
@@ -105,12 +106,14 @@ def tool_name(block: Mapping[str, Any]) -> str:
 
 
 def is_hidden(block: Mapping[str, Any], client_tools: Collection[str] | None) -> bool:
-    """Whether a block is a call that the gateway runs, which the client does not receive."""
+    """Whether a block is a call that the gateway runs and the client does not receive: a call of a tool that is not in
+    `client_tools`. None: the client receives all calls.
+    """
     return client_tools is not None and block.get("type") == TOOL_USE and tool_name(block) not in client_tools
 
 
 def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:
-    """The message with calls under their `tool_name`, and without calls that may be truncated."""
+    """The assistant message with `content` and calls renamed to `tool_name`; without calls if they may be truncated."""
     finished = not truncates(stop_reason)
     finished_blocks = [
         {**block, "name": tool_name(block)} if block.get("type") == TOOL_USE else block
@@ -121,7 +124,7 @@ def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> d
 
 
 def new_mark() -> str:
-    """Random part of the signatures of one answer."""
+    """A new random part for the signature prefixes of one answer, 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 
@@ -131,14 +134,16 @@ def mark_signature(signature: str, number: int, mark: str) -> str:
 
 
 def thought_key(signature: str) -> CallKey | None:
-    """Key of the turn that a marked signature belongs to; None for a signature without the gateway's mark."""
+    """Key under which the gateway stored the turn of a signature; None for a signature without the gateway's prefix."""
     match = _MARKED.match(signature)
     return None if match is None or match[2] is None else CallKey(match[2], SIGNED_REASONING)
 
 
 def as_message(role: str, blocks: Sequence[Block]) -> list[bytes]:
-    """The message with these blocks for a request, empty if there are none. Texts of white space, which models write,
-    are left out: the API refuses them, and messages without content.
+    """The request message with these blocks, in a list; an empty list if no block can be sent.
+
+    Models write texts of white space only, which the API refuses in requests, so these are left out. The API also
+    refuses messages without content.
     """
     sendable = [block for block in blocks if block.kind != "text" or str(block.members.get("text", "")).strip()]
     raws = b",".join(bytes(block.raw) for block in sendable)

@@ -15,7 +15,7 @@ from fairlead_formats.wire.protocol import WireRequest
 
 
 class AnthropicCounting:
-    """Requests for token counts of Anthropic Messages."""
+    """Format of the requests that count the tokens of an Anthropic Messages request."""
 
     wire = ANTHROPIC
 

@@ -16,7 +16,7 @@ from fairlead_formats.wire.errors import LlmError
 THREAD_NOT_FOUND: Final = "thread_not_found"
 """Code that tells a client to send the whole conversation again."""
 _DETAILED: Final = frozenset({THREAD_NOT_FOUND})
-"""Codes that the API has in `details.error_code`, from where its SDKs read them."""
+"""Codes that are also written to `details.error_code`, where Anthropic's SDKs read them."""
 _TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -46,7 +46,7 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
 
 
 def error_object(error: LlmError) -> dict[str, Any]:
-    """The `error` object, as streams contain it. `code` is an addition of the gateway."""
+    """The `error` object of an error response or of a stream's error event. `code` is an addition of the gateway."""
     otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
     details = {"details": {"error_code": error.code}} if error.code in _DETAILED else {}
     return {"type": _TYPES.get(error.status, otherwise), "message": str(error), "code": error.code, **details}
@@ -58,7 +58,7 @@ def error_body(error: LlmError) -> bytes:
 
 
 def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
-    """HTTP status and `error` object of another family's error."""
+    """HTTP status and Anthropic's `error` object for an error that a provider of another family sent."""
     status, kind = _BY_KIND[refusal.kind]
     return status, {"type": kind, "message": refusal.message}
 

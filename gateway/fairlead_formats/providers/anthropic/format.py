@@ -89,7 +89,9 @@ class AnthropicFormat(FamilyFormat):
 
 
 def _turn_keys(content: object) -> tuple[CallKey, ...]:
-    """Keys of an answer's stored turn: its calls, or its last marked thinking block if it has no calls."""
+    """Keys under which the gateway may have stored the turn of an answer: the answer's calls, or without calls its last
+    thinking block whose signature has the gateway's prefix.
+    """
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     calls = tuple(CallKey(str(b.get("id", "")), tool_name(b)) for b in blocks if b.get("type") == TOOL_USE)
     if calls:

@@ -1,9 +1,12 @@
-"""Rewrites the messages of a client's request for the API. Pure module.
+"""Rewrites the messages that a client of Anthropic Messages sends into those that the provider expects. Pure module.
 
-Stored turns replace the part that the client received, thinking blocks move into the message of their own round, and
-`mcp_tool_use` blocks of the gateway become `tool_use` again. Source: Anthropic's guides to tool use and extended
-thinking. All results of a message's calls must be first in the next user message. A message may have the unmodified
-thinking of one answer only. Thinking of finished turns may be left out.
+A client received the blocks of several rounds (requests to the model) as one message. Three changes restore the rounds:
+a turn that the gateway stored replaces the part of it that the client received, each thinking block moves into the
+message of its own round, and the `mcp_tool_use` blocks with which the gateway showed its calls become `tool_use` again.
+
+The API requires the results of a message's calls at the beginning of the next user message, and accepts in one message
+only the unmodified thinking of one answer. Thinking of finished turns may be left out. Source: Anthropic's guides to
+tool use and extended thinking.
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ class _Role(msgspec.Struct):
 
 
 def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-    """The messages with stored turns inserted, by index of the message that they replace. A turn's results come before
-    the client's results in the next message.
+    """The messages with stored turns in place of what the client received of them. `turns`: by index of the message.
+
+    The results of a stored turn are put in front of the client's results, in the message after the turn.
     """
     outgoing: list[bytes | Raw] = []
     waiting: list[Block] = []
@@ -47,8 +51,10 @@ def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
 
 
 def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
-    """The messages without marks on signatures, and with `mcp_tool_use` blocks of the gateway as calls again. `calls`:
-    whether the request has tools, without which the API refuses messages with calls.
+    """The messages with each round as messages of its own, without the gateway's prefixes on signatures.
+
+    The gateway's `mcp_tool_use` blocks become calls again if `calls` is true. It is false for a request without tools,
+    in which the API refuses messages with calls.
     """
     written: list[bytes | Raw] = []
     waiting: list[Block] = []
@@ -65,8 +71,9 @@ def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes 
 
 
 def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
-    """A model's message, split into the messages of its rounds, and the results for the next message. The calls of one
-    round precede their results, so any other block after a result begins the next round.
+    """Split a model's message into the messages of its rounds; also returns the results for the message after it.
+
+    The calls of a round precede their results, so a block after a result that is not a result begins the next round.
     """
     back = restore_calls(blocks) if calls else {}
     parts: list[tuple[list[Block], list[Block]]] = [([], [])]
@@ -91,9 +98,11 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
 
 
 def _keep_one_rounds_thinking(blocks: Sequence[Block], *, one_round: bool) -> list[Block]:
-    """The blocks with the thinking of one answer only, as the API requires. `one_round`: all blocks seem to be of one
-    round. Otherwise there is thinking of hidden rounds: if the message has calls, the thinking of the last round moves
-    to the front, where the API requires it, and all other thinking is left out.
+    """The blocks with the thinking of one round only, as the API accepts no more in one message.
+
+    `one_round`: the message was split, so that its blocks should be of one round; thinking of one round then stays.
+    Otherwise the blocks have thinking of rounds whose calls the client did not receive. With calls, the thinking of the
+    last round moves to the front, where the API requires it; all other thinking is left out.
     """
     thoughts = [block for block in blocks if block.kind in SIGNED]
     rounds = {block.round for block in thoughts}
@@ -107,7 +116,7 @@ def _keep_one_rounds_thinking(blocks: Sequence[Block], *, one_round: bool) -> li
 
 
 def _prepend_results(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
-    """A user message with results before its content. Any other message follows a separate message with the results."""
+    """A user message with `results` in front of its content; before a message of another role, a message of results."""
     blocks = _content(raw) if results and _role(raw) == "user" else None
     if blocks is None:
         return [*_results_message(results), raw]
@@ -128,7 +137,7 @@ def _role(raw: bytes | Raw) -> str:
 
 
 def _content(raw: bytes | Raw) -> list[Block] | None:
-    """Blocks of a message; None if they are unreadable, which the API will report."""
+    """Blocks of a message; None for an unreadable message, which is sent on so that the API reports it."""
     try:
         return blocks_of(bytes(_members(raw)["content"]))
     except (*_BROKEN, KeyError):

@@ -1,7 +1,7 @@
 """Requests of Anthropic Messages, read as raw members so that uninterpreted members reach the provider unchanged.
 
-Pure module. Source: Anthropic's API reference, `POST /v1/messages`. `remove_thoughts` removes signed thinking, which
-only the model that produced it accepts.
+Pure module. Source: Anthropic's API reference, `POST /v1/messages`. Only the model that produced signed thinking
+accepts it, so `remove_thoughts` removes it from a request that goes to another model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 
 _TOOLSET: Final = "_toolset_"
-"""Part of the type of an entry for several tools. It has no name; its calls name the family before this part."""
+"""Part of the type of a toolset, a tool entry without a name. Its calls name the part of the type before this one."""
 _encode: Final = msgspec.json.Encoder().encode
 _NONE: Final = Raw(b'{"type":"none"}')
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -87,7 +87,7 @@ def _parallel(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(tool: _ToolEntry) -> str:
-    """Name in calls of a client's tool; for a toolset, the name of its family."""
+    """Name by which calls refer to a client's tool; for a toolset, the part of its type before `_toolset_`."""
     family, toolset, _ = (tool.type or "").partition(_TOOLSET)
     return tool.name or (family if toolset else "")
 
@@ -103,8 +103,9 @@ _role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without signed thinking, except in its last `keep_last` messages; None if nothing changes.
 
-    Thinking is switched off if the last turn lost thinking before a call, or begins with a call of another model that
-    did not think: the API would refuse that turn.
+    The API refuses a last turn in which a call has no thinking before it while thinking is on. So thinking is switched
+    off if thinking before a call of the last turn was removed, or if the turn begins with a call of a model that did
+    not think.
     """
     members: dict[str, Any] = dict(_members(body))
     messages = _raws(members["messages"])

@@ -1,8 +1,8 @@
 """Calls that the gateway ran, as blocks `mcp_tool_use` and `mcp_tool_result`, which clients can display. Pure module.
 
-Anthropic shows calls of its MCP connector in this form (guide to the MCP connector). The gateway's blocks have ids with
-a prefix of their own. A client may change the blocks that it returns, so they are trusted no more than results
-that the client itself wrote.
+Anthropic shows the calls of its MCP connector in these blocks (guide to the MCP connector). A prefix of the ids tells
+the gateway's blocks from Anthropic's. A client may change the blocks before it returns them, so the gateway trusts them
+no more than results that the client itself wrote.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fairlead_formats.providers.anthropic.blocks import TOOL_USE, Block, block_o
 from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 
 SERVER: Final = "fairlead"
-"""Name of the server in the blocks."""
+"""Value of `server_name` in the gateway's blocks."""
 _ID_PREFIX: Final = "mcptoolu_fairlead_"
 _USE, _RESULT = "mcp_tool_use", "mcp_tool_result"
 _IDS: Final = {_USE: "id", _RESULT: "tool_use_id"}
-"""Maps the type of a block to its member with the call's id."""
+"""Maps the type of a block to the member that holds the id of its call."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -62,7 +62,7 @@ def result_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
 
 
 def _texts(result: Any) -> list[dict[str, str]]:
-    """Text blocks of a result. The API allows no others here, so other content is named by its type."""
+    """Text blocks for a result. `mcp_tool_result` allows only text, so other content is named, as in `[image: …]`."""
     content = result.get("content")
     blocks = []
     for part in content if isinstance(content, list) else []:
@@ -80,8 +80,9 @@ def is_gateway_block(block: Block) -> bool:
 
 
 def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
-    """Maps the `key` of each block of the gateway to the call or result that it shows. Blocks without their counterpart
-    and blocks that a request cannot hold are left out.
+    """Maps the `key` of each block of the gateway to the `tool_use` or `tool_result` block that it stands for.
+
+    A call without its result, a result without its call, and incomplete calls are left out: the API refuses these.
     """
     uses = {
         _ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _USE and _is_complete(each)
@@ -92,7 +93,7 @@ def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
 
 
 def key(block: Block) -> tuple[str, str]:
-    """Type of a block of the gateway, and the id of its call."""
+    """Key of a block of the gateway: its type, and the id of its call."""
     return block.kind, _ident(block)
 
 

@@ -1,8 +1,8 @@
-"""Streams of Anthropic Messages, which merge the events of several answers without the calls that the gateway runs.
+"""Client streams of Anthropic Messages: the events of all rounds as one answer, without calls that the gateway runs.
 
-Pure module. Clients' accumulators, as tested with the SDK, need one `message_start`, block indices from 0 without gaps
-over all rounds, and each signature in one delta. They also need one `message_delta` with the sum of usage, one
-`message_stop`, and an `event` line before each event.
+Pure module. A round is one request to the model. The code that assembles streams in clients (tested with Anthropic's
+SDK) needs one `message_start`, block indices from 0 without gaps over all rounds, and each signature in one delta. It
+also needs one `message_delta` with the sum of usage, one `message_stop`, and an `event` line before each event.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fairlead_formats.wire.raw_json import add_usage
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of one round."""
+"""Maximum bytes of the provider's stream in one round."""
 _PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 _NULL: Final = Raw(b"null")
 _BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -63,7 +63,7 @@ class _BlockThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field=
 
 
 class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
-    """An event with only a piece of text or thinking, as most events of a stream are. It is passed on unchanged."""
+    """An event with only a piece of text or thinking, the most frequent kind. The client gets its bytes unchanged."""
 
     index: int
     delta: _BlockTextDelta | _BlockThinkingDelta
@@ -88,6 +88,7 @@ class AnthropicStream:
         """Whether `message_start` was sent to the client."""
         self.usage: dict[str, Any] = {}
         self._thought: str | None = None
+        """The last signature that was marked for the client; it has the key of the stored turn."""
         self.mark = new_mark()
         self._running = False
         """Whether this round's calls were sent to the client, but not their results."""
@@ -98,14 +99,17 @@ class AnthropicStream:
         self._ids: set[str] = set()
         """Ids of the calls in `_blocks`."""
         self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
-        """Maps the provider's index to the block and its index in the client's stream, which is None if hidden."""
+        """Maps the provider's index to the block, and to its index in the client's stream (None: hidden)."""
         self._last: dict[str, Raw] = {}
-        """Members of the last `message_delta`."""
+        """Members of the round's `message_delta` events; later ones replace earlier ones."""
         self._delta: dict[str, Raw] = {}
+        """Members of `delta` in the same events."""
         self._round_usage: dict[str, Any] = {}
         self._size = 0
+        """Bytes that the provider sent in this round."""
         self._calls = self._hides = False
-        """Whether the client receives calls of this round, and whether some are hidden from it."""
+        """`_calls`: whether the client receives any call of this round. `_hides`: whether the gateway hides any call.
+        """
         self.stop_reason: str | None = None
         self.done = False
 
@@ -130,7 +134,7 @@ class AnthropicStream:
             raise BadStream(f"an event of the provider's stream is not an event of Messages: {error}") from error
 
     def _pass_text(self, data: bytes) -> bool:
-        """Add a piece of text or thinking to its block if the event can pass unchanged. Returns whether it can."""
+        """Add a piece of text or thinking to its block. Returns False if the event cannot pass unchanged."""
         try:
             event = _text_event(data)
         except _BROKEN:
@@ -169,7 +173,7 @@ class AnthropicStream:
         return _sse_event(event.type, data)
 
     def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Take a `message_delta`: the stop reason, and usage, whose numbers replace earlier ones."""
+        """Record a `message_delta`: the stop reason, and the usage, whose numbers replace those of earlier events."""
         delta = _members(event.delta)
         self._last |= _members(data)
         self._delta |= delta
@@ -178,7 +182,7 @@ class AnthropicStream:
         return b"" if self._client_tools is not None else _sse_event(event.type, data)
 
     def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Take the start of a block. It has the complete name of a call, so nothing needs to be held back."""
+        """Record the start of a block. It has a call's complete name, so the call is passed on or hidden at once."""
         if not self._begun:
             raise BadStream("the provider's stream has a block before `message_start`")
         if event.index is None or event.index in self._by_index:
@@ -212,7 +216,7 @@ class AnthropicStream:
         return self._thought
 
     def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Take an event of an open block: a delta, its stop, or an unknown event."""
+        """Apply and pass on an event of an open block: a delta, the block's end, or an unknown event."""
         assert event.index is not None
         if event.index not in self._by_index:
             raise BadStream(f"the provider's stream continues block {event.index}, which was not started")
@@ -267,7 +271,7 @@ class AnthropicStream:
 
     @property
     def malformed_call(self) -> bool:
-        return False  # this API does not report it
+        return False  # this API does not report unreadable calls
 
     @property
     def ended(self) -> bool:
@@ -283,7 +287,7 @@ class AnthropicStream:
         return uses + self._write_blocks(result_blocks(calls))
 
     def _write_blocks(self, blocks: Sequence[bytes]) -> bytes:
-        """Events of blocks that the gateway adds."""
+        """Start and stop events of blocks that the gateway adds to the stream."""
         out = []
         for raw in blocks:
             index, self._shown = self._shown, self._shown + 1
@@ -300,7 +304,7 @@ class AnthropicStream:
         return _PING
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
-        """The last `message_delta` and `message_stop`; empty if every event passed unchanged."""
+        """The final `message_delta` and `message_stop`; empty if every event passed unchanged."""
         if self._client_tools is None:
             return b""
         delta: dict[str, Any] = dict(self._delta)

@@ -1,10 +1,10 @@
 """Tools, calls and results of Anthropic Messages: `tool_use` blocks, and `tool_result` blocks in one user message.
 
 Pure module. A call is `{type: tool_use, id, name, input: object}`, a result `{type: tool_result, tool_use_id, content:
-[text, image, document], is_error?}`. All results of a message's calls are first in the next message. Calls that the
-provider runs (`server_tool_use`, `mcp_tool_use`) are not read as calls. Streams consist of `content_block_start {index,
-content_block: {type: tool_use, id, name, input}}`, `content_block_delta {index, delta: {type: input_json_delta,
-partial_json}}` and `content_block_stop {index}`.
+[text, image, document], is_error?}`. The results of a message's calls are at the beginning of the next message. Calls
+that the provider runs (`server_tool_use`, `mcp_tool_use`) are not read as calls. Streams consist of
+`content_block_start {index, content_block: {type: tool_use, id, name, input}}`, `content_block_delta {index, delta:
+{type: input_json_delta, partial_json}}` and `content_block_stop {index}`.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
 
 
 class AnthropicMessages(MessageFormat):
-    """Messages of Anthropic's API."""
+    """Reads and writes calls and results in Anthropic's messages."""
 
     def parts(self, message: object) -> Iterator[Part]:
-        """Parts of a response, a message (both have the same form), or a list of blocks."""
+        """Parts of a message or of a list of blocks. A response has the form of a message."""
         content = message if isinstance(message, list) else member(message, "content")
         if isinstance(content, str):
             yield Part("/content", TEXT, text_of(content))

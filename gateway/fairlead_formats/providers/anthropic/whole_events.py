@@ -1,4 +1,4 @@
-"""A whole message of Anthropic as the events of a stream, for providers that ignore `stream`. Pure module."""
+"""Splits a whole message of Anthropic into stream events, for providers that ignore `stream`. Pure module."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fairlead_formats.providers.anthropic.blocks import TOOL_USE
 from fairlead_formats.wire.protocol import BadAnswer
 
 _AT_THE_END: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
-"""Members of the message that a stream has in its `message_delta`."""
+"""Members of the message that a stream sends at its end, in the `message_delta`."""
 _DELTAS: Final[Mapping[str, Mapping[str, str]]] = {
     "text": {"text": "text_delta"},
     "thinking": {"thinking": "thinking_delta", "signature": "signature_delta"},
 }
-"""Maps types of blocks to their members that come in deltas of their own."""
+"""Maps types of blocks to their members that are sent as deltas, with the type of the delta."""
 _EMPTY: Final = Raw(b'""')
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -55,7 +55,7 @@ def whole_events(body: bytes) -> list[bytes]:
 
 
 def _block_events(index: int, block: Mapping[str, Raw]) -> Iterator[bytes]:
-    """Data of the events of one block. Blocks of other types come whole in their start."""
+    """Data of the events of one block. A block of a type without deltas is sent whole in its start event."""
     kind = str(_any(block.get("type", b"null")))
     start: dict[str, Any] = dict(block)
     deltas: list[dict[str, Any]] = []

@@ -1,6 +1,7 @@
-"""Whole answers of Converse: of one round, and the client's answer for all rounds.
+"""Whole answers of Bedrock Converse: the provider's answer of each round, and the one answer that the client gets.
 
-Pure module. Members that the gateway does not interpret are kept unchanged.
+Pure module. A round is one request to the model; the gateway runs tools between rounds. Members that the gateway does
+not interpret are kept unchanged.
 """
 
 from __future__ import annotations
@@ -67,10 +68,10 @@ class BedrockAnswer:
         self.blocks = [unwrap_call(block, calls) for block in self.blocks]
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        return None  # the API takes finished turns without the reasoning of their rounds
+        return None  # no turn needs to be stored: the API accepts finished turns without their reasoning
 
     def write(self, loop: LoopResult) -> bytes:
-        """The answer has the blocks of all rounds. The API has no form for calls that the gateway ran."""
+        """The client's answer, with the blocks of all rounds. Converse has no form for calls that the gateway ran."""
         rounds = [*(each for each in loop.before if isinstance(each, BedrockAnswer)), self]
         content: list[Block] = []
         for number, each in enumerate(rounds, 1):
@@ -85,12 +86,12 @@ class BedrockAnswer:
 
 
 def is_malformed_call(blocks: Sequence[Block], stop_reason: str) -> bool:
-    """Whether an answer ended with an unreadable call, and otherwise has only reasoning."""
+    """Whether an answer ended with an unreadable call and has nothing else but reasoning."""
     return stop_reason in MALFORMED and all(REASONING in block for block in blocks)
 
 
 def visible_blocks(blocks: Sequence[Block], number: int, client_tools: Collection[str] | None) -> list[Block]:
-    """Blocks of round `number` that the client receives."""
+    """Blocks of round `number` that the client receives. From round 2 on, reasoning has `FOREIGN_SIGNATURE`."""
     visible = [block for block in blocks if not is_hidden(block, client_tools)]
     if number == 1:
         return visible
@@ -99,13 +100,13 @@ def visible_blocks(blocks: Sequence[Block], number: int, client_tools: Collectio
 
 
 def hides_all_calls(blocks: Sequence[Block], client_tools: Collection[str] | None) -> bool:
-    """Whether blocks have calls, none of which the client receives."""
+    """Whether there are calls among the blocks, and the client receives none of these."""
     calls = [block for block in blocks if call_in(block) is not None]
     return bool(calls) and all(is_hidden(block, client_tools) for block in calls)
 
 
 def unwrap_call(block: Block, calls: Mapping[str, InnerCall]) -> Block:
-    """The block, with a call of `execute_tool` replaced by the call that it names. `calls`: by id."""
+    """The block; a call of `execute_tool` is replaced by the call that its arguments name. `calls`: by id."""
     use = call_in(block)
     call = calls.get(str(use.get("toolUseId"))) if use is not None else None
     if call is None or use is None:
@@ -114,8 +115,9 @@ def unwrap_call(block: Block, calls: Mapping[str, InnerCall]) -> Block:
 
 
 def _with_id(block: Block, taken: set[str]) -> Block:
-    """The block; a call without an id, or with that of an earlier call, gets one. `taken`: ids of the answer's calls so
-    far, to which the call's is added.
+    """The block, with a new id if it is a call that has none or repeats the id of an earlier call.
+
+    `taken`: ids of the answer's earlier calls. The id of an unchanged call is added to it.
     """
     use = call_in(block)
     if use is None:

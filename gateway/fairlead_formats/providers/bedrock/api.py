@@ -1,4 +1,4 @@
-"""Amazon Bedrock's HTTP API, whose paths name model and method. Pure module.
+"""Declaration of Amazon Bedrock's HTTP API, whose paths name the model and the method. Pure module.
 
 Source: Amazon Bedrock API reference: Converse, ConverseStream, CountTokens and ListFoundationModels.
 """

@@ -1,4 +1,4 @@
-"""Assembly of one streamed block into the block of a whole answer. Pure module."""
+"""Assembly of the deltas of one streamed block of Converse into the block of a whole answer. Pure module."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class ConverseBlock:
-    """One block of a stream."""
+    """One unfinished block of a stream."""
 
     def __init__(self, start: object, taken: Collection[str] = (), delta: object = None) -> None:
-        """`start` of a block that begins with one, else its first `delta`. `taken`: ids of earlier calls."""
+        """`start`: what the block's `contentBlockStart` has; a block without this event begins with its first `delta`.
+        `taken`: ids of the answer's earlier calls.
+        """
         self.index: int | None = None
         """Index in the client's stream; None if the block is hidden."""
         self.kind = next(iter(start if isinstance(start, dict) else delta if isinstance(delta, dict) else ()), "text")
-        """Member of the block, such as `text`."""
+        """Only member of the block, which tells its kind, such as `text`."""
         opened = member(start, self.kind)
         self.start: dict[str, Any] = dict(opened) if isinstance(opened, dict) else {}
         """Members at the start of the block."""
@@ -33,7 +35,7 @@ class ConverseBlock:
         self.is_redacted = member(member(delta, REASONING), "redactedContent") is not None
         ident = text_of(self.start.get("toolUseId"))
         self.has_new_id = call_in({self.kind: self.start}) is not None and (not ident or ident in taken)
-        """Whether the call's id was generated here, because it came without one or with that of an earlier call."""
+        """Whether the call's id was generated here, as the provider sent none or repeated that of an earlier call."""
         if self.has_new_id:
             self.start["toolUseId"] = new_id("toolu")
 
@@ -43,7 +45,7 @@ class ConverseBlock:
         return str(self.start["toolUseId"]) if call_in({self.kind: self.start}) is not None else ""
 
     def grow(self, delta: object) -> None:
-        """Apply a delta."""
+        """Add the members of a delta to the block."""
         if not self._texts and not self.start and isinstance(delta, dict) and REASONING in delta:
             self.kind = REASONING  # some models begin a block of reasoning with an empty start
         value = member(delta, self.kind)
@@ -57,7 +59,7 @@ class ConverseBlock:
                     self._texts.setdefault(name, []).append(piece)
 
     def block(self) -> Block:
-        """The block in the form of the next request."""
+        """The assembled block, in the form in which the next request to the provider repeats it."""
         texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
         if self.kind == TOOL_USE:
             return {TOOL_USE: {**self.start, "input": _input(texts.get("input", ""))}}

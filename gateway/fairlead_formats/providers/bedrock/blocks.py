@@ -1,8 +1,9 @@
-"""Content blocks of Converse: whose calls they hold, and reasoning that only its own model accepts. Pure module.
+"""Content blocks of Converse: which calls the gateway hides, and which reasoning only one model accepts. Pure module.
 
-Blocks are told apart by their only member. They come from clients and models and are not trusted. A client receives the
-blocks of all rounds in one message, but the model accepts signed reasoning only in the message of its own answer. So
-reasoning of later rounds gets `FOREIGN_SIGNATURE`, with which it is left out of later requests.
+A block has one member, whose name tells its kind. Blocks come from clients and models and are not trusted. A round is
+one request to the model. A client receives the blocks of all rounds in one message, but the model accepts signed
+reasoning only in the message of its own answer. So the gateway gives the reasoning of rounds after the first
+`FOREIGN_SIGNATURE`, and leaves out reasoning with that signature when the client returns it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ TOOL_RESULT: Final = "toolResult"
 REASONING: Final = "reasoningContent"
 SERVER_TOOL_USE: Final = "server_tool_use"
 FOREIGN_SIGNATURE: Final = "fairlead.0."
-"""Signature of reasoning that clients see and providers do not get."""
+"""Signature of reasoning that clients receive, and that the gateway does not send to providers."""
 UNFINISHED: Final = frozenset(
     {"max_tokens", "model_context_window_exceeded", "guardrail_intervened", "content_filtered"}
 )
-"""Stop reasons after which calls may be truncated, so that none is run."""
+"""Stop reasons after which calls may be truncated, so that the gateway runs none of the answer's calls."""
 MALFORMED: Final = frozenset({"malformed_tool_use", "malformed_model_output"})
 """Stop reasons of an answer with an unreadable call."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -32,7 +33,7 @@ Block = dict[str, Any]
 
 
 def blocks_of(content: object) -> list[Block]:
-    """The blocks of a message's content that are objects."""
+    """The blocks of a message's content, without entries that are not objects."""
     return [block for block in items(content) if isinstance(block, dict)]
 
 
@@ -43,19 +44,21 @@ def call_in(block: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_hidden(block: Mapping[str, Any], client_tools: Collection[str] | None) -> bool:
-    """Whether a block is a call that the gateway runs, which the client does not receive."""
+    """Whether a block is a call that the gateway runs and the client does not receive: a call of a tool that is not in
+    `client_tools`. None: the client receives all calls.
+    """
     call = call_in(block)
     return client_tools is not None and call is not None and text_of(call.get("name")) not in client_tools
 
 
 def is_blank(block: Mapping[str, Any]) -> bool:
-    """Whether a block is text of white space, which models write and the API refuses."""
+    """Whether a block is text of white space only. Models write such text, and the API refuses it in requests."""
     text = block.get("text")
     return isinstance(text, str) and not text.strip()
 
 
 def as_foreign(block: Block) -> Block | None:
-    """Reasoning in the form that is not sent to a provider again; None if it cannot be shown without its signature."""
+    """Reasoning with `FOREIGN_SIGNATURE`; None for reasoning without readable text, such as encrypted reasoning."""
     text = member(member(block, REASONING), "reasoningText")
     if not isinstance(text, dict):
         return None
@@ -63,7 +66,7 @@ def as_foreign(block: Block) -> Block | None:
 
 
 def is_foreign_reasoning(block: Mapping[str, Any]) -> bool:
-    """Whether a block is reasoning that providers do not get."""
+    """Whether a block is reasoning with `FOREIGN_SIGNATURE`, which the gateway does not send to providers."""
     signature: object = member(member(member(block, REASONING), "reasoningText"), "signature")
     return signature == FOREIGN_SIGNATURE
 
@@ -75,14 +78,15 @@ def message_of(blocks: Iterable[Block], stop_reason: str) -> dict[str, Any]:
 
 
 def as_request(role: str, blocks: Sequence[Block]) -> list[bytes]:
-    """The message with these blocks for a request; empty if no block can be sent."""
+    """The request message with these blocks, in a list; an empty list if no block can be sent."""
     sendable = [block for block in blocks if not is_blank(block)]
     return [_encode({"role": role, "content": sendable})] if sendable else []
 
 
 def without_calls(blocks: Iterable[Block]) -> list[Block]:
-    """The blocks with calls and results as text, for requests without tools: the API refuses calls in these. Reasoning
-    is left out, as it belongs to its calls.
+    """The blocks with calls and results written as text, for requests without tools, in which the API refuses calls.
+
+    Reasoning is left out: it was signed for the calls that are text now.
     """
     written: list[Block] = []
     for block in blocks:

@@ -1,6 +1,7 @@
 """Token counting with Bedrock's API. Pure module.
 
-Source: Amazon Bedrock API reference, CountTokens. It counts the members of a Converse request that the model reads.
+Source: Amazon Bedrock API reference, CountTokens, which accepts only those members of a Converse request that the model
+reads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class BedrockCounting:
-    """Requests for token counts of Bedrock's API."""
+    """Format of the requests that count the tokens of a Converse request."""
 
     wire = BEDROCK
 

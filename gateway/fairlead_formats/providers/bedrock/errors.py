@@ -1,8 +1,8 @@
 """Errors in the form of AWS's REST APIs: `{"__type": "ValidationException", "message": …}`. Pure module.
 
 Source: Smithy, AWS restJson1 protocol, "Operation error serialization": the type is in the header `x-amzn-errortype`,
-or in the body as `code` or `__type`. Errors about credentials are replaced: their text has names of the account's users
-and roles, and what was signed.
+or in the body as `code` or `__type`. The text of AWS's errors about credentials is not passed on: it contains names of
+the account's users and roles, and the request that was signed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _IN_STREAMS: Final[Mapping[str, str]] = {
     "ThrottlingException": "throttlingException",
     "ValidationException": "validationException",
 }
-"""Names of exceptions in streams, by the type of an error. Errors of other types are `modelStreamErrorException`."""
+"""Maps the type of an error to the name of the exception in a stream; `modelStreamErrorException` for other types."""
 _CREDENTIALS: Final = re.compile(
     r"not authorized to perform|security token|request signature|signature expired|authentication failed|api key"
     r"|authentication token|credential",
@@ -62,7 +62,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def error_object(error: LlmError) -> dict[str, str]:
-    """An error of the gateway. `reason` is an addition of the gateway."""
+    """An error of the gateway in AWS's form. The member `reason` is an addition of the gateway."""
     otherwise = "InternalServerException" if error.status >= 500 else "ValidationException"
     return {"__type": _TYPES.get(error.status, otherwise), "message": str(error), "reason": error.code}
 
@@ -73,7 +73,7 @@ def error_body(error: LlmError) -> bytes:
 
 
 def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
-    """HTTP status and body of another family's error."""
+    """HTTP status and body for an error that a provider of another family sent."""
     status, kind = _BY_KIND[refusal.kind]
     return status, {"__type": kind, "message": refusal.message}
 
@@ -84,7 +84,7 @@ def refusal_body(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def error_in(body: bytes) -> bytes | None:
-    """The provider's error in a body; None where there is none."""
+    """The error object of a provider's error response; None for a body that has none."""
     error = decode_object(body)
     message = text_of(member(error, "message", "Message"))
     if not message:
@@ -95,7 +95,9 @@ def error_in(body: bytes) -> bytes | None:
 
 
 def write_provider_refusal(status: int, body: bytes) -> tuple[int, bytes]:
-    """Status and body of a provider's error response, which states its type in a header that clients do not receive."""
+    """Status and body of a provider's error response for the client. The provider states the type of the error in a
+    header that clients do not receive, so it is written into the body.
+    """
     error = decode_object(body)
     message = text_of(member(error, "message", "Message"))
     if status in (401, 403) and _CREDENTIALS.search(message):
@@ -105,8 +107,8 @@ def write_provider_refusal(status: int, body: bytes) -> tuple[int, bytes]:
 
 
 def exception_of(name: str, payload: object) -> bytes:
-    """The error object of an exception in a stream. `name` is the exception's, such as `throttlingException`, or
-    `error` for an error that states its type as `code`.
+    """The error object of an exception in a stream. `name`: name of the exception, such as `throttlingException`, or
+    `error` for a payload that states its type in the member `code`.
     """
     name = text_of(member(payload, "code")) or name
     message = text_of(member(payload, "message", "Message"))

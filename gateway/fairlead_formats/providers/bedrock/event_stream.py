@@ -1,9 +1,10 @@
 """Messages of `application/vnd.amazon.eventstream`: parser of a provider's stream, and writer for clients. Pure module.
 
-Source: Amazon event stream specification (Smithy). A message is its total length, the length of its headers, a CRC-32
-of these two, headers, payload, and a CRC-32 of all before. Converse uses string headers only: `:message-type` is
-`event`, `exception` or `error`. botocore has a parser, but cannot be installed beside the Kubernetes client, as each
-needs another `python-dateutil`; the AWS Common Runtime has none in its Python API.
+Source: Amazon event stream specification (Smithy). A message consists of its total length, the length of its headers, a
+CRC-32 of these two lengths, the headers, the payload, and a CRC-32 of everything before. Converse uses string headers
+only: `:message-type` is `event`, `exception` or `error`. This module exists because botocore, which has a parser,
+cannot be installed beside the Kubernetes client (each needs another `python-dateutil`), and because the Python API of
+the AWS Common Runtime has no parser.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ _CRC: Final = struct.Struct(">I")
 _LENGTH: Final = struct.Struct(">H")
 _STRING: Final = 7
 _SIZES: Final[Mapping[int, int]] = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""Bytes of header values with a fixed length, by type."""
+"""Length in bytes of header values, by type, for the types with a fixed length."""
 _VARIABLE: Final = (6, _STRING)
-"""Types of header values that begin with their length: bytes and strings."""
+"""Types of header values that begin with their length: byte arrays and strings."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class EventMessage(msgspec.Struct, frozen=True):
-    """Message of a stream."""
+    """One event of a provider's stream, as JSON."""
 
     data: bytes
 
 
 class EventStreamParser:
-    """Incremental parser of one stream. The data of an event is a JSON object with the payload below the event's name,
+    """Incremental parser of one stream. Each message becomes a JSON object with the event's name as its only member,
     such as `{"messageStop": {"stopReason": "end_turn"}}`.
     """
 

@@ -104,7 +104,7 @@ class BedrockFormat(FamilyFormat):
 
 
 def _with_results(message: Mapping[str, Any], results: Sequence[Block]) -> bytes:
-    """A user's message with results of the gateway in front: all results of an answer have to be in one message."""
+    """A user message with the gateway's `results` in front: the API requires all results in one message."""
     blocks = blocks_of(message.get("content"))
     ordered = sorted(blocks, key=lambda block: TOOL_RESULT not in block)
     return _encode({**message, "content": [*results, *ordered]})

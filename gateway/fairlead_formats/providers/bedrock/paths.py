@@ -1,4 +1,4 @@
-"""Paths of Bedrock's runtime API: `/model/MODEL/converse` and its neighbours. Pure module."""
+"""Paths of Bedrock's runtime API, such as `/model/MODEL/converse`. Pure module."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Requests of Converse, read as raw members so that uninterpreted members reach the provider unchanged.
 
 Pure module. Source: Amazon Bedrock API reference, `Converse`. The API has no tool choice that forbids calls, and
-refuses calls in the messages of a request without tools. So a request that must not lead to calls has none, and earlier
-calls and results as text. `remove_thoughts` removes signed reasoning, which only the model that produced it accepts.
+refuses calls in the messages of a request without tools. So a request that must not lead to calls is sent without
+tools, and with earlier calls and results written as text. Only the model that produced signed reasoning accepts it, so
+`remove_thoughts` removes it from a request that goes to another model.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array, decode_object
 
 NO_CALLS: Final = "none"
-"""Tool choice of the gateway for requests that must not lead to calls. The API does not have it."""
+"""Tool choice that forbids calls, which is replaced before a request goes to the API: the API does not have it."""
 _FOREIGN: Final = FOREIGN_SIGNATURE.encode()
 _MARKS: Final = tuple(f'"{name}"'.encode() for name in (TOOL_USE, TOOL_RESULT))
 _MANAGED_PROMPT: Final = ":prompt/"
-"""Part of the ARN of a managed prompt, which has its own tools."""
+"""Part of the ARN of a managed prompt (Prompt management), which defines its own tools."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -95,12 +96,12 @@ class BedrockRequest(FamilyRequest):
 
 
 def _name(tool: object) -> str:
-    """Name of a tool; empty for an entry that is none, such as a cache point."""
+    """Name of a tool; empty for an entry that is not a tool, such as a cache point."""
     return text_of(member(member(tool, "toolSpec", "systemTool"), "name"))
 
 
 def _without_foreign(raw: bytes | Raw) -> bytes | Raw:
-    """A message without reasoning that providers do not get."""
+    """A message without reasoning that has `FOREIGN_SIGNATURE`."""
     if _FOREIGN not in bytes(raw):
         return raw
     message = decode_object(raw)
@@ -109,7 +110,7 @@ def _without_foreign(raw: bytes | Raw) -> bytes | Raw:
 
 
 def _without_calls(raw: bytes | Raw) -> bytes | Raw:
-    """A message with its calls and results as text."""
+    """A message with its calls and results written as text."""
     if not any(mark in bytes(raw) for mark in _MARKS):
         return raw
     message = decode_object(raw)
@@ -119,8 +120,9 @@ def _without_calls(raw: bytes | Raw) -> bytes | Raw:
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without signed reasoning, except in its last `keep_last` messages; None if nothing changes.
 
-    Claude's thinking is switched off if the last turn lost reasoning before a call, or begins with a call of another
-    model that did not think: the API would refuse that turn.
+    The API refuses a last turn in which a call has no reasoning before it while Claude's thinking is on. So thinking is
+    switched off if reasoning before a call of the last turn was removed, or if the turn begins with a call of a model
+    that did not think.
     """
     members = _members(body)
     messages: list[dict[str, Any]] = _messages(members["messages"])

@@ -1,8 +1,8 @@
-"""Streams of ConverseStream, which merge the events of several answers without the calls that the gateway runs.
+"""Client streams of ConverseStream: the events of all rounds as one answer, without calls that the gateway runs.
 
-Pure module. Clients' parsers need one `messageStart`, `contentBlockIndex` from 0 without gaps over all rounds, one
-`messageStop`, and one `metadata` with the sum of usage behind it. Only blocks of calls and of results begin with a
-`contentBlockStart`; text and reasoning begin with their first delta.
+Pure module. A round is one request to the model. Clients' parsers need one `messageStart`, `contentBlockIndex` from 0
+without gaps over all rounds, one `messageStop`, and after it one `metadata` with the sum of usage. Only blocks of calls
+and of results begin with a `contentBlockStart`; text and reasoning begin with their first delta.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from fairlead_formats.wire.raw_json import add_usage, decode_object
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of one round."""
+"""Maximum bytes of the provider's stream in one round."""
 KEEP_ALIVE: Final = write_message("keepAlive", b"{}")
-"""Event with a name that clients do not know and skip."""
+"""Event without content that keeps a connection open: clients skip events with names that they do not know."""
 _INDEX: Final = "contentBlockIndex"
 _BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _NO_USAGE: Final[Mapping[str, int]] = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
@@ -61,12 +61,15 @@ class BedrockStream:
     def _begin(self) -> None:
         self._blocks: list[ConverseBlock] = []
         self._by_index: dict[int, ConverseBlock] = {}
-        """Open and finished blocks, by the provider's index."""
+        """Open and finished blocks of the round, by the provider's index."""
         self._unwrapped: list[Block] | None = None
-        """All blocks of the round, after calls of `execute_tool` were replaced."""
+        """All blocks of the round, after calls of `execute_tool` were replaced; None before."""
         self._stop: dict[str, Any] = {}
+        """Payload of the round's `messageStop`; empty before it."""
         self._metadata: dict[str, Any] = {}
+        """Payload of the round's `metadata`; empty before it."""
         self._size = 0
+        """Bytes that the provider sent in this round."""
         self.done = False
 
     def feed(self, data: bytes) -> bytes:
@@ -111,11 +114,13 @@ class BedrockStream:
         return self._show(name, block, event)
 
     def _pass(self, name: str, payload: Raw) -> bytes:
-        """An event that is passed on unchanged where the gateway runs no tools, and otherwise held back."""
+        """The unchanged event where the gateway runs no tools; otherwise empty, as `finish` writes one event for all
+        rounds.
+        """
         return write_message(name, payload) if self._client_tools is None else b""
 
     def _assemble(self, name: str, index: int, event: Mapping[str, Any]) -> ConverseBlock:
-        """The block of an event, with the event applied."""
+        """The block that an event belongs to, after the event was applied to it."""
         block = self._by_index.get(index)
         if name == "contentBlockStart":
             if block is not None:
@@ -146,7 +151,7 @@ class BedrockStream:
         return {block.call_id for block in self._blocks if block.call_id}
 
     def _show(self, name: str, block: ConverseBlock, event: Mapping[str, Any]) -> bytes:
-        """The client's form of an event of a visible block. Signatures of later rounds are replaced: see `blocks`."""
+        """The client's form of an event of a visible block. From round 2 on, signatures become `FOREIGN_SIGNATURE`."""
         shown = {**event, _INDEX: block.index}
         if name == "contentBlockStart" and block.has_new_id:
             shown["start"] = {TOOL_USE: block.start}
@@ -187,7 +192,7 @@ class BedrockStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        return None  # as for whole answers
+        return None  # no turn needs to be stored: the API accepts finished turns without their reasoning
 
     def end_round(self) -> bytes:
         usage = self._metadata.get("usage")
@@ -221,7 +226,7 @@ class BedrockStream:
         self._begin()
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
-        """`messageStop` and `metadata`, which has the additional members; empty if every event passed unchanged."""
+        """`messageStop`, and `metadata` with `extra_members`; empty if every event passed unchanged."""
         if self._client_tools is None:
             return b""
         stop = dict(self._stop)

@@ -104,10 +104,10 @@ def _unpack(payload: Any) -> list[Any]:
 
 
 class BedrockMessages(MessageFormat):
-    """Messages of Bedrock Converse."""
+    """Reads and writes calls and results in messages of Bedrock Converse."""
 
     def parts(self, message: object) -> Iterator[Part]:
-        """Parts of a response, its output, a message, or a list of blocks."""
+        """Parts of a response, of its `output`, of a message, or of a list of blocks."""
         path, inner = _inner(message)
         blocks = (
             with_paths(path, inner)
@@ -159,7 +159,7 @@ class BedrockMessages(MessageFormat):
 
 
 def _inner(message: object) -> tuple[str, Any]:
-    """The message of a response, with its path."""
+    """The message in a response or in its `output`: its JSON Pointer, and the message."""
     output = member(message, "output")
     path, message = ("/output", output) if output else ("", message)
     inner = member(message, "message")
@@ -194,7 +194,9 @@ def _with_bytes(value: Any) -> Any:
 
 
 def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
-    """At least one block, none of them empty. Text that repeats structured content is left out."""
+    """Content of a `toolResult`: at least one block, and no empty ones. Text that repeats structured content is left
+    out.
+    """
     content: list[JsonObject] = []
     report_repeated(body, report)
     for block in body.blocks:
@@ -219,7 +221,9 @@ def _json(value: Any, report: LossReport) -> Any:
 
 
 def document_name(name: str, position: int) -> str:
-    """A name with the characters that the API accepts in names of documents. `position`: for documents without one."""
+    """The name with only those characters that the API accepts in names of documents. A document without a name is
+    named after its `position`.
+    """
     return _NOT_IN_A_NAME.sub(" ", name).strip()[:200] or f"file {position}"
 
 
@@ -273,7 +277,7 @@ class BedrockAssembler(BlockAssembler):
 
 
 def _targets(options: Options) -> Targets:
-    """Schema rules of a model. Only Claude supports strict schemas and `$ref`."""
+    """JSON Schema keywords that a model accepts. Only Claude supports strict schemas and `$ref`."""
     if _CLAUDE.search(options.model or ""):
         return rules.BEDROCK_CLAUDE, rules.BEDROCK_STRICT if options.strict else None
     return rules.BEDROCK, None

@@ -1,4 +1,4 @@
-"""A whole answer of Converse as the events of ConverseStream, for servers that ignore which of the two was requested.
+"""Splits a whole answer of Converse into events of ConverseStream, for servers that ignore a request for a stream.
 
 Pure module.
 """
@@ -58,7 +58,7 @@ def _named(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Any]
 
 
 def _block_events(index: int, block: Mapping[str, Raw]) -> Iterator[bytes]:
-    """Data of the events of one block. Only calls and results have a start."""
+    """Data of the events of one block. Only blocks of calls and results have a `contentBlockStart`."""
     at = {"contentBlockIndex": index}
     deltas: list[Mapping[str, Any]] = []
     if TOOL_USE in block:

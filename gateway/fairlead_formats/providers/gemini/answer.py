@@ -1,4 +1,7 @@
-"""Whole answers of generateContent: of one round, and the client's answer for all rounds. Pure module."""
+"""Whole answers of Gemini's generateContent: the provider's answer of each round, and the one that the client gets.
+
+Pure module. A round is one request to the model; the gateway runs tools between rounds.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,8 @@ class GeminiAnswer:
         return self._response.head
 
     def write(self, loop: LoopResult) -> bytes:
-        """The answer has the first round's head and the parts of all. The API has no form for calls that the gateway
-        ran.
+        """The client's answer, with the head of the first round and the parts of all rounds. The API has no form to
+        show calls that the gateway ran.
         """
         rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
         if loop.client_tools is None:

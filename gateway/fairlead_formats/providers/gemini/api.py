@@ -1,4 +1,4 @@
-"""Gemini's HTTP API, whose paths name model and method. Pure module.
+"""Declaration of Gemini's HTTP API, whose paths name the model and the method. Pure module.
 
 Source: Google's API reference, v1beta; newer clients use v1.
 """
@@ -35,7 +35,7 @@ _RESOURCES: Final = frozenset(
 
 
 def _owns(head: RequestHead) -> bool:
-    """`/v1/models/MODEL:METHOD` is Gemini's unless it is a GET."""
+    """Whether a request is Gemini's: it has a header of Google's, the query member `key`, or a path `…:METHOD`."""
     return (
         any(name in head.headers for name in _HEADERS)
         or any(part.startswith(b"key=") for part in head.query.split(b"&"))

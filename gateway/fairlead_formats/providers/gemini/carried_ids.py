@@ -1,8 +1,9 @@
 """Call ids inside of thought signatures, for clients of Gemini's API that drop ids. Pure module.
 
-Ids are optional in that API, and some clients drop them (langchain-google-genai 4.4). Clients have to return a call's
-thought signature unchanged, so the gateway puts the id before the provider's signature, or in its place if there is
-none. The provider gets its own signature back. Source: Google, "Thought signatures".
+Call ids are optional in Gemini's API, and some clients drop them (langchain-google-genai 4.4). But clients have to
+return a call's thought signature unchanged, so the gateway writes the id into it: in front of the provider's signature,
+or alone if the provider sent none. Before a request goes to the provider, the gateway takes the id out again. Source:
+Google, "Thought signatures".
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from fairlead_formats.wire.raw_json import array
 
 _PREFIX: Final = b"fairlead:"
 _MARK: Final = base64.b64encode(_PREFIX)
-"""Nine bytes are twelve characters, equal in both alphabets of base64."""
+"""Beginning of signatures with an id. Nine bytes are exactly twelve characters of base64, which are the same in the
+standard and the URL-safe alphabet.
+"""
 _BETWEEN: Final = "\0"
 _STANDARD: Final = str.maketrans("-_", "+/")
 _encode: Final = msgspec.json.Encoder().encode
@@ -38,12 +41,12 @@ def sign_with_id(ident: str, signature: str) -> str:
 
 
 def visible_parts(parts: Iterable[ContentPart], client_tools: Collection[str]) -> list[ContentPart]:
-    """Parts without the calls that the gateway runs. Calls of the client's tools have their ids in their signatures."""
+    """The parts without calls that the gateway runs. All other calls get their ids written into their signatures."""
     return [carry_id(part) for part in parts if part.called_name is None or part.called_name in client_tools]
 
 
 def carry_id(part: ContentPart) -> ContentPart:
-    """The part with the id of its call in the signature; a part without a call is unchanged."""
+    """The part with the id of its call written into its signature; a part without a call is unchanged."""
     if part.called_name is None or not is_made_here(part.call_id):
         return part
     members = _members(part.raw)
@@ -53,7 +56,7 @@ def carry_id(part: ContentPart) -> ContentPart:
 
 
 def sign_parts(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Decoded parts of another family's answer, with the ids of their calls in signatures."""
+    """Decoded parts that were translated from another family's answer, with ids of calls written into signatures."""
     idents = [(part, text_of(member(member(part, *CALL), "id"))) for part in parts]
     return [
         {**part, SIGNATURE[0]: sign_with_id(ident, "")} if is_made_here(ident) else {**part} for part, ident in idents
@@ -61,8 +64,8 @@ def sign_parts(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def restore_ids(body: bytes) -> bytes:
-    """The body of a client's request with ids and signatures separated: calls and their responses get the ids from the
-    signatures, and calls get the provider's signatures.
+    """The body of a client's request with the ids taken out of the signatures: each call gets its id and the provider's
+    signature back, and the response to the call gets the same id.
     """
     if _MARK not in body:
         return body
@@ -71,16 +74,16 @@ def restore_ids(body: bytes) -> bytes:
         contents = _ReturnedContents()
         members["contents"] = Raw(array([contents.restore(content) for content in _raws(members["contents"])]))
     except (*_UNREADABLE, KeyError):
-        return body  # the reader of the request reports the fault
+        return body  # unreadable JSON, which the reader of the request reports to the client
     return _encode(members)
 
 
 class _ReturnedContents:
-    """Restores call ids in the contents of a conversation, which must be passed in order."""
+    """Restores call ids in the contents of a conversation. `restore` must get the contents in order."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, deque[str]] = {}
-        """Ids of the last content's calls without a response, by name of the function."""
+        """Ids of calls that have no response yet, from the last content with calls; by name of the function."""
         self._renamed: dict[str, str] = {}
         """Maps ids that the client generated to the original ids of the calls."""
         self._calls_before = False

@@ -1,7 +1,7 @@
 """Token counting with Gemini's API. Pure module.
 
-Source: Google's API reference, `models.countTokens` of v1beta. It counts contents or a whole request. Tools are counted
-only inside of `generateContentRequest`.
+Source: Google's API reference, `models.countTokens` of v1beta. The method counts `contents`, or a whole request in
+`generateContentRequest`; only there it counts tools.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class GeminiCounting:
-    """Requests for token counts of Gemini's API."""
+    """Format of the requests that count the tokens of a generateContent request."""
 
     wire = GEMINI_EVENTS
 

@@ -1,6 +1,6 @@
-"""Errors in the form of Google's APIs: `{"error": {code, message, status, details}}`, or a list with one. Pure module.
+"""Errors in the form of Google's APIs: `{"error": {code, message, status, details}}`, or a list with one such object.
 
-Source: google.rpc.Status and google.rpc.Code, which map status names to HTTP codes.
+Pure module. Source: google.rpc.Status, and google.rpc.Code, which maps status names to HTTP codes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
 
 
 def error_object(error: LlmError) -> dict[str, Any]:
-    """The `error` object, as streams contain it. The gateway's code is the `reason` in its details."""
+    """The `error` object of an error response or of an error in a stream. `reason` in its details is the gateway's
+    code.
+    """
     otherwise = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
     info: dict[str, Any] = {"@type": _INFO, "reason": error.code, "domain": _DOMAIN}
     if error.param is not None:
@@ -62,7 +64,7 @@ def error_body(error: LlmError) -> bytes:
 
 
 def error_in(body: bytes) -> bytes | None:
-    """The encoded `error` object of a provider's answer, which may be in a list; None if there is none."""
+    """The encoded `error` object of a provider's answer, which may be a list with one error; None without an error."""
     try:
         bodies = _raws(body)[:1] if body.lstrip()[:1] == b"[" else [body]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -72,7 +74,7 @@ def error_in(body: bytes) -> bytes | None:
 
 
 def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
-    """HTTP status and `error` object of another family's error."""
+    """HTTP status and Google's `error` object for an error that a provider of another family sent."""
     status, name = _BY_KIND[refusal.kind]
     return status, {"code": status, "message": refusal.message, "status": name}
 

@@ -39,7 +39,7 @@ class GeminiFormat(FamilyFormat):
     answer_headers = ("retry-after", "server-timing", "x-gemini-service-tier", "x-goog-", "x-request-id")
 
     def __init__(self, *, array: bool = False) -> None:
-        """`array`: streams are JSON arrays, which clients receive that do not request server-sent events."""
+        """`array`: streams are JSON arrays, as Gemini sends them to clients that do not request server-sent events."""
         self._array = array
         self.stream_type = "application/json" if array else EVENT_STREAM
 

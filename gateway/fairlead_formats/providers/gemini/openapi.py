@@ -1,7 +1,7 @@
-"""Conversion of Gemini's `parameters` to JSON Schema.
+"""Conversion of `parameters` of Gemini's function declarations, OpenAPI schemas, to JSON Schema.
 
-Pure module. The Schema object of OpenAPI 3.0 differs in three ways: types may be in capitals, null is expressed by
-`nullable`, and counts may be strings, as they are 64-bit integers of protobuf.
+Pure module. The Schema object of OpenAPI 3.0 differs from JSON Schema in three ways: types may be in capitals, null is
+expressed by `nullable`, and counts may be strings, as they are 64-bit integers of protobuf.
 """
 
 from __future__ import annotations

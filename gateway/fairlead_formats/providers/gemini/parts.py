@@ -1,7 +1,7 @@
-"""Contents and their parts, as far as tools need them. Pure module.
+"""Gemini's contents (messages) and their parts: calls, call ids and texts. Pure module.
 
-Members are read in both spellings, such as `functionCall` and `function_call`. Contents come from models and clients
-and are not trusted.
+Members are read in both spellings of Google's clients, such as `functionCall` and `function_call`. Contents come from
+models and clients and are not trusted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ RESPONSE: Final = ("functionResponse", "function_response")
 SIGNATURE: Final = ("thoughtSignature", "thought_signature")
 MODEL: Final = "model"
 BETWEEN: Final = Raw(b'{"text":"\\n\\n"}')
-"""Part that separates the texts of two rounds."""
+"""Part that separates the texts of two rounds (requests to the model)."""
 EMPTY: Final = Raw(b'{"text":""}')
-"""The only part of an otherwise empty content, because clients read the first part."""
+"""Part for a content that would be empty: clients read the first part without a check."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -32,7 +32,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class ContentPart:
-    """One part of a content, encoded and decoded."""
+    """One part of a content: its JSON (`raw`) and its decoded members."""
 
     def __init__(self, raw: bytes | Raw) -> None:
         """Raises msgspec.MsgspecError."""
@@ -59,8 +59,8 @@ class ContentPart:
         return "" if self.thought else text_of(member(self.read, "text"))
 
     def add_call_id(self, taken: set[str]) -> ContentPart:
-        """The part; a call without an id, or with that of an earlier call, gets one, by which the turn's results are
-        matched. `taken`: ids of the answer's calls so far, to which the call's is added.
+        """The part, with a new id if it is a call that has none or repeats the id of an earlier call. Results are
+        matched to calls by id. `taken`: ids of the answer's earlier calls; the id of an unchanged call is added to it.
         """
         if self.called_name is None or not isinstance(self._call, dict):
             return self
@@ -75,7 +75,7 @@ class ContentPart:
 
 
 def unwrap(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
-    """The part, with a call of `execute_tool` replaced by the call that it names. `calls`: by id."""
+    """The part; a call of `execute_tool` is replaced by the call that its arguments name. `calls`: by id."""
     call = calls.get(part.call_id) if part.called_name is not None else None
     if call is None:
         return part
@@ -92,7 +92,7 @@ def parts_of(raw: bytes | Raw) -> list[ContentPart]:
 
 
 def first_call(parts: Sequence[ContentPart]) -> CallKey | None:
-    """Key of the first call, under which a turn of several rounds is stored, so that its earlier calls are kept."""
+    """Key of the first call, under which the gateway stores the whole turn of several rounds; None without a call."""
     return next((CallKey(part.call_id, part.called_name) for part in parts if part.called_name is not None), None)
 
 
@@ -107,10 +107,10 @@ def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:
 
 
 def key_of(members: Mapping[str, object], *spellings: str) -> str:
-    """The spelling that the members use; the first one if they use none."""
+    """The first of the spellings that is a name in `members`; the first spelling if none is."""
     return next((each for each in spellings if each in members), spellings[0])
 
 
 def read_parts(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a decoded content that are objects."""
+    """The parts of a decoded content, without entries that are not objects."""
     return [part for part in items(content.get("parts")) if isinstance(part, dict)]

@@ -1,4 +1,4 @@
-"""Paths of Gemini's API: `/v1beta/models/MODEL:METHOD`, or `/v1/models/MODEL:METHOD` of newer clients. Pure module."""
+"""Paths of Gemini's API: `/v1beta/models/MODEL:METHOD`; newer clients send `/v1/…`. Pure module."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def resource_of(model: str) -> str:
 
 
 def path_of(model: str, method: str) -> str:
-    """Path of a method, relative to the base URL of the provider's API. Streams are server-sent events."""
+    """Path of a method, relative to the base URL of the provider's API. For streams it asks for server-sent events."""
     return f"/v1beta/{quote(resource_of(model))}:{method}" + ("?alt=sse" if method == STREAM else "")

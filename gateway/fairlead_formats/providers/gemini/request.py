@@ -26,7 +26,7 @@ _TOOL_CONFIG: Final = ("toolConfig", "tool_config")
 _CALLING: Final = ("functionCallingConfig", "function_calling_config")
 _ALLOWED: Final = ("allowedFunctionNames", "allowed_function_names")
 _TOGETHER: Final = ("includeServerSideToolInvocations", "include_server_side_tool_invocations")
-"""Member of the tool config that the provider requires for functions together with its own tools."""
+"""Member of the tool config that the provider requires in a request with functions and the provider's own tools."""
 _SYSTEM: Final = ("systemInstruction", "system_instruction")
 _CACHED: Final = ("cachedContent", "cached_content")
 _GENERATION: Final = ("generationConfig", "generation_config")
@@ -88,11 +88,13 @@ class GeminiRequest(FamilyRequest):
         elif not model_round.first and self._mode == "ANY":
             self._set_mode(
                 members, "VALIDATED" if self._allows_provider_tools else "AUTO"
-            )  # AUTO is refused with provider's tools
+            )  # the API refuses AUTO together with the provider's own tools
         return _encode(members)
 
     def _add_functions(self, injected: Sequence[bytes]) -> list[Raw]:
-        """The tools with injected functions, in the client's entry if it has one: several entries are refused."""
+        """The tools with injected functions. They join the client's functions, as the API refuses two entries of
+        functions.
+        """
         tools = list(self._tools)
         for index, tool in enumerate(items(self._read["tools"])):
             if items(member(tool, *_DECLARATIONS)):
@@ -104,7 +106,7 @@ class GeminiRequest(FamilyRequest):
         return [*tools, Raw(_encode({_DECLARATIONS[0]: Raw(array(injected))}))]
 
     def _set_mode(self, members: dict[str, Raw], mode: str) -> None:
-        """Set the mode of function calling, without the list of allowed names, which other modes do not accept."""
+        """Set the mode of function calling, without the list of allowed names, which the API refuses in these modes."""
         outer = key_of(members, *_TOOL_CONFIG)
         config = _object(members.get(outer))
         inner = key_of(config, *_CALLING)
@@ -125,11 +127,11 @@ class GeminiRequest(FamilyRequest):
         return member(self._read[_TOOL_CONFIG[0]], *_TOGETHER) is True
 
     def _takes_functions(self) -> bool:
-        """Whether the provider accepts functions together with the other members of this request. If it does not, it
-        refuses the whole request.
+        """Whether the provider accepts functions together with the other members of this request. Otherwise added
+        functions would make the provider refuse the whole request.
         """
         if any(self._members.get(name, _NULL) != _NULL for name in _CACHED):
-            return False  # the cache holds the tools
+            return False  # the cached content holds the tools, and the API refuses others beside it
         if member(self._calling, "streamFunctionCallArguments", "stream_function_call_arguments"):
             return False  # the gateway does not assemble streamed arguments of this API
         others = any(set(_as_object(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))

@@ -1,7 +1,7 @@
 """One response of generateContent: a whole answer, or one event of a stream, which has the same form.
 
-Pure module. Members that the gateway does not interpret are kept unchanged. Only the first candidate is read, as no
-tools are injected into requests for several.
+Pure module. Members that the gateway does not interpret are kept unchanged. Only the first candidate is read: the
+gateway adds no tools to requests for several candidates, so it need not find calls in the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _END_MEMBERS: Final = ("finishReason", "finishMessage")
 _MALFORMED: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 )
-"""Finish reasons of an answer with an unreadable call."""
+"""Finish reasons of an answer whose call the provider could not read."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -68,7 +68,7 @@ class GeminiResponse:
 
     @property
     def has_other_members(self) -> bool:
-        """Whether the response has members besides parts, finish reason, usage and those of every response."""
+        """Whether the response has anything to send to the client besides parts, finish reason and usage."""
         extra_members = set(self.members) - {"candidates", _USAGE, *_HEAD, "createTime"}
         return bool(extra_members or set(self._candidate) - {"content", "index", *_END_MEMBERS})
 
@@ -85,8 +85,8 @@ class GeminiResponse:
         *,
         end: bool = True,
     ) -> bytes:
-        """The response with these parts, this usage (none if empty), `head` of another response, and `extra_members`.
-        `end`: False leaves out the finish reason, for a round that is not the client's last.
+        """The response with these parts, this usage (no usage if empty), the `head` of another response, and
+        `extra_members`. `end`: False leaves out the finish reason, as the client's answer continues in the next round.
         """
         members = {name: raw for name, raw in self.members.items() if name != _USAGE}
         candidate = dict(self._candidate)
@@ -106,7 +106,7 @@ class GeminiResponse:
 
 
 def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
-    """Whether an answer ended with an unreadable call, and otherwise has only thoughts."""
+    """Whether an answer ended with an unreadable call and has nothing else but thoughts."""
     return reason in _MALFORMED and all(part.called_name is None and not part.text for part in parts)
 
 

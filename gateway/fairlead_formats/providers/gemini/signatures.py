@@ -1,8 +1,9 @@
 """Substitutes for missing thought signatures on calls. Pure module.
 
-From Gemini 3 on, the API refuses a request whose current turn has a step without a signature: the first call in each
-content of the model after the user's last message needs one. Conversations from other APIs, and clients that drop
-unknown members, have none. Source: Google, "Thought signatures", which documents the substitute.
+From Gemini 3 on, the API requires signatures in the current turn: after the user's last message, the first call in each
+content of the model needs one, or the API refuses the request. Signatures are missing in conversations from other APIs,
+and if a client drops members that it does not know. Source: Google, "Thought signatures", which documents the
+substitute.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from fairlead_formats.wire.raw_json import array, decode_object
 
 STAND_IN: Final = "skip_thought_signature_validator"
 _UNSIGNED: Final = re.compile(r"(?:^|/)(?:gemini-[12](?:[.-]|$)|gemma|learnlm)")
-"""Models that do not check signatures."""
+"""Names of models that do not check signatures."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 def sign_calls(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]:
-    """The contents, with the substitute in place of each signature that the model requires and that is missing."""
+    """The contents, with the substitute where the model requires a signature and the conversation has none."""
     outgoing = list(contents)
     if _UNSIGNED.search(model):
         return outgoing
@@ -39,7 +40,7 @@ def sign_calls(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]
             if first is not None and not member(first, *SIGNATURE):
                 outgoing[index] = _sign_first_call(outgoing[index])
         elif any(member(part, *RESPONSE) is None for part in parts):
-            break  # a message of the user, which begins the turn
+            break  # a message of the user, which begins the current turn: earlier turns need no signatures
     return outgoing
 
 
@@ -55,8 +56,8 @@ def _sign_first_call(raw: bytes | Raw) -> bytes:
 
 
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without signatures, except in its last `keep_last` contents; None if there are none. Calls get the
-    substitute instead.
+    """The request without signatures, except in its last `keep_last` contents; None if no signature was removed. Calls
+    that had a signature get the substitute.
     """
     members = _members(body)
     contents = _raws(members["contents"])

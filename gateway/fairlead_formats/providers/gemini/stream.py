@@ -1,8 +1,8 @@
-"""Streams of generateContent, which merge the responses of several rounds without the calls that the gateway runs.
+"""Client streams of Gemini's generateContent: all rounds as one answer, without calls that the gateway runs.
 
-Pure module. Clients, as tested with Google's SDK, accept only lines that begin with `data: `, and empty lines: no
-comments, no `event:`, no `[DONE]`. Every event is a complete response with complete calls. A client that does not
-request server-sent events receives one JSON array of responses.
+Pure module. A round is one request to the model. Clients (tested with Google's SDK) accept only empty lines and lines
+that begin with `data: `, so the stream has no comments, no `event:` and no `[DONE]`. Every event is a complete response
+with complete calls. A client that does not request server-sent events receives one JSON array of responses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairlead_formats.wire.raw_json import add_usage
 from fairlead_formats.wire.text_pieces import TextPieces
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of one round."""
+"""Maximum bytes of the provider's stream in one round."""
 BROKEN: Final = "the provider ended its stream with an error"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
@@ -40,7 +40,9 @@ _ESCAPED: Final = {
     b"\xe2\x80\xa9": rb"\u2029",
     b"\xc2\x85": rb"\u0085",
 }
-"""Replacements of line ends, including those that are not line ends in JSON: older clients split lines there."""
+"""Replacements of line ends, as an event must be one line. Older clients also split lines at the Unicode line ends,
+which JSON allows within a string.
+"""
 _NO_MEMBERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -58,7 +60,7 @@ class _TextCandidate(msgspec.Struct, rename="camel"):
 
 
 class _TextResponse(msgspec.Struct, rename="camel"):
-    """A response with only text, as most responses of a stream are. It is passed on unchanged."""
+    """A response with only text, the most frequent kind in a stream. The client gets its bytes unchanged."""
 
     candidates: tuple[_TextCandidate]
     usage_metadata: Raw = Raw(b"null")
@@ -79,28 +81,32 @@ class GeminiStream:
         self._array = array
         self._opened = False
         self._head: dict[str, Raw] = {}
-        """`responseId` and `modelVersion` of the first response, which all later ones repeat."""
+        """`responseId` and `modelVersion` of the first response, which are written to all later responses."""
         self._begun = False
-        """Whether a response was read, so that later ones repeat its head."""
+        """Whether the first response was read, so that later responses get its `responseId` and `modelVersion`."""
         self._round = 0
         self._text: list[ContentPart] = []
-        """A part with text of an earlier round; empty if there is none."""
+        """One part with text of an earlier round; empty as long as no round had text."""
         self.usage: dict[str, Any] = {}
-        self.done = False  # this API marks the end only by closing the stream
+        self.done = False  # stays False: this API marks the end only by closing the stream
         self._begin()
 
     def _begin(self) -> None:
         self._round_usage: Mapping[str, Any] = {}
         self._parts: list[ContentPart] = []
+        """Parts of this round's answer."""
         self._ids: set[str] = set()
         """Ids of the calls in `_parts`."""
         self._passed_texts: TextPieces | None = None
-        """Texts after `_parts` that passed unchanged."""
+        """Texts that passed unchanged and are not in `_parts` yet."""
         self._passed_usage = Raw(b"null")
-        """Usage in the last response that passed unchanged."""
+        """Usage of the last response that passed unchanged; null before."""
         self._held_responses: list[tuple[GeminiResponse, list[ContentPart]]] = []
-        """Responses from the end of the round on, held back until it is known whether another round follows."""
+        """Responses at the end of the round. They are held back until it is known whether another round follows, in
+        which case the client must not get their finish reason.
+        """
         self._size = 0
+        """Bytes that the provider sent in this round."""
         self._calls = 0
         self._finish_reason = ""
         self.ended = False
@@ -121,14 +127,14 @@ class GeminiStream:
                 raise BadStream(BROKEN, broken) from error
             raise BadStream(f"an event of the provider's stream is not a response: {error}") from error
         if bytes(response.members.get("error", b"null")) != b"null":
-            raise BadStream(BROKEN, error_in(data))  # clients expect error objects only
+            raise BadStream(BROKEN, error_in(data))  # clients can read only an error object
         self.ended = self.ended or response.ended
         if self._client_tools is None:
             return self._event(data)
         return self._take(data, response, parts, self._client_tools)
 
     def _pass_text(self, data: bytes) -> bool:
-        """Add a piece of text to the round if the response can pass unchanged. Returns whether it can."""
+        """Add a piece of text to the round. Returns False if the response cannot pass unchanged."""
         try:
             response = _text_response(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -171,7 +177,7 @@ class GeminiStream:
         return self._write_response(response, visible)
 
     def _write_response(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
-        """A response within the stream; empty if no visible part is left of it."""
+        """A response for the client; empty if all its parts are hidden from the client."""
         if not parts and (response.parts or self._round) and not response.has_other_members:
             return b""
         usage = add_usage(self.usage, response.usage) if response.usage else {}
@@ -179,11 +185,11 @@ class GeminiStream:
 
     @property
     def _first_head(self) -> Mapping[str, Raw]:
-        """Head of the first response, for responses of later rounds; empty in the first round."""
+        """`responseId` and `modelVersion` for responses of later rounds; empty in the first round."""
         return self._head if self._round else {}
 
     def end_round(self) -> bytes:
-        """End the round. If another round follows, the held responses are sent without their finish reason."""
+        """End the round. If another round follows, returns the held responses without their finish reason."""
         self._gather()
         goes_on = self.malformed_call or (
             self._client_tools is not None and len(visible_parts(self._parts, self._client_tools)) < len(self._parts)
@@ -206,7 +212,7 @@ class GeminiStream:
         response, parts = self._held_responses[-1]
         client_parts = [carry_id(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
         self._held_responses[-1] = response, [*parts, *client_parts]
-        return b""  # the calls are in the last response
+        return b""  # the calls are sent in the last response, by `finish`
 
     def next_round(self) -> None:
         texts = [part for part in self._parts if part.text]
@@ -237,7 +243,9 @@ class GeminiStream:
         return b""
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
-        """The end of the last round, with the sum of usage; only the closing bytes if every event passed unchanged."""
+        """The held responses of the last round with the sum of usage; only the closing bytes if every event passed
+        unchanged.
+        """
         out = b""
         for number, (response, parts) in enumerate(self._held_responses, 1):
             last = number == len(self._held_responses)

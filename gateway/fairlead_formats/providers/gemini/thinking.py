@@ -1,7 +1,8 @@
-"""Levels of thinking that models of Gemini take in place of a budget of tokens. Pure module.
+"""Thinking levels, such as `low`, which newer Gemini models take in place of a thinking budget in tokens. Pure module.
 
 Source: Google, "Gemini thinking" (ai.google.dev/gemini-api/docs/thinking, firebase.google.com/docs/ai-logic/thinking).
-From Gemini 3 on a level is the member to use; earlier models refuse one, and any model refuses both.
+From Gemini 3 on `thinkingLevel` replaces `thinkingBudget`. Earlier models refuse a level, and every model refuses both
+members together.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LEVELS: Final = (MINIMAL, LOW, MEDIUM, HIGH)
 
 
 def levels_of(model: str) -> tuple[str, ...]:
-    """Values of `thinkingLevel` that a model takes, the least first; empty for one that takes a budget."""
+    """Values of `thinkingLevel` that a model accepts, the least first; empty for a model that takes a budget."""
     if not _LEVELS.search(model):
         return ()
     if _NO_MEDIUM.search(model):
@@ -41,5 +42,5 @@ _AT_LEAST: Final[dict[Effort, tuple[str, ...]]] = {
 
 
 def level_for(effort: Effort, levels: tuple[str, ...]) -> str:
-    """The level of an effort, or the next higher one that the model takes."""
+    """The level for an effort; if the model lacks this level, the next higher level that it has."""
     return next(level for level in _AT_LEAST[effort] if level in levels)

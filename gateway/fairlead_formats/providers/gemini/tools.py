@@ -1,10 +1,10 @@
 """Tools, calls and results of Gemini and Gemini Live: `functionCall` and `functionResponse` parts.
 
 Pure module. A call is `{functionCall: {id?, name, args: object}}`, a result `{functionResponse: {id?, name, response:
-object}}`. Ids exist since Gemini 3; without them a response is matched by name and order. Text and scalars are wrapped
-in `output` for a result and in `error` for an error, as Google's documentation says. Live sends `{toolCall:
-{functionCalls}}` and expects `{toolResponse: {functionResponses}}`. Members are read in the spelling of the API and in
-that of the Python SDK (snake case).
+object}}`. Ids exist since Gemini 3; without an id a response is matched to its call by name and order. `response` has
+to be an object, so text and scalars go into its member `output`, or `error` for an error, as Google documents. Live
+sends `{toolCall: {functionCalls}}` and expects `{toolResponse: {functionResponses}}`. Members are read in the spelling
+of the API and in that of the Python SDK (snake case).
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ _AUDIO: Final = (
 )
 _MAX_TOOLS: Final = 512
 _REFERENCE: Final = b'"$ref":'
-"""An object key in JSON text; within a string its quotes would be escaped."""
+"""The member name `$ref` in JSON text. A string with this text does not match, as JSON escapes the quotes in it."""
 _RESERVED: Final = frozenset({"output", "error", "content"})
-"""Members of a response that have a meaning for the provider or the gateway."""
+"""Names in `response` with a meaning of their own. Structured content that has one of them is wrapped in `output`."""
 
 
 def _tool_writer(field: str | None) -> Callable[[Parts], JsonObject]:
@@ -133,11 +133,11 @@ def _request(tools: list[Definition]) -> JsonObject:
 
 
 class GeminiMessages(MessageFormat):
-    """Messages of Gemini's `generateContent`."""
+    """Reads and writes calls and results in contents of Gemini's `generateContent`."""
 
     def parts(self, message: object) -> Iterator[Part]:
-        """Parts of a response, a candidate, a content or a list of parts. Events of a stream are responses as well, and
-        have complete calls.
+        """Parts of a response, a candidate, a content or a list of parts. An event of a stream is a response as well:
+        its calls are complete, so streams need no assembler.
         """
         entries = with_paths("", message) if isinstance(message, list) else _parts_with_paths(message)
         for path, entry in entries or [("", message)]:
@@ -179,7 +179,7 @@ class GeminiMessages(MessageFormat):
 
 
 class GeminiLiveMessages(MessageFormat):
-    """Messages of Gemini Live: messages of the server are read, messages of the client written, without media."""
+    """Reads calls in Gemini Live's server messages, and writes results as client messages, without media."""
 
     def parts(self, message: object) -> Iterator[Part]:
         """Parts of a server message, or of a list of them."""
@@ -306,7 +306,7 @@ def _result(response: JsonObject) -> ToolResult:
 
 
 def _targets(options: Options) -> Targets:
-    """Schema rules: a subset of OpenAPI, or JSON Schema, as the options say."""
+    """Schema keywords that the target accepts: OpenAPI's for `parameters`, or JSON Schema's, as the options say."""
     return (rules.GEMINI_JSON if options.gemini_field == GEMINI_JSON_SCHEMA else rules.GEMINI), None
 
 
@@ -336,7 +336,7 @@ FORMATS: Final = (
                 _unpack,
                 grouped=True,
             ),
-            lambda options: (rules.GEMINI, None),  # Live reads `parameters` only and is silent about the other
+            lambda options: (rules.GEMINI, None),  # Live reads only `parameters`, and ignores the other member silently
             FormatLimits(max_tools=_MAX_TOOLS),
         ),
         messages=GeminiLiveMessages(),

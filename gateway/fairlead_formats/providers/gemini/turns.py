@@ -1,7 +1,8 @@
-"""Calls in the contents of a request, and restoration of their stored turns. Pure module.
+"""Finds the model's calls in the contents of a Gemini request, and puts stored turns back in their place. Pure module.
 
-The API requires one content with as many responses as the previous content has calls. They are matched by id if there
-is one, else by name and order.
+A stored turn has the calls that the gateway ran, which the client did not receive. The API requires that a content with
+calls is followed by one content with as many responses. Responses are matched to calls by id, or by name and order
+where ids are missing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _ROLES: Final = {MODEL: "assistant", "function": "tool", "": "user"}
-"""Maps roles of the API to roles of OpenAI's formats."""
+"""Maps Gemini's roles to the roles of OpenAI's formats, which the gateway compares."""
 
 
 class _FollowingPart(msgspec.Struct):
@@ -36,7 +37,9 @@ class _FollowingPart(msgspec.Struct):
 
 
 def answer_ranges(contents: Sequence[bytes | Raw]) -> list[AnswerRange]:
-    """Runs of the model's contents with calls. Clients keep each event of a stream as a separate content."""
+    """Ranges of adjacent contents of the model that have calls. One answer may be several contents, as clients keep
+    each event of a stream as a content of its own.
+    """
     answer_ranges = []
     start = 0
     for by_model, run in itertools.groupby(contents, _is_by_model):
@@ -54,7 +57,7 @@ def _is_by_model(raw: bytes | Raw) -> bool:
 
 
 def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
-    """Role, as OpenAI's formats name it, and text without thoughts."""
+    """Role of a content, as OpenAI's formats name it, and its text without thoughts."""
     content = decode_object(raw)
     role = text_of(content.get("role"))
     texts = [text_of(part.get("text")) for part in read_parts(content) if part.get("thought") is not True]
@@ -62,7 +65,7 @@ def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
 
 
 def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-    """The contents, with stored turns in place of the parts of them that the client received."""
+    """The contents, with stored turns in place of what the client received of them. `turns`: by content index."""
     ends = {index.start: index.end for index in answer_ranges(contents)}
     outgoing: list[bytes | Raw] = []
     index = 0
@@ -81,7 +84,7 @@ def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
         outgoing += [_merge_responses(turn.before[-1], gateway_results, contents[index:end])]
         outgoing += [
             each for each, is_response in zip(turn.results, answers, strict=True) if not is_response
-        ]  # files: at the end
+        ]  # contents without responses have files of the results, which come after all responses
         index = end
     return outgoing
 
@@ -99,7 +102,7 @@ def _answers(raw: bytes | Raw) -> bool:
 
 
 def _merge_responses(calling: bytes, gateway_results: Sequence[bytes], client_results: Sequence[bytes | Raw]) -> bytes:
-    """One content with all responses in the order of the calls, followed by other parts that the client sent."""
+    """One content with the gateway's and the client's responses, in the order of the calls, and then other parts."""
     following = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
     calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calling)))
     matched, _ = calls.take([part for part in following if part.is_answer])

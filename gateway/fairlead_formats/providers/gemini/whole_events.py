@@ -1,6 +1,6 @@
-"""A whole answer of Gemini as the events of a stream, for providers that ignore `alt=sse` or the method. Pure module.
+"""Splits a whole answer of Gemini into stream events, for providers that ignore `alt=sse` or the method. Pure module.
 
-Each event of a stream is a response of generateContent, so that the document is one event, or an array of them.
+Each event of a stream has the form of a whole answer, so the provider's document is one event, or an array of events.
 """
 
 from __future__ import annotations

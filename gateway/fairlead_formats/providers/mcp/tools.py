@@ -28,11 +28,11 @@ from fairlead_formats.tools.definitions import name_of
 MCP: Final = "mcp"
 METHOD: Final = "tools/call"
 NUMBER: Final = "number"
-"""Kind of a call whose request has a numeric id, which its response must repeat as a number."""
+"""Kind of a call whose JSON-RPC id is a number. The response must repeat the id as a number, but ids are text here."""
 
 
 class McpFormat:
-    """Tool definitions, unchanged but checked for what every conversion needs."""
+    """MCP's own tool definitions: unchanged, but checked for the members that every conversion needs."""
 
     name = MCP
     title = "MCP"
@@ -71,12 +71,12 @@ def _tools(payload: Any) -> list[Any]:
 
 
 class McpMessages(MessageFormat):
-    """Messages of MCP, where the id of a request is the id of the call."""
+    """Reads and writes `tools/call` requests and their responses. The id of the request is the id of the call."""
 
     holds_text = False
 
     def parts(self, message: object) -> Iterator[Part]:
-        """Parts of a request, its params, or a list of either."""
+        """Parts of a `tools/call` request, of its params, or of a list of requests or params."""
         for path, entry in with_paths("", message) if isinstance(message, list) else [("", message)]:
             method = member(entry, "method")
             if method not in (None, METHOD) or (method is None and member(entry, "name") is None):

@@ -1,6 +1,7 @@
-"""Whole answers of Chat Completions: of one round, and the client's answer for all rounds.
+"""Whole answers of Chat Completions: the provider's answer of each round, and the one answer that the client gets.
 
-Pure module. A model's answer is not trusted. Members that the gateway does not interpret are kept unchanged.
+Pure module. A round is one request to the model; the gateway runs tools between rounds. A model's answer is not
+trusted. Members that the gateway does not interpret are kept unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 BETWEEN: Final = "\n\n"
-"""Separates the texts of two rounds."""
+"""Text between the texts of two rounds."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -47,11 +48,13 @@ class ChatAnswer:
         content = self._read.get("content")
         self.text: str = content if isinstance(content, str) else ""
         self._truncated = truncates(reason)
-        self.malformed_call = False  # this API does not report it
+        self.malformed_call = False  # this API does not report unreadable calls
         self._add_missing_ids()
 
     def _add_missing_ids(self) -> None:
-        """Add ids to calls without one, or with that of an earlier call, as results are matched by id."""
+        """Give a new id to each call that has none or repeats an earlier call's id, as results are matched to calls by
+        id.
+        """
         calls = calls_of(self._read)
         taken: set[str] = set()
         changed = False
@@ -76,7 +79,7 @@ class ChatAnswer:
 
     @property
     def request_messages(self) -> list[bytes]:
-        """The message without null members, except `content`."""
+        """The message for the next request, without members that are null, except `content`."""
         members = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(members)]
 
@@ -91,7 +94,9 @@ class ChatAnswer:
         return None
 
     def write(self, loop: LoopResult) -> bytes:
-        """The answer has the first round's id and time. The API has no form for calls that the gateway ran."""
+        """The client's answer, with the id and time of the first round. The API has no form to show the gateway's
+        calls.
+        """
         client_tools = loop.client_tools
         rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
         first = rounds[0] if rounds else self

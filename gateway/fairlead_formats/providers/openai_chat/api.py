@@ -1,4 +1,4 @@
-"""OpenAI's HTTP API, which has Chat Completions and Responses. Pure module.
+"""Declaration of OpenAI's HTTP API, with Chat Completions and Responses. Pure module.
 
 Source: OpenAI's API reference.
 """
@@ -27,7 +27,7 @@ def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
 
 
 def _model(model: ListedModel) -> dict[str, Any]:
-    """The creation date, which is not known here, is that of the epoch."""
+    """An entry of the model list. `created` is 1970, as the gateway does not know when the model was created."""
     return {
         "id": model.id,
         "object": "model",

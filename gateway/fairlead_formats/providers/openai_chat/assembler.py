@@ -1,7 +1,8 @@
 """Assembly of calls from a stream of Chat Completions.
 
-Pure module. The form is `choices[].delta.tool_calls[] {index, id?, function: {name?, arguments?}}`. Pieces of calls may
-interleave, and some servers omit the index or repeat one index for all calls. `finish_reason` completes all calls.
+Pure module. The form is `choices[].delta.tool_calls[] {index, id?, function: {name?, arguments?}}`. Pieces of several
+calls may alternate, and some servers omit the index or repeat one index for all calls, so that the index alone does not
+tell which call a piece belongs to. `finish_reason` completes all calls.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ _LEGACY: Final = -1
 
 
 class ChatAssembler:
-    """Assembles the calls of one choice. The calls of other choices would run tools for answers that are not used."""
+    """Assembles the calls of one choice. Other choices are alternative answers that nobody uses, so their calls must
+    not run.
+    """
 
     def __init__(self, names: Names | None = None, choice: int = 0) -> None:
         self._builder = CallBuilder(names)
         self._choice = choice
         self._partials: dict[int, PartialCall] = {}
         self._current: dict[int, int] = {}
-        """Maps the stream's index to the key of the call that it currently refers to."""
+        """Maps an index in the stream to the key of the call that the index refers to at the moment."""
         self._last = 0
         self._named: list[PartialCall] = []
-        """Calls that entries of the current event have named."""
+        """Calls that were named in the current event: a second name in one event begins another call."""
 
     def feed(self, event: object) -> list[ModelCall]:
         if is_done(event):
@@ -63,8 +66,10 @@ class ChatAssembler:
             _grow(self._partials.setdefault(_LEGACY, PartialCall(kind=FUNCTION_CALL)), legacy_call)
 
     def _partial(self, index: object, ident: str, function: object) -> PartialCall | None:
-        """The call that a delta belongs to: the call of its index, unless the delta begins another call. It does if it
-        has a name and another id, a name after complete arguments, or a second name in the same event.
+        """The call that a delta belongs to: the call at its index, unless the delta begins another call.
+
+        A delta begins another call if it has a name and a new id, a name after complete arguments, or the second name
+        in the same event.
         """
         if not isinstance(index, int) or index < 0:
             same_id = next((key for key, partial in self._partials.items() if ident and partial.id == ident), None)
@@ -86,7 +91,7 @@ class ChatAssembler:
         return partial
 
     def _is_other(self, partial: PartialCall, ident: str, function: object) -> bool:
-        """Whether a delta with a name belongs to another call."""
+        """Whether a delta with a name begins another call than `partial`."""
         if ident and partial.id:
             return partial.id != ident
         arguments = member(function, "arguments", "input")
@@ -102,7 +107,7 @@ class ChatAssembler:
 
 
 def _grow(partial: PartialCall, function: object) -> None:
-    """Add a delta. The name arrives once; servers that repeat it repeat all of it."""
+    """Add a delta to a call. Names are never split: a server that sends the name again sends the whole name."""
     partial.name = partial.name or member(function, "name")
     arguments = member(function, "arguments")
     if isinstance(arguments, dict):

@@ -26,7 +26,7 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str, str | None]]] = {
 
 
 def error_object(error: LlmError) -> dict[str, str | None]:
-    """The `error` object, as streams contain it."""
+    """The `error` object of an error response or of an error in a stream."""
     kind = "invalid_request_error" if error.status < 500 and error.status != 429 else "api_error"
     return {"message": str(error), "type": kind, "param": error.param, "code": error.code}
 
@@ -37,7 +37,7 @@ def error_body(error: LlmError) -> bytes:
 
 
 def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
-    """HTTP status and `error` object of another family's error."""
+    """HTTP status and OpenAI's `error` object for an error that a provider of another family sent."""
     status, kind, code = _BY_KIND[refusal.kind]
     return status, {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.code or code}
 

@@ -1,8 +1,8 @@
 """Requests of Chat Completions, read as raw members so that uninterpreted members reach the provider unchanged.
 
 Pure module. Source: OpenAI's API reference, `POST /v1/chat/completions`. Some compatible servers put signed reasoning
-into messages: into calls (`extra_content`; Google, "Thought signatures", "OpenAI compatibility"), and as lists of
-details or blocks. `remove_thoughts` removes it.
+into messages: in calls (`extra_content`; Google, "Thought signatures", "OpenAI compatibility"), or in lists of details
+or blocks. Only the model that produced it accepts it, so `remove_thoughts` removes it from a request to another model.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _name(tool: _ToolName) -> str:
 
 
 def _array(items: Sequence[bytes | Raw]) -> Pieces:
-    """Pieces of a JSON array, so that a body of megabytes is copied only once, when all pieces are joined."""
+    """Pieces of a JSON array. They are joined only with the whole body, so that megabytes are copied once."""
     pieces: list[bytes | Raw] = [b"["]
     for index, item in enumerate(items):
         pieces += (b",", item) if index else (item,)
@@ -127,7 +127,7 @@ def _object(members: Mapping[str, Pieces]) -> Pieces:
 
 
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without signed reasoning, except in its last `keep_last` messages; None if there is none."""
+    """The request without signed reasoning, except in its last `keep_last` messages; None if nothing was removed."""
     members = _members(body)
     messages = _raws(members["messages"])
     early = len(messages) - keep_last

@@ -1,7 +1,8 @@
-"""Streams of Chat Completions, which merge the chunks of several rounds without the calls that the gateway runs.
+"""Client streams of Chat Completions: the chunks of all rounds as one answer, without calls that the gateway runs.
 
-Pure module. Clients' accumulators, as tested with the SDK, need one id, `role` once, id and name of each call once,
-and call indices from 0. `finish_reason` must be in the last chunk only, followed by usage and `[DONE]`.
+Pure module. A round is one request to the model. The code that assembles streams in clients (tested with OpenAI's SDK)
+needs one id, `role` once, id and name of each call once, and call indices from 0. `finish_reason` must be in the last
+chunk only, followed by usage and `[DONE]`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fairlead_mcp.surrogates import replace_lone_surrogates
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of one round."""
+"""Maximum bytes of the provider's stream in one round."""
 MAX_NAME: Final = 1024
 """Maximum characters of a called tool's name."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -73,7 +74,7 @@ class _TextChoice(msgspec.Struct):
 
 
 class _TextChunk(msgspec.Struct):
-    """A chunk with text only, as most chunks of a stream are. It is passed on unchanged."""
+    """A chunk with text only, the most frequent kind in a stream. The client gets its bytes unchanged."""
 
     choices: tuple[_TextChoice]
     usage: None = None
@@ -97,7 +98,7 @@ class StreamedCall:
         self.id = ""
         self.name = ""
         self.kind = kind
-        """`function`, or `custom` for custom tool calls, whose text is in `arguments` here."""
+        """`function`, or `custom` for a custom tool call, whose text is kept like arguments."""
         self.pieces: list[str] = []
         """Pieces of the arguments. Appending each to a string would copy the string every time."""
         self.shown: int | None = None
@@ -105,10 +106,10 @@ class StreamedCall:
         self.sent = 0
         """Number of pieces that were sent to the client."""
         self.provider_id = ""
-        """The provider's id, which another call of the round may have as well."""
+        """The id from the provider, which is not always unique; the client gets a unique one."""
         self.parse_attempts = self.size = 0
         self.added_members: dict[str, Raw] = {}
-        """Members without meaning here, such as a signature of the model's reasoning."""
+        """Members that the gateway only passes on, such as a signature of the model's reasoning."""
 
     @property
     def text(self) -> str:
@@ -121,7 +122,7 @@ class StreamedCall:
         self.size += len(piece)
 
     def as_message_call(self) -> dict[str, Any]:
-        """The call in the form of a message."""
+        """The call in the form that it has in `tool_calls` of a message."""
         text = "input" if self.kind == "custom" else "arguments"
         arguments = self.text or ("" if self.kind == "custom" else "{}")
         function = {"name": self.name, text: arguments}
@@ -135,12 +136,12 @@ class ChatStream:
         self._client_tools = client_tools
         self._include_usage = include_usage
         self._head: dict[str, Raw] | None = None
-        """Members of the first chunk, such as `id` and `created`, which every later chunk repeats."""
+        """Members of the first chunk, such as `id` and `created`, which are written to all later chunks."""
         self._round = 0
         self._wrote_text = False
         """Whether an earlier round had text."""
         self._earlier_members: set[str] = set()
-        """Names of members that had text, be it empty, in earlier rounds."""
+        """Names of members that had text in earlier rounds, including empty text."""
         self._shown = 0
         """Number of calls in the client's stream."""
         self.usage: dict[str, Any] = {}
@@ -149,13 +150,13 @@ class ChatStream:
     def _begin(self) -> None:
         self._round_usage: dict[str, Any] = {}
         self._strings: dict[str, TextPieces] = {}
-        """Texts of this round by member of the deltas: `content`, and members of compatible servers."""
+        """Texts of this round, by member of the deltas: `content`, or a member that only compatible servers have."""
         self._lists: dict[str, list[Any]] = {}
-        """Lists of this round by member, such as details of reasoning."""
+        """Lists of this round, by member of the deltas, such as details of reasoning."""
         self._calls: list[StreamedCall] = []
         self._by_index: dict[int, StreamedCall] = {}
         self._named: list[StreamedCall] = []
-        """Calls that entries of the current chunk have named."""
+        """Calls that were named in the current chunk: a second name in one chunk begins another call."""
         self._size = 0
         self.done = False
         """Whether the provider marked the end of its stream."""
@@ -174,7 +175,7 @@ class ChatStream:
                 self._add_text("content", _text_chunk(data).choices[0].delta.content)
                 return _event(data)
             except _UNREADABLE:
-                pass  # not a chunk of text; the general reader below decides what it is
+                pass  # not a chunk of text: the general reader below reads it
         try:
             chunk = _chunk(data)
             if bytes(chunk.error) != b"null":
@@ -189,7 +190,7 @@ class ChatStream:
         if not chunk.choices and self._client_tools is None:
             return _event(data)
         if not chunk.choices:
-            return _event(data) if self._head is None and chunk.usage is None else b""  # Azure's first has no choices
+            return _event(data) if self._head is None and chunk.usage is None else b""  # Azure begins without choices
         if self._head is None:
             self._head = {name: raw for name, raw in _members(data).items() if name not in ("choices", "usage")}
         choice = chunk.choices[0]
@@ -225,7 +226,7 @@ class ChatStream:
         pieces.append(piece)
 
     def _strip_chunk(self, data: bytes, delta: dict[str, Raw]) -> bytes:
-        """A chunk without calls, end and usage; empty if no other member is left."""
+        """The chunk without calls, finish reason and usage; empty if no other member is left."""
         visible = {
             name: raw
             for name, raw in delta.items()
@@ -243,13 +244,13 @@ class ChatStream:
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
 
     def _is_first(self, name: str) -> bool:
-        """Whether the current chunk is the first with text of this member, for which an empty text is not the same as
-        none: clients read `""` in place of null then.
+        """Whether the current chunk is the first with text in this member. An empty first text must reach the client,
+        as it makes the client's value `""` in place of null.
         """
         return name not in self._earlier_members and len(self._strings.get(name, ())) == 1
 
     def _take_call_delta(self, delta: _CallDelta, added_members: dict[str, Raw]) -> bytes:
-        """Take a delta of a call. The call is sent once it has arguments, because its name is complete then."""
+        """Add a delta to its call. The call is sent when it has arguments, because its name is complete by then."""
         call, out = self._find_call(delta)
         call.added_members.update(added_members)
         function = delta.function or delta.custom
@@ -274,9 +275,11 @@ class ChatStream:
         return out + (self._show(call) if call.pieces else b"")
 
     def _find_call(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
-        """The call of a delta, and the rest of the previous call, which is complete if this delta begins another. Some
-        servers use index 0 for every call, or none. So another id begins a call, as does another name in the same
-        chunk or after complete arguments.
+        """The call that a delta belongs to, and bytes for the client that complete the previous call if a new one
+        begins.
+
+        Some servers send index 0, or no index, for every call. So a new id also begins a call, and so does a name after
+        complete arguments or a second name in the same chunk.
         """
         index = delta.index
         call = self._by_index.get(index) if index is not None else self._calls[-1] if self._calls else None
@@ -293,7 +296,7 @@ class ChatStream:
         return call, before
 
     def _is_other(self, call: StreamedCall, delta: _CallDelta, function: _FunctionDelta) -> bool:
-        """Whether a delta with a name belongs to another call than its index says."""
+        """Whether a delta with a name begins another call than `call`, the one at its index."""
         if delta.id and call.provider_id and delta.id != call.provider_id:
             return True
         arguments = function.input if delta.custom is not None else function.arguments
@@ -369,7 +372,7 @@ class ChatStream:
 
     @property
     def malformed_call(self) -> bool:
-        return False  # this API does not report it
+        return False  # this API does not report unreadable calls
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that the gateway runs

@@ -67,7 +67,7 @@ _AUDIO: Final = {
 
 
 def write_function(parts: Parts, *, strict: bool) -> JsonObject:
-    """A function without a name. `strict`: whether the format has that member."""
+    """A function definition without a name. `strict`: whether the format has the member `strict`."""
     out: JsonObject = {"name": ""}
     if parts.description:
         out["description"] = parts.description
@@ -100,7 +100,7 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type", "function") != "function":
         raise not_a_function(tool)
     if "function" not in tool and "parameters" in tool:
-        return _read_function(tool)  # the flat form of Responses, which users confuse with this one
+        return _read_function(tool)  # the flat form of Responses, which users send to Chat Completions by mistake
     function = _read_function(tool.get("function"), "/function")
     return msgspec.structs.replace(function, lost=function.lost + lost_settings(tool, {"type", "function"}))
 
@@ -115,14 +115,17 @@ def read_flat(tool: JsonObject) -> ProviderTool:
 
 
 class ChatMessages(MessageFormat):
-    """Messages of Chat Completions. Reads both forms of calls, and writes the legacy one with `function_call`."""
+    """Reads and writes calls and results in messages of Chat Completions.
+
+    Reads `tool_calls` and the legacy `function_call`. Writes `tool_calls`, or with `function_call` set the legacy form.
+    """
 
     def __init__(self, *, function_call: bool = False) -> None:
         self._function_call = function_call
         self.holds_freeform = not function_call
 
     def parts(self, message: object) -> Iterator[Part]:
-        """Parts of a response, a choice, a message or a list of calls. Of several choices only the first is used."""
+        """Parts of a response (of its first choice), a choice, a message, or a list of calls."""
         if isinstance(message, list):
             for path, entry in with_paths("", message):
                 yield call_part(path, _draft(entry))
@@ -233,7 +236,7 @@ def block_of_data_url(url: object, part: object) -> JsonObject:
 
 
 def _message(message: object) -> tuple[str, object]:
-    """The message of a response or choice, with its path."""
+    """The message in a response (its first choice) or in a choice: its JSON Pointer, and the message."""
     path = ""
     choices = member(message, "choices")
     if isinstance(choices, list):
@@ -311,12 +314,12 @@ def _user_part(item: Media) -> JsonObject:
 
 
 def targets(options: Options) -> Targets:
-    """Schema rules of a model, with strict rules if strict is requested."""
+    """Schema keywords that a model accepts, and those of strict mode if the options request it."""
     return lax_targets(options)[0], rules.OPENAI_STRICT if options.strict else None
 
 
 def lax_targets(options: Options) -> Targets:
-    """Schema rules of a model in formats without `strict`: Realtime and legacy `functions`."""
+    """Schema keywords that a model accepts in formats without `strict`: Realtime and legacy `functions`."""
     version = _GPT.search(options.model or "")
     return (rules.OPENAI_5 if version and int(version[1]) >= 5 else rules.OPENAI), None
 

@@ -1,4 +1,4 @@
-"""A whole chat completion as the chunks of a stream, for providers that ignore `stream`. Pure module."""
+"""Splits a whole chat completion into stream chunks, for providers that ignore `stream`. Pure module."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _calls: Final = msgspec.json.Decoder(list[dict[str, Raw]] | None).decode
 
 
 def whole_events(body: bytes) -> list[bytes]:
-    """Data of two chunks, the message and its end, and of `[DONE]`. Usage is in the second, as clients that did not ask
-    for it may not expect a chunk without choices. Raises BadAnswer.
+    """Data of two chunks and of `[DONE]`: the message, and its end with the usage. Usage has no chunk of its own, as
+    that has no choices, which clients that did not request usage may not expect. Raises BadAnswer.
     """
     try:
         head = {name: raw for name, raw in _members(body).items() if name not in ("choices", "usage")}
@@ -53,7 +53,7 @@ def whole_events(body: bytes) -> list[bytes]:
 
 
 def _delta(choice: _WholeChoice) -> dict[str, Any]:
-    """The choice of the first chunk, whose calls need an index."""
+    """The choice for the first chunk. Its calls get an index, which chunks require and messages lack."""
     delta: dict[str, Any] = {"role": "assistant", **choice.message}
     calls = _calls(choice.message.get(TOOL_CALLS, _NULL)) or []
     if calls:
@@ -63,5 +63,5 @@ def _delta(choice: _WholeChoice) -> dict[str, Any]:
 
 
 def _reason(choice: _WholeChoice) -> str:
-    """The reason of a choice that the server ended without one: a whole answer is complete."""
+    """The finish reason of a choice; if the server gave none, `tool_calls` or `stop`, as a whole answer is complete."""
     return "tool_calls" if bytes(choice.message.get(TOOL_CALLS, _NULL)) not in (b"null", b"[]") else "stop"

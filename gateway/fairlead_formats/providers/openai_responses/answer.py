@@ -1,6 +1,7 @@
-"""Whole answers of OpenAI Responses: of one round, and the client's response for all rounds.
+"""Whole answers of OpenAI Responses: the provider's answer of each round, and the one response that the client gets.
 
-Pure module. Members and items that the gateway does not interpret are kept unchanged.
+Pure module. A round is one request to the model; the gateway runs tools between rounds. Members and items that the
+gateway does not interpret are kept unchanged.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ResponsesAnswer:
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self.items = unwrap_calls(self.items, calls)
 
-    malformed_call = False  # this API does not report it
+    malformed_call = False  # this API does not report unreadable calls
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         rounds = [(each.items, each.mark) for each in before if isinstance(each, ResponsesAnswer)]

@@ -1,4 +1,7 @@
-"""Approvals of calls that the gateway runs, among the items of a request. Pure module."""
+"""A client's approvals of tool calls, read from the items of a request to OpenAI Responses. Pure module.
+
+The gateway asked for approval in an item `mcp_approval_request`; the client answers with an `mcp_approval_response`.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,17 @@ _LOST: Final = "The result of this call is no longer available"
 
 
 class Approvals:
-    """The items of a request in the provider's form, and the calls that the request approves."""
+    """The calls that a request approves, and the items of the request in the form that the provider accepts."""
 
     def __init__(self, items: Sequence[Raw], pending: Sequence[bytes] = ()) -> None:
         """`pending`: approval requests of an earlier answer that the provider stores. Raises BadRequest for too many
         approvals.
         """
         self.calls: list[dict[str, Any]] = []
-        """Calls to run before the request is sent to the model."""
+        """Approved calls, which the gateway runs before it sends the request to the model."""
         self.placeholders: list[bytes] = []
-        """Empty result items, in the order of `calls`. They are identified by object identity, because the same call id
-        may occur in every answer.
+        """Empty result items in `items`, in the order of `calls`, which `fill_results` replaces. It finds them by
+        object identity, because call ids may repeat in a conversation.
         """
         self.ids: dict[str, str] = {}
         """Maps ids of approved calls to ids of their approval requests."""
@@ -57,7 +60,7 @@ class Approvals:
                 if ident in ran_approvals or ident in calls:
                     if (
                         ident not in ran_approvals and ident not in approved_ids
-                    ):  # a second approval must not run the call again
+                    ):  # a repeated approval must not run the call again
                         approved_ids.add(ident)
                         self.items.append(
                             self._answer_approval(ident, calls[ident], response, answered_since=index < last)
@@ -73,7 +76,9 @@ class Approvals:
     def _answer_approval(
         self, ident: str, call: dict[str, Any], response: Mapping[str, Any], *, answered_since: bool
     ) -> bytes:
-        """The result item of a call, empty if the call is to be run. `answered_since`: the model has answered since."""
+        """The result item of a call: empty if the gateway has to run the call, else the reason why it does not run.
+        `answered_since`: whether an answer of the model follows the approval.
+        """
         call_id = str(call.get("call_id"))
         if not response.get("approve"):
             reason = response.get("reason")
@@ -91,7 +96,7 @@ class Approvals:
 def fill_results(
     items: Sequence[bytes | Raw], placeholders: Sequence[bytes], results: Sequence[bytes]
 ) -> list[bytes | Raw]:
-    """The items with `results` in place of the placeholders, which have the same order."""
+    """The items with `results` in place of the empty result items `placeholders`, which are in the same order."""
     by_placeholder = {id(result_item): result for result_item, result in zip(placeholders, results, strict=True)}
     return [by_placeholder.get(id(raw), raw) for raw in items]
 
@@ -104,6 +109,6 @@ def _requested_calls(items: Sequence[bytes | Raw]) -> Iterator[tuple[str, dict[s
 
 
 def _approval_of(ran_approvals: bytes | Raw) -> str:
-    """The id of the approval request of a call that the gateway ran."""
+    """The id of the approval request, from the `mcp_call` item of the call that the gateway ran after it."""
     ident = decode_object(ran_approvals).get("approval_request_id")
     return str(ident) if ident else APPROVAL_ID + (head_of(ran_approvals).id or "").removeprefix(CALL_ID)

@@ -18,7 +18,7 @@ _CALLS: Final = (CALL, CUSTOM_CALL)
 
 
 class ResponsesAssembler:
-    """Assembles calls of Responses and Realtime; a call is complete when its item is done."""
+    """Assembles calls of Responses and Realtime. A call is complete with the event that ends its item."""
 
     def __init__(self, names: Names | None = None) -> None:
         self._builder = CallBuilder(names)
@@ -75,7 +75,7 @@ class ResponsesAssembler:
         return [self._builder.call(partial, cut_off=member(item, "status") == "incomplete")]
 
     def _finish_all(self, response: object, *, cut_off: bool) -> list[ModelCall]:
-        """Calls not returned so far: from the items of the final response, then unfinished ones."""
+        """Calls that were not returned yet: first those in the items of the final response, then unfinished ones."""
         calls: list[ModelCall] = []
         for index, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or index
@@ -92,7 +92,7 @@ def _kind(item: object) -> str:
 
 
 def _key(event: object) -> object:
-    """An item's id, or its index in the output if it has none."""
+    """Key of the item that an event is about: its id, or its index in the output if it has no id."""
     ident = text_of(member(event, "item_id")) or text_of(member(member(event, "item"), "id"))
     index = member(event, "output_index")
     return ident or (index if isinstance(index, int) else 0)

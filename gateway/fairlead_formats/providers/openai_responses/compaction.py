@@ -1,7 +1,7 @@
-"""Compaction of a conversation by OpenAI's Responses API: one encrypted item in place of all answers. Pure module.
+"""Compaction of a conversation by OpenAI's Responses API: one encrypted item replaces all answers. Pure module.
 
-Source: OpenAI's API reference, `POST /v1/responses/compact`, which has no tools and refuses members that it does not
-have. The answer is not stored: clients send its output as the `input` of their next request.
+Source: OpenAI's API reference, `POST /v1/responses/compact`. The endpoint takes no tools and refuses unknown members.
+The gateway does not store the answer, because clients send its output as the `input` of their next request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _named: Final = msgspec.json.Decoder(_NamedModel).decode
 
 
 def require_model(body: bytes, path: str) -> None:
-    """Raises BadRequest for a request without a model, which these paths of the API allow."""
+    """Raises BadRequest for a request without a model. OpenAI allows that here, but the gateway needs the model to
+    choose a provider.
+    """
     with reading_body():
         read = _named(body)
     if not read.model:
@@ -68,7 +70,7 @@ class CompactionRequest(ResponsesRequest):
 
 
 class CompactionAnswer(ResponsesAnswer):
-    """The provider's compacted conversation, whose calls have been run already."""
+    """The provider's compacted conversation. The gateway runs none of its calls: these ran before the compaction."""
 
     def __init__(self, body: bytes, request: WireRequest) -> None:
         """Raises BadAnswer."""
@@ -76,13 +78,13 @@ class CompactionAnswer(ResponsesAnswer):
         self.message = {"object": "response", "output": []}
 
     def write(self, loop: LoopResult) -> bytes:
-        """The provider's answer under an id of the gateway, as the provider's works for all users of its API key."""
+        """The answer with an id of the gateway: the provider's id would work for every user of the same API key."""
         extra_members = {name: Raw(encode(value)) for name, value in loop.extra_members.items()}
         return encode({**self.members, "id": Raw(encode(new_id("resp"))), **extra_members})
 
 
 class CompactionFormat(ResponsesFormat):
-    """Wire format of compaction."""
+    """Wire format of requests to compact a conversation."""
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> CompactionRequest:
         return CompactionRequest(body)

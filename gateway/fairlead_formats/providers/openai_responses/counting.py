@@ -1,7 +1,7 @@
 """Token counting with OpenAI's Responses API. Pure module.
 
-Source: OpenAI's API reference, `POST /v1/responses/input_tokens`. The request is one for a response, without
-the members that concern its output.
+Source: OpenAI's API reference, `POST /v1/responses/input_tokens`. A count request has the members of a request for a
+response, except for those that concern the output.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 
 
 class ResponsesCounting:
-    """Requests for token counts of OpenAI Responses."""
+    """Format of the requests that count the tokens of an OpenAI Responses request."""
 
     wire = RESPONSES
 

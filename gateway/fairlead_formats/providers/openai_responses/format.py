@@ -99,19 +99,21 @@ class ResponsesFormat(FamilyFormat):
 
 
 def _refers_to(raw: bytes | Raw, idents: Collection[str | None]) -> bool:
-    """Whether an item is a reference to an item with one of the provider's ids."""
+    """Whether an item is a reference to an item with one of these ids, which are the provider's."""
     head = head_of(raw) if b'"item_reference"' in bytes(raw) else None
     return head is not None and head.kind == REFERENCE and unmark_id(head.id or "") in idents
 
 
 def _compactions_before(answer: Sequence[bytes | Raw], turn: StoredTurn) -> list[bytes | Raw]:
-    """Compacted conversations in front of an answer, which they are not part of."""
+    """Compaction items in an answer's items that stand for earlier answers, so that the stored turn lacks them."""
     own = {head_of(raw).id for raw in turn.before}
     return [raw for raw in answer if head_of(raw).kind == COMPACTED and head_of(raw).id not in own]
 
 
 def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
-    """Keys of an answer's stored turn: its calls, or the last reasoning item if it has no calls."""
+    """Keys under which the gateway may have stored the turn of an answer: the answer's calls, or without calls its last
+    reasoning item.
+    """
     calls = waiting_calls(items)
     if calls:
         return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)

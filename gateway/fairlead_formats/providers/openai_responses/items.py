@@ -24,7 +24,7 @@ REASONING: Final = "reasoning"
 REFERENCE: Final = "item_reference"
 APPROVAL_REQUEST: Final = "mcp_approval_request"
 COMPACTED: Final = "compaction"
-"""Type of the item that stands for a compacted conversation."""
+"""Type of the encrypted item that replaces earlier answers (`POST /v1/responses/compact`)."""
 CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "computer": "computer_call",
     "computer_use_preview": "computer_call",
@@ -54,7 +54,7 @@ raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 class ItemHead(msgspec.Struct):
-    """Members that identify an item."""
+    """Members that tell what an item is."""
 
     type: str | None = None
     id: str | None = None
@@ -71,7 +71,7 @@ class ItemHead(msgspec.Struct):
 
     @property
     def is_call(self) -> bool:
-        """Whether the item calls a function that may be the gateway's, which are never in a namespace."""
+        """Whether the item calls a function outside of a namespace. Only such a function may be the gateway's."""
         return self.type == CALL and not self.namespace
 
     @property
@@ -91,7 +91,7 @@ _head: Final = msgspec.json.Decoder(ItemHead).decode
 
 
 def head_of(raw: bytes | Raw) -> ItemHead:
-    """The head of an item; of type `unknown` for JSON that is not an item."""
+    """Decode the head of an item. JSON that is not an item gets the type `unknown`."""
     try:
         return _head(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -114,14 +114,15 @@ def nonce_of(response_id: str) -> str:
 
 
 def mark_id(ident: str, mark: str) -> str:
-    """The client's id of an item. `mark` names the response and the round. Stored turns and stored responses are found
-    by it, so it must not be guessable, as the provider's id may be.
+    """The client's id of an item: the provider's id with `mark`, which names the response and the round.
+
+    The gateway finds stored turns and stored responses by the mark. So it is random: a provider's id may be guessable.
     """
     return f"{ident}{_MARK}{mark}"
 
 
 def unmark_id(ident: str) -> str:
-    """The provider's id of an item."""
+    """The provider's id of an item, from the client's id."""
     return _MARKED.sub("", ident)
 
 
@@ -132,8 +133,8 @@ def response_id_of(ident: str) -> str | None:
 
 
 def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
-    """The items with the provider's ids; the same object if no id is marked. An id that a provider used twice stays
-    marked the second time, because an API may refuse two items of one id.
+    """The items with the provider's ids, or `items` itself if no id has a mark. If a provider used an id twice, the
+    second item keeps its mark, because an API may refuse two items with one id.
     """
     if not any(_MARK.encode() in bytes(item) for item in items):
         return items
@@ -149,8 +150,9 @@ def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
 
 
 def waiting_calls(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
-    """Calls of one answer that wait for a result: of functions, of custom tools, and of the provider's tools that the
-    client runs, such as a shell. The latter are returned as custom calls named after the item's type.
+    """Calls of one answer that need a result: of functions, of custom tools, and of the provider's tools that the
+    client runs, such as a shell. A call of a provider's tool is returned as a custom call, named after the type of its
+    item.
     """
     heads = [head_of(raw) for raw in items]
     answered = {head.call_id for head in heads if head.kind.endswith("_output")}
@@ -186,7 +188,7 @@ def message_text(item: Mapping[str, Any]) -> str:
 
 
 def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
-    """The items, with new ids for calls without one or with that of an earlier call, as results are matched by id."""
+    """The items, with a new id for each call that has none or an earlier call's: results are matched by id."""
     with_ids = []
     taken: set[str] = set()
     for raw in items:
@@ -200,7 +202,7 @@ def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
 
 
 def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
-    """The items, with calls of `execute_tool` replaced by the calls, by id, that they name."""
+    """The items; a call of `execute_tool` is replaced by the call that its arguments name. `calls`: by id."""
     outgoing = []
     for raw in items:
         head = head_of(raw)
@@ -213,8 +215,8 @@ def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[R
 
 
 def drop_orphaned_reasoning(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
-    """The items without reasoning that no output of the model follows: the API refuses reasoning before other reasoning
-    or at the end. References may be to an output.
+    """The items without reasoning items that are not followed by an output of the model, as the API refuses such items.
+    A reference counts as an output, because it may refer to one.
     """
     if not any(b'"reasoning"' in bytes(item) for item in items):
         return [*items]
@@ -224,5 +226,7 @@ def drop_orphaned_reasoning(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
 
 
 def is_hidden(head: ItemHead, client_tools: Collection[str] | None) -> bool:
-    """Whether an item is a call that the client does not receive, as its tool is not in `client_tools` (None: all)."""
+    """Whether an item is a call that the client does not receive, as its tool is not in `client_tools`. None: the
+    client receives all calls.
+    """
     return client_tools is not None and head.is_call and (head.name or "") not in client_tools

@@ -1,7 +1,7 @@
-"""Tools of type `mcp` that name servers of this gateway, and the items that show their calls. Pure module.
+"""Tools of type `mcp` that name servers of this gateway, and the items that show calls of their tools. Pure module.
 
-The items have the form of the provider's hosted MCP tools. Source: OpenAI's API reference, tool `mcp`, items
-`mcp_list_tools`, `mcp_call`, `mcp_approval_request` and `mcp_approval_response`.
+The items have the form that OpenAI uses for MCP servers that it calls itself. Source: OpenAI's API reference, tool
+`mcp`, items `mcp_list_tools`, `mcp_call`, `mcp_approval_request` and `mcp_approval_response`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 from fairlead_formats.wire.raw_json import decode_object
 
 SCHEME: Final = "fairlead"
-"""Value of `server_url` for the gateway's server named by `server_label`; `fairlead://NAME` names the server itself."""
+"""Value of `server_url` with which a tool means the gateway's server that `server_label` names. With `fairlead://NAME`
+`server_url` names the server, and the label is free.
+"""
 LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
-"""Prefix of item ids, followed by the call's id, which is restored when the client returns the item."""
+"""Prefix of the ids of `mcp_call` items. The call's id follows, and is restored when the client returns the item."""
 APPROVAL_ID: Final = "mcpr_fairlead_"
-"""Prefix of approval ids, followed by the random part of the response's id, `_` and the call's id, which alone could be
-guessed.
+"""Prefix of approval ids. The random part of the response's id, `_` and the call's id follow. The random part is needed
+because a call's id alone could be guessed.
 """
 _RANDOM: Final = re.compile(r"[0-9a-f]{48}_")
 _LISTED: Final = ("name", "description")
@@ -43,7 +45,7 @@ class _Approval(msgspec.Struct):
 
 
 class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
-    """A tool that stands for the tools of an MCP server."""
+    """A client's tool of type `mcp`, which stands for all tools of an MCP server."""
 
     server_label: str = ""
     server_url: str | None = None
@@ -82,13 +84,13 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
 
 
 def label_of(labels: Mapping[str, str], name: str) -> str:
-    """Label of the server of a tool, by the tool's exposed name. `labels` maps servers to labels."""
+    """The client's label for a tool's server. `name`: exposed name of the tool. `labels`: maps servers to labels."""
     server = name.partition("__")[0]
     return labels.get(server) or labels.get("") or SCHEME
 
 
 def list_item(labels: Mapping[str, str], definitions: Sequence[bytes], response_id: str) -> Raw:
-    """The item that lists the tools which the model received. Its id names the response."""
+    """The `mcp_list_tools` item, with the tools that the model received. Its id names the response."""
     tools = []
     label = next(iter(labels.values())) if len(labels) == 1 else SCHEME
     for tool in map(decode_object, definitions):
@@ -114,7 +116,7 @@ def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str 
 
 
 def outcome_of(call: FinishedCall) -> dict[str, Any]:
-    """Members of a call's item that depend on its result."""
+    """Members of an `mcp_call` item that depend on the result of the call."""
     if call.result.get("isError"):
         error = {"type": "mcp_tool_execution_error", "content": call.result.get("content")}
         return {"error": error, "status": "failed"}
@@ -125,7 +127,7 @@ def outcome_of(call: FinishedCall) -> dict[str, Any]:
 
 
 def call_start_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and members of the events that begin a call of the gateway, in the API's order. `item` is the call's."""
+    """Type and members of the events that begin a call which the gateway runs. `item`: the item of the call."""
     at = {"item_id": item["id"]}
     yield "response.output_item.added", {"item": {**item, "arguments": ""}}
     yield "response.mcp_call.in_progress", at
@@ -134,7 +136,7 @@ def call_start_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, 
 
 
 def call_end_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and members of the events that end a call of the gateway."""
+    """Type and members of the events that end a call which the gateway ran. `item`: the item of the call."""
     yield f"response.mcp_call.{item['status']}", {"item_id": item["id"]}
     yield "response.output_item.done", {"item": item}
 
@@ -189,8 +191,8 @@ def is_approval_request(raw: bytes | Raw) -> bool:
 
 
 def to_provider_items(raw: bytes | Raw) -> list[bytes | Raw]:
-    """The provider's form of an item that a client returns. A call that the gateway ran becomes a call and its result,
-    an approval request becomes a call, and a list of the gateway's tools is left out.
+    """The items for the provider in place of an item that a client returns. An `mcp_call` becomes a call and its
+    result, an approval request becomes a call, and a list of the gateway's tools is left out.
     """
     if b"fairlead_" not in bytes(raw):
         return [raw]

@@ -1,6 +1,6 @@
 """Reads items of OpenAI Responses and Realtime as calls, results and other parts.
 
-Pure module, shared by both formats and the assembler of their streams.
+Pure module. A Realtime event holds items in the form that Responses uses, so both formats share these readers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EVENTS: Final = (
 
 
 def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """The items of a response, an event, an item, or a list of items or events, each with its path."""
+    """Each item in a response, an event, or a list of items or events, with its JSON Pointer; also a single item."""
     for at, entry in with_paths(path, message) if isinstance(message, list) else [(path, message)]:
         response = member(entry, "response")
         output = member(response or entry, "output")
@@ -51,7 +51,7 @@ def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def parts_of_item(item: object, path: str) -> Iterator[Part]:
-    """The parts of one item; none for an event that only reports about an item."""
+    """The parts of one item; no parts for an event without an item, such as a delta."""
     kind = text_of(member(item, "type"))
     if kind in _CALLS and member(item, "status") != "in_progress":
         yield call_part(path, draft_of(item), extras(item, *_ENVELOPE, "name", "arguments", "input"))

@@ -1,7 +1,7 @@
 """Requests of OpenAI Responses, read as raw members so that uninterpreted members reach the provider unchanged.
 
-Pure module. Source: OpenAI's API reference, `POST /v1/responses`. `remove_thoughts` removes encrypted reasoning, which
-only the model that produced it accepts.
+Pure module. Source: OpenAI's API reference, `POST /v1/responses`. Only the model that produced encrypted reasoning
+accepts it, so `remove_thoughts` removes it from a request that goes to another model.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FOREIGN_REASONING: Final = FOREIGN_REASONING.encode()
 _REFERENCE: Final = REFERENCE.encode()
 _NONE: Final = Raw(b'"none"')
 _LOADS: Final = ("tool_search_output", "additional_tools")
-"""Types of items that add tools."""
+"""Types of items that add tools to the request, in addition to the member `tools`."""
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -85,9 +85,9 @@ class ResponsesRequest(FamilyRequest):
             raise BadRequest("stream: a background response cannot be streamed; retrieve it by its id", "stream")
         self.model = read.model
         self.stream = bool(read.stream)
-        self.no_injection = bool(read.background)  # the gateway does not wait for the answer, so it cannot run tools
+        self.no_injection = bool(read.background)  # no tools of the gateway: it does not wait for a background answer
         self.is_kept = True
-        """Whether the answer is kept, so that requests can continue it by its id."""
+        """Whether the gateway stores the response, so that later requests can continue it by its id."""
         self.previous = read.previous_response_id
         """The client's id of the response that this request continues."""
         conversation = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
@@ -102,12 +102,12 @@ class ResponsesRequest(FamilyRequest):
         self.references = _references(read.input) if _REFERENCE in body else ()
         """Ids of the items to which the input refers."""
         self.injected: Sequence[bytes] = ()
-        """Tool definitions that the last body added to the client's."""
+        """Tool definitions that the gateway added to the client's in the last call of `body`."""
         self._members.pop(GATEWAY_MEMBER, None)
         self._read_items(())
 
     def _wishes(self, most_calls: int | None) -> Raw:
-        """Options of the member `fairlead`, and of other members that concern the gateway's tools."""
+        """The member `fairlead` with the options that other members set for the gateway's tools, as JSON."""
         wishes = dict(self._options)
         if self._servers:
             wishes = {
@@ -121,9 +121,9 @@ class ResponsesRequest(FamilyRequest):
 
     def _read_tools(self, tools: Sequence[Raw]) -> None:
         self.tools_member = self._members.get("tools", Raw(b"[]"))
-        """The client's `tools`, for answers that repeat them."""
+        """The client's member `tools`, which the response to the client repeats."""
         self._servers: list[McpTool] = []
-        """Tools that name servers of the gateway, and are not sent to the provider."""
+        """The client's tools that name servers of the gateway. They are not sent to the provider."""
         client_tools: list[Raw] = []
         names: set[str] = set()
         for raw in tools:
@@ -155,12 +155,12 @@ class ResponsesRequest(FamilyRequest):
         """Maps ids of approved calls to ids of their approval requests."""
         self._placeholders = approvals.placeholders
         self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
-        """Whether the client has received a list of the gateway's tools."""
+        """Whether an earlier response listed the gateway's tools, so that this response need not."""
         self.client_messages = self.messages = approvals.items
         self._as_it_came = None if approvals.changed or len(items) < len(client_items) else self.client_messages
 
     def new_mark(self) -> str:
-        """End of the ids of the items of the next round's answer."""
+        """A new mark, which ends the ids of the items in the next round's answer (`items.mark_id`)."""
         self._round += 1
         return f"{nonce_of(self.response_id)}-{self._round}"
 
@@ -171,7 +171,7 @@ class ResponsesRequest(FamilyRequest):
             self._read_items(waiting)
 
     def fill(self, results: Sequence[bytes]) -> None:
-        """Insert the results of approved calls."""
+        """Insert the results of approved calls, in the order of `approved`."""
         outputs = [raw for raw in results if head_of(raw).kind == OUTPUT]
         self.client_messages = fill_results(self.client_messages, self._placeholders, outputs)
         self.messages = fill_results(self.messages, self._placeholders, outputs)
@@ -196,7 +196,7 @@ class ResponsesRequest(FamilyRequest):
         members = dict(self._members)
         members["model"] = Raw(encode(model_round.model))
         messages = unmark_ids(drop_orphaned_reasoning(self.messages) if injected else self.messages)
-        if added_messages and self.conversation is not None:  # the provider has stored all earlier items
+        if added_messages and self.conversation is not None:  # the provider stored the items sent before
             members["input"] = Raw(array(_last_results(added_messages)))
         elif added_messages or (messages is not self._as_it_came and messages != self._as_it_came):
             members["input"] = Raw(array([*messages, *added_messages]))
@@ -212,8 +212,8 @@ class ResponsesRequest(FamilyRequest):
         return encode(members)
 
     def continue_from(self, before: Sequence[bytes], previous: str | None) -> bytes:
-        """The whole request body, with items before its own. It continues the response with the provider's id
-        `previous`, if that is given.
+        """The whole request body, with the items `before` in front of the request's own. With `previous`, the
+        provider's id of a response, the request continues that response.
         """
         members = self._client_members()
         members.pop("previous_response_id", None)
@@ -224,8 +224,8 @@ class ResponsesRequest(FamilyRequest):
         return encode(members)
 
     def resolve(self, items: Mapping[str, bytes]) -> bytes:
-        """The whole request body, with `items` in place of the references to their ids. A reference to an item that is
-        in the input already is left out.
+        """The whole request body with items in place of references. `items`: by id. A reference to an item that the
+        input contains anyway is left out.
         """
         resolved: list[bytes | Raw] = []
         taken: set[str] = set()
@@ -257,7 +257,7 @@ def _references(client_input: str | Sequence[Raw] | None) -> Sequence[str]:
 
 
 def _last_results(added_messages: Sequence[bytes]) -> list[bytes]:
-    """The results at the end of the messages."""
+    """The result items at the end of the added messages."""
     start = len(added_messages)
     while start and head_of(added_messages[start - 1]).kind.endswith("_output"):
         start -= 1
@@ -265,9 +265,9 @@ def _last_results(added_messages: Sequence[bytes]) -> list[bytes]:
 
 
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without reasoning items, except among its last `keep_last` items; None if there are none.
+    """The request without reasoning items, except among its last `keep_last` items; None if nothing was removed.
 
-    Calls lose their ids, as a provider that finds an id requires the reasoning that belongs to it.
+    Items of calls lose their ids: for an item with an id the provider requires the reasoning that belongs to it.
     """
     members: dict[str, Any] = dict(members_of(body))
     encoded_items = members.get("input")

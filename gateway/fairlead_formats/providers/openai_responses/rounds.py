@@ -1,4 +1,7 @@
-"""The client's response for the answers of several rounds: its members and output items. Pure module."""
+"""The one response that a client of OpenAI Responses gets for all rounds: its members and output items. Pure module.
+
+A round is one request to the model.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, FinishedCall, RunningCall, WireRequest
 
 _FIRST: Final = ("created_at", "tool_choice")
-"""Members taken from the first answer, because requests of later rounds differ in them."""
+"""Members of the client's response that are from the first round, as requests of later rounds differ in them."""
 
 
 class _Members(msgspec.Struct):
@@ -44,8 +47,8 @@ read_response: Final = msgspec.json.Decoder(_Members).decode
 
 
 class ShownResponse:
-    """The client's response for the answers of all rounds. Its id is generated, as the provider's id changes in each
-    round and works for every user of the gateway's API key.
+    """The client's response for the answers of all rounds. The gateway generates its id, because the provider's id
+    changes in each round, and because the provider accepts its own id from every user of the gateway's API key.
     """
 
     def __init__(self, request: WireRequest, client_tools: Collection[str] | None) -> None:
@@ -54,11 +57,15 @@ class ShownResponse:
         self._client_tools = client_tools
         self.id = new_response_id() if self._request is None else self._request.response_id
         self._first: dict[str, Raw] = {}
+        """Members of the first round's answer that are in `_FIRST`."""
         self.items: list[Raw] = []
+        """Output items for the client."""
         self._taken: set[str] = set()
+        """Item ids of earlier rounds."""
         self._renamed: dict[str, str] = {}
+        """Maps the provider's item ids of this round to the client's."""
         self.mark = new_mark(request)
-        """End of the ids of this round's items."""
+        """End of the client's ids of this round's items (`items.mark_id`)."""
         self._approval_ids: dict[str | None, str] = {}
         """Ids of this round's approval requests, by call id."""
 
@@ -83,8 +90,8 @@ class ShownResponse:
         return self._renamed[provider_id]
 
     def is_run_here(self, raw: bytes | Raw) -> bool:
-        """Whether an item is a call that the gateway runs. A truncated call is never run, and no client is asked to
-        approve it.
+        """Whether an item is a call that the client need not receive: the gateway runs it, or it would need an approval
+        but is truncated, so that nobody runs it.
         """
         head = head_of(raw)
         truncated = head.is_call and head.status == "incomplete"
@@ -145,18 +152,20 @@ class ShownResponse:
 
 
 def new_mark(request: WireRequest | None) -> str:
-    """End of the ids of a round's items, for a client of Responses; empty for clients of other families."""
+    """A new mark for the item ids of a round (`items.mark_id`); empty for clients of other APIs."""
     return request.new_mark() if isinstance(request, ResponsesRequest) else ""
 
 
 def hides_calls(request: WireRequest | None) -> bool:
-    """Whether the client receives reasoning without the calls that follow it."""
+    """Whether the client receives reasoning without the calls that follow, because the gateway runs and hides these
+    calls.
+    """
     return isinstance(request, ResponsesRequest) and not request.shows_calls
 
 
 def last_reasoning_key(request: WireRequest, rounds: Sequence[tuple[Sequence[bytes | Raw], str]]) -> CallKey | None:
-    """Key of a turn's last reasoning item, with the client's id; None unless an earlier round had reasoning. `rounds`:
-    items and mark of each.
+    """Key of a turn's stored state: the client's id of the last reasoning item. None unless an earlier round had
+    reasoning. `rounds`: items and mark of each round.
     """
     if not hides_calls(request) or not any(reasoning_ids(items) for items, _ in rounds[:-1]):
         return None

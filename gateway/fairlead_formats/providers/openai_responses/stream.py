@@ -1,8 +1,8 @@
-"""Streams of OpenAI Responses, which merge the events of several answers without the calls that the gateway runs.
+"""Client streams of OpenAI Responses: the events of all rounds as one response, without calls that the gateway runs.
 
-Pure module. Clients' accumulators, as tested with the SDK, need one id from `response.created` to the end, one start,
-one end, `output_index` without gaps, and constant item ids. The last event must contain the whole output, which takes
-precedence over streamed items.
+Pure module. A round is one request to the model. The code that assembles streams in clients (tested with OpenAI's SDK)
+needs one id from `response.created` to the last event, one start, one end, `output_index` without gaps, and item ids
+that stay the same. The last event must contain the whole output, as clients prefer it to the streamed items.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fairlead_formats.wire.raw_json import add_usage, decode_object
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of one round."""
+"""Maximum bytes of the provider's stream in one round."""
 _COMMENT: Final = b": still at work\n\n"
 _NULL: Final = Raw(b"null")
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
@@ -65,7 +65,9 @@ class StreamedItem:
         self.index: int | None = None
         """Index in the client's output; None for an item that the client does not receive."""
         self.buffered_events: list[tuple[bytes, _ResponseEvent]] | None = None
-        """Events that are held back until it is known who runs the call; None: events are passed on."""
+        """Events of a call that are held back until its end, which shows whether the gateway or the client runs the
+        call; None: events are passed on.
+        """
 
 
 class ResponsesStream:
@@ -76,18 +78,20 @@ class ResponsesStream:
         self._client_tools = client_tools
         self._shown = ShownResponse(request, client_tools)
         self._sent_lifecycle: set[str] = set()
-        """Types of lifecycle events that were sent to the client."""
+        """Types of lifecycle events, such as `response.created`, that were sent to the client."""
         self._opened = False
         self._early_results: Sequence[FinishedCall] = ()
         self._running: Sequence[int] = ()
-        """Indices of calls in the client's output whose results were not sent."""
+        """Indices, in the client's output, of calls that were announced to the client and whose results were not sent
+        yet.
+        """
         self._sequence = 0
         self._next_index = 0
         """Number of items in the client's output."""
         self.usage: dict[str, Any] = {}
         self.provider_ids: list[str] = []
         self._before: list[tuple[Sequence[Raw], str]] = []
-        """Items and marks of earlier rounds."""
+        """Items and mark of each earlier round."""
         self._begin()
 
     def _begin(self) -> None:
@@ -96,7 +100,7 @@ class ResponsesStream:
         self._end = ""
         self._size = 0
         self.items: list[Raw] = []
-        """Output of this round, once the round has ended."""
+        """Output items of this round; empty until the round has ended."""
         self.done = False
 
     def feed(self, data: bytes) -> bytes:
@@ -158,7 +162,9 @@ class ResponsesStream:
         return entry
 
     def _end_item(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
-        """The end of an item, after all events that were held back if the client receives the item."""
+        """The event that ends an item, after the events of the item that were held back; empty if the client does not
+        receive the item.
+        """
         if entry.buffered_events is None:
             return self._pass_item_event(data, event, entry)
         if self._shown.is_run_here(entry.item):
@@ -172,7 +178,7 @@ class ResponsesStream:
         return b"".join(self._pass_item_event(each, about, entry) for each, about in buffered_events)
 
     def _pass_item_event(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
-        """An event of an item, with the index in the client's output."""
+        """An event of an item, with the item's index in the client's output."""
         if entry.buffered_events is not None:
             entry.buffered_events.append((data, event))
             return b""
@@ -188,7 +194,7 @@ class ResponsesStream:
         return self._pass_event(data, event, changed)
 
     def _pass_event(self, data: bytes, event: _ResponseEvent, changed: dict[str, Any]) -> bytes:
-        """An event with its number in the client's stream; unchanged if no member differs."""
+        """An event with its `sequence_number` in the client's stream; the same bytes if no member differs."""
         if event.sequence_number != self._sequence:
             changed["sequence_number"] = self._sequence
         self._sequence += 1
@@ -197,7 +203,7 @@ class ResponsesStream:
         return _sse_event(event.type, data)
 
     def _write_event(self, kind: str, members: Mapping[str, Any], index: int | None) -> bytes:
-        """An event of the gateway."""
+        """An event that the gateway adds to the stream."""
         head: dict[str, Any] = {"type": kind, "sequence_number": self._sequence}
         self._sequence += 1
         if index is not None:
@@ -205,7 +211,7 @@ class ResponsesStream:
         return _sse_event(kind, encode({**head, **members}))
 
     def _open(self) -> bytes:
-        """Events of items before the model's output: the list of the gateway's tools, and approved calls."""
+        """Events of the items in front of the model's output: the list of the gateway's tools, and approved calls."""
         if self._opened:
             return b""
         self._opened = True
@@ -258,7 +264,7 @@ class ResponsesStream:
 
     @property
     def malformed_call(self) -> bool:
-        return False  # this API does not report it
+        return False  # this API does not report unreadable calls
 
     @property
     def ended(self) -> bool:
@@ -286,7 +292,7 @@ class ResponsesStream:
         return b"".join(out)
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        """An event that clients raise. If the error's members were next to `type`, clients would not recognize it."""
+        """The error event. Clients raise only an error that is nested in a member `error` as an exception."""
         members = error_object(error) if raw is None else Raw(raw)
         return self._write_event("error", {"error": members}, None)
 
@@ -305,7 +311,7 @@ class ResponsesStream:
 
 
 def _error(data: bytes, event: _ResponseEvent) -> bytes:
-    """The error object of an event, or its members apart from the envelope if it has no error object."""
+    """The error object of an event; without one, all members of the event that are not part of its envelope."""
     if bytes(event.error) != b"null":
         return bytes(event.error)
     envelope = ("type", "sequence_number")

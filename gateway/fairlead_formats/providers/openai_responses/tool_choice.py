@@ -1,4 +1,4 @@
-"""The request member `tool_choice` in the rounds of a loop. Pure module.
+"""The request member `tool_choice` for each round (request to the model) of the tool loop. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/responses`, `tool_choice`.
 """
@@ -19,7 +19,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class ChoiceOverRounds:
-    """The client's choice of tools, adapted to each round."""
+    """The client's `tool_choice`, adapted to each round."""
 
     def __init__(self, raw: Raw, servers: Mapping[str, str]) -> None:
         """`servers` maps the client's labels to the gateway's servers; an empty name stands for all servers."""
@@ -37,8 +37,8 @@ class ChoiceOverRounds:
         return bool(self._choice == "required")
 
     def write(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
-        """The choice for the provider; None if the client sent none. After the `first` round a forced tool has been
-        called, so the model chooses.
+        """The `tool_choice` for the provider; None if the client sent none. A forced tool is called in the `first`
+        round, so in later rounds the model is free to choose.
         """
         if not self._names_servers and (first or not self._forces_call):
             return None if self._choice is None else self._raw
@@ -53,7 +53,7 @@ class ChoiceOverRounds:
         return isinstance(label, str) and label in self._servers
 
     def _expand(self, injected: Sequence[bytes]) -> Any:
-        """The choice with functions in place of the gateway's servers, which the provider does not have."""
+        """The choice with functions in place of the gateway's servers, which the provider does not know."""
         if not self._names_servers:
             return self._choice
         by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decode_object, injected)]}
@@ -68,7 +68,7 @@ class ChoiceOverRounds:
         return {"type": _ALLOWED, "mode": "required", "tools": functions} if functions else "auto"
 
     def _allow_tools(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
-        """The tools of an `allowed_tools` choice, with each function once."""
+        """The tools of an `allowed_tools` choice, without repeated functions."""
         allowed: list[Any] = []
         seen: set[tuple[str, str | None]] = set()
         allowed_names: set[str] = set()
@@ -83,7 +83,7 @@ class ChoiceOverRounds:
         return allowed
 
     def _functions(self, choice: Mapping[str, Any], by_name: Mapping[str | None, Sequence[str]]) -> list[str]:
-        """Names of the functions of a server of the gateway, or of one of its tools."""
+        """Names of the functions for all tools of a gateway's server, or for the one tool that the choice names."""
         server = self._servers[choice["server_label"]]
         return [name for name in by_name.get(_name(choice), ()) if not server or name.startswith(f"{server}__")]
 

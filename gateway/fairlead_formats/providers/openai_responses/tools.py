@@ -43,7 +43,7 @@ _ITEM_CREATE: Final = "conversation.item.create"
 
 
 def _write_responses(parts: Parts) -> JsonObject:
-    """A function that always has `strict`: without it the API tries strict mode."""
+    """A function with the member `strict` in any case: if it is missing, the API tries strict mode."""
     out = {"type": "function", **write_function(parts, strict=False), "strict": bool(parts.strict)}
     if parts.output is not None:
         out["output_schema"] = parts.output
@@ -71,7 +71,7 @@ def _unpack_realtime(payload: Any) -> list[Any]:
 
 
 class ResponsesMessages(MessageFormat):
-    """Messages of OpenAI Responses, which are items."""
+    """Reads and writes calls and results as items of OpenAI Responses."""
 
     holds_freeform = True
 
@@ -103,7 +103,7 @@ class ResponsesMessages(MessageFormat):
 
 
 class RealtimeMessages(MessageFormat):
-    """Messages of OpenAI Realtime: events of the server are read, events of the client are written."""
+    """Reads calls in OpenAI Realtime's server events, and writes results as client events."""
 
     def parts(self, message: object) -> Iterable[Part]:
         """The parts of events, or of a list of events. A part that several events contain is returned once."""

@@ -1,4 +1,4 @@
-"""A whole response of OpenAI as the events of a stream, for providers that ignore `stream`. Pure module."""
+"""Splits a whole answer of OpenAI Responses into stream events, for providers that ignore `stream`. Pure module."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL,
 from fairlead_formats.wire.protocol import BadAnswer
 
 _PARTS: Final[Mapping[str, str]] = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
-"""Maps types of content parts to the member with their text; their events are named after the type."""
+"""Maps types of content parts to the member with their text. The names of their events contain the type."""
 _CALLS: Final[Mapping[str, tuple[str, str]]] = {
     CALL: ("function_call_arguments", "arguments"),
     CUSTOM_CALL: ("custom_tool_call_input", "input"),
 }
-"""Maps types of calls to the name of their events and to the member with their text."""
+"""Maps types of call items to the middle part of their event types, and to the member with the call's input."""
 _ENDS: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
 

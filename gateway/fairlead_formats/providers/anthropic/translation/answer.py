@@ -1,4 +1,4 @@
-"""Conversion of Anthropic Messages answers from and to neutral form. Pure module."""
+"""Conversion of whole answers between Anthropic Messages and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(reason: object) -> StopReason:
-    """The stop reason of a message."""
+    """The neutral stop reason for a message's `stop_reason`."""
     return _READ.get(text_of(reason), "end")
 
 
@@ -77,7 +77,7 @@ def _parts(blocks: list[Any], losses: TranslationLosses, *, truncated: bool) -> 
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Read token usage. The API counts cached tokens separately from `input_tokens`."""
+    """Read token usage. `input_tokens` excludes cached tokens, so these are added to the neutral input."""
     uncached = number(usage.get("input_tokens"))
     cached, written = number(usage.get("cache_read_input_tokens")), number(usage.get("cache_creation_input_tokens"))
     thoughts = number(member(usage.get("output_tokens_details"), "thinking_tokens"))
@@ -86,7 +86,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any]:
-    """Write token usage. Clients require both counts, so missing ones are 0."""
+    """Write token usage. Clients require counts of input and output, so an unknown count is written as 0."""
     uncached = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
     members: dict[str, Any] = {"input_tokens": uncached, "output_tokens": usage.output or 0}
     cache = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
@@ -121,5 +121,5 @@ def write_answer(
 
 
 def message_id(ident: str) -> str:
-    """An answer id with the prefix that Anthropic Messages use."""
+    """The id with the prefix `msg_` of Anthropic Messages, added if it is missing."""
     return ident if ident.startswith("msg_") else f"msg_{ident}"

@@ -1,4 +1,4 @@
-"""Conversion of Anthropic Messages streams from and to neutral form. Pure module."""
+"""Conversion of stream events between Anthropic Messages and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from fairlead_formats.providers.anthropic.translation.answer import WRITTEN_STOP
 from fairlead_formats.wire.losses import TranslationLosses
 
 _EAGER: Final = "eager_input_streaming"
-"""Member of a client's tool whose arguments flow as the model writes them (fine-grained tool streaming)."""
+"""Member of a tool definition with which a client accepts arguments in pieces, as the model writes them."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class AnthropicEventReader:
-    """Reads events whose blocks do not interleave."""
+    """Converts Anthropic's events to neutral ones. One block must end before the next begins."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -90,7 +90,7 @@ class AnthropicEventReader:
 
 
 class AnthropicEventWriter:
-    """Writes events. A block ends when an event of another kind begins the next block."""
+    """Converts neutral events to Anthropic's. A block ends when a neutral event of another kind begins the next."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._model = request.model
@@ -99,15 +99,15 @@ class AnthropicEventWriter:
         self._open = ""
         """Kind of the open block; empty if none is open."""
         self._arguments: list[str] = []
-        """Pieces of the open call's arguments. They are held until their end shows that they are a JSON object, as the
-        API promises clients.
+        """Pieces of the open call's arguments. The API promises clients a JSON object, so the pieces are held until the
+        last one shows whether they are.
         """
         self._eager_tools = frozenset(
             text_of(member(tool, "name")) for tool in items(request.tools) if member(tool, _EAGER) is True
         )
         """Names of tools whose arguments the client accepts in pieces, valid or not."""
         self._eager = False
-        """Whether the open call is of one of these tools."""
+        """Whether the open call is of a tool in `_eager_tools`."""
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -151,7 +151,7 @@ class AnthropicEventWriter:
         return self._delta("input_json_delta", "partial_json", text) if text else b""
 
     def _in(self, kind: str, block: Mapping[str, Any]) -> bytes:
-        """Start a block of this kind unless one is open."""
+        """Start a block of this kind unless a block of this kind is open."""
         if self._open == kind:
             return b""
         out = self._close()
@@ -179,7 +179,7 @@ class AnthropicEventWriter:
         return self._event("error", {"error": error})
 
     def keep_alive(self) -> bytes:
-        """A ping; within a text, an empty delta, as some clients do not accept pings as a sign of life."""
+        """A ping, or an empty delta within a text block: some clients time out although they receive pings."""
         if self._open == "text":
             return self._delta("text_delta", "text", "")
         return self._event("ping", {})

@@ -1,4 +1,4 @@
-"""Conversion of Anthropic messages from and to neutral form. Pure module."""
+"""Conversion of messages between Anthropic Messages and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -82,8 +82,9 @@ def _media(kind: str, block: object, losses: TranslationLosses) -> Part | None:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """Write turns as messages that alternate between user and assistant, with results first. Texts of system turns that
-    follow other turns are returned as `system`.
+    """Write turns as messages that alternate between user and assistant, with results at the beginning of a message.
+
+    The API has no system messages, so texts of system turns are returned as `WrittenTurns.system`.
     """
     calls = calls_by_id(turns)
     system: list[str] = []

@@ -1,4 +1,4 @@
-"""Conversion of Anthropic Messages requests from and to neutral form. Pure module."""
+"""Conversion of requests between Anthropic Messages and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 MOST_TOKENS: Final = 16_384
-"""Token limit of an answer if a client of another family sets none. Whole answers of that size still arrive in time."""
+"""`max_tokens` if a client of another API sets none. A whole answer of this size arrives before requests time out."""
 _OLD: Final = ((re.compile(r"claude-3-[57]"), 8192), (re.compile(r"claude-(3|2|instant)"), 4096))
-"""Token limits of older models' answers."""
+"""Largest `max_tokens` of older models, by pattern of the model name."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -147,14 +147,14 @@ def write_request(
 
 
 def _begin_with_user(messages: list[dict[str, Any]], losses: TranslationLosses) -> None:
-    """Put words of the user in front: the API refuses a conversation that the model begins."""
+    """Put a user message in front if the model's is first, as the API refuses a conversation that the model begins."""
     if messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": [{"type": "text", "text": BEGINNING}]})
         losses.add("first_message")
 
 
 def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: TranslationLosses, *, thinks: bool) -> None:
-    """Write the sampling settings that the API accepts: temperatures up to 1, and none together with thinking."""
+    """Write the sampling settings that the API accepts: temperatures up to 1, and no setting together with thinking."""
     for name in ("seed", "frequency_penalty", "presence_penalty"):
         if getattr(settings, name):
             losses.add(name)
@@ -190,9 +190,11 @@ def _write_choice(choice: ToolChoice | None, parallel: bool | None, losses: Tran
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Set `max_tokens`, which the API requires, if the client has not: an eighth of the model's context window, within
-    `MOST_TOKENS` or the older model's limit, plus the thinking budget. Models without thinking get no thinking; newer
-    ones get adaptive thinking with an effort.
+    """Set the members that depend on the model: `max_tokens` and `thinking`.
+
+    The API requires `max_tokens`. If the client sets none, it is an eighth of the context window (`window`, in tokens),
+    at most `MOST_TOKENS` or an older model's limit, plus the thinking budget. Thinking is removed for models that have
+    none; for newer models its budget becomes an effort of adaptive thinking.
     """
     thinking = msgspec.json.decode(members.get("thinking", b"{}"))
     if thinking and never_thinks(model):

@@ -1,4 +1,4 @@
-"""Conversion of Converse's answers from and to neutral form. Pure module."""
+"""Conversion of whole answers between Bedrock Converse and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(reason: object) -> StopReason:
-    """The stop reason of an answer."""
+    """The neutral stop reason for an answer's `stopReason`."""
     return _READ.get(text_of(reason), "end")
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
-    """Read a whole answer. The API names neither an id nor the model."""
+    """Read a whole answer. Its id and model are empty, as answers of Converse have neither."""
     message = member(body.get("output"), "message")
     parts = tuple(_parts(items(member(message, "content")), losses))
     return TranslatedAnswer("", "", 0, parts, read_stop(body.get("stopReason")))
@@ -75,7 +75,7 @@ def _parts(blocks: list[Any], losses: TranslationLosses) -> Iterator[AnswerPart]
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Read token usage. The API counts cached tokens separately from `inputTokens`."""
+    """Read token usage. `inputTokens` excludes cached tokens, so these are added to the neutral input."""
     uncached = number(usage.get("inputTokens"))
     cached, written = number(usage.get("cacheReadInputTokens")), number(usage.get("cacheWriteInputTokens"))
     total = None if uncached is None else uncached + (cached or 0) + (written or 0)
@@ -83,7 +83,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any]:
-    """Write token usage. Clients require all three counts, so missing ones are 0."""
+    """Write token usage. Clients require counts of input, output and both together, so an unknown count is 0."""
     uncached = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
     members = {"inputTokens": uncached, "outputTokens": usage.output or 0, "totalTokens": usage.total or 0}
     cache = {"cacheReadInputTokens": usage.cached, "cacheWriteInputTokens": usage.cache_write}

@@ -1,4 +1,4 @@
-"""Conversion of ConverseStream's events from and to neutral form. Pure module."""
+"""Conversion of events between Bedrock ConverseStream and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class BedrockEventReader:
-    """Reads events, whose blocks do not interleave."""
+    """Converts Bedrock's events to neutral ones. One block must end before the next begins."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -78,12 +78,12 @@ class BedrockEventReader:
 
 
 class BedrockEventWriter:
-    """Writes events. A block ends when an event of another kind begins the next block."""
+    """Converts neutral events to Bedrock's. A block ends when a neutral event of another kind begins the next."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._index = -1
         self._open = ""
-        """Member of the open block; empty if none is open."""
+        """Kind of the open block, by the name of its member; empty if none is open."""
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -102,7 +102,7 @@ class BedrockEventWriter:
         return self._close()
 
     def _in(self, kind: str) -> bytes:
-        """Begin a block of this kind unless one is open."""
+        """Begin a block of this kind unless a block of this kind is open."""
         if self._open == kind:
             return b""
         out = self._close()

@@ -1,4 +1,4 @@
-"""Conversion of Converse's messages from and to neutral form. Pure module."""
+"""Conversion of messages between Bedrock Converse and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _DOCUMENTS: Final[Mapping[str, str]] = {
     "txt": "text/plain",
     "md": "text/markdown",
 }
-"""Media types of documents, by the API's name of their format."""
+"""Maps the API's names of document formats to media types."""
 _FORMATS: Final = {mime: name for name, mime in _DOCUMENTS.items()}
 _SEE_DOCUMENT: Final = "(see the document)"
-"""Text of a message that has documents only, which the API refuses."""
+"""Text added to a message that has only documents, because the API refuses a message without text."""
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
@@ -91,8 +91,9 @@ def _media(image: object, document: object, losses: TranslationLosses) -> Iterab
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """Write turns as messages that alternate between user and assistant, with results first. Texts of system turns that
-    follow other turns are returned as `system`.
+    """Write turns as messages that alternate between user and assistant, with results at the beginning of a message.
+
+    The API has no system messages, so texts of system turns are returned as `WrittenTurns.system`.
     """
     calls = calls_by_id(turns)
     system: list[str] = []
@@ -134,7 +135,7 @@ def _assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def _user_blocks(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], names: set[str], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    """Blocks of a user's turn. `names`: names of the documents so far, which have to be unique in a request."""
+    """Blocks of a user's turn. `names`: document names written so far, as each must be unique in a request."""
     blocks = [block for message in write_results(parts, calls, FORMAT)[:1] for block in message["content"]]
     for part in parts:
         if isinstance(part, MediaPart):

@@ -1,4 +1,4 @@
-"""Conversion of Converse's requests from and to neutral form. Pure module."""
+"""Conversion of requests between Bedrock Converse and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fairlead_formats.wire.protocol import BadRequest
 
 _CLAUDE: Final = re.compile(r"claude|anthropic", re.IGNORECASE)
 _MIXES_RESULTS: Final = re.compile(r"claude|anthropic|nova", re.IGNORECASE)
-"""Models that take results and other blocks in one message."""
+"""Models that accept results and other blocks in one message."""
 _FIELDS: Final = "additionalModelRequestFields"
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -43,7 +43,7 @@ _decode: Final = msgspec.json.Decoder().decode
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
 ) -> NeutralRequest:
-    """Read a client's request. `model` and `stream` come from its path. Raises BadRequest."""
+    """Read a client's request. `model` and `stream` come from the path of the request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     members.leave_out("fairlead", "requestMetadata")
     members.refuse("promptVariables", "only Bedrock has managed prompts; send the whole conversation in `messages`")
@@ -155,7 +155,7 @@ def write_request(
 
 
 def _config(settings: SamplingSettings, losses: TranslationLosses, *, thinks: bool) -> dict[str, Any]:
-    """Sampling settings that the API accepts: temperatures up to 1, and none together with thinking."""
+    """Sampling settings that the API accepts: temperatures up to 1, and no setting together with thinking."""
     for name in ("seed", "frequency_penalty", "presence_penalty", "user"):
         if getattr(settings, name):
             losses.add(name)
@@ -193,9 +193,11 @@ def _write_choice(choice: ToolChoice | None, losses: TranslationLosses) -> dict[
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Remove fields that only Claude has from requests to other models, and thinking from those to models without it;
-    newer models of Claude get adaptive thinking with an effort. Models that take results only alone get what the user
-    says beside them within the last result.
+    """Adapt members of a request to the model.
+
+    Fields that only Claude has are removed for other models, and thinking for models that have none. Newer models of
+    Claude get adaptive thinking with an effort. For models that refuse results and other blocks in one message, the
+    other blocks move into the last result.
     """
     if not _MIXES_RESULTS.search(model) and b'"toolResult"' in bytes(members["messages"]):
         members["messages"] = Raw(_encode([*map(_results_alone, _decode(members["messages"]))]))
@@ -220,7 +222,7 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
 
 
 def _results_alone(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with all blocks beside results in the last result."""
+    """The message, with all blocks that are not results moved into the last result."""
     results = [block for block in message["content"] if "toolResult" in block]
     others = [block for block in message["content"] if "toolResult" not in block]
     if not results or not others:

@@ -1,4 +1,4 @@
-"""Conversion of Gemini's answers from and to neutral form. Pure module."""
+"""Conversion of whole answers between Gemini's API and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(reason: object, *, calls: bool) -> StopReason:
-    """The stop reason of a candidate, whose finish reason does not tell whether there are calls."""
+    """The neutral stop reason for a finish reason. Gemini reports `STOP` for calls too, so `calls` says if there are
+    any.
+    """
     return stop_with_calls(_READ.get(text_of(reason), "end"), calls)
 
 
@@ -70,7 +72,7 @@ def is_blocked(body: Mapping[str, Any]) -> bool:
 
 
 def first_candidate(body: Mapping[str, Any]) -> object:
-    """The first candidate, the only one that is read; None if there is none."""
+    """The first candidate, which is the only one that the gateway reads; None without a candidate."""
     return next(iter(items(body.get("candidates"))), None)
 
 
@@ -104,7 +106,7 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Read token usage. The API counts thoughts separately from the answer."""
+    """Read token usage. `candidatesTokenCount` excludes thoughts, so these are added to the neutral output."""
     prompt, tools = number(usage.get("promptTokenCount")), number(usage.get("toolUsePromptTokenCount"))
     answer, thoughts = number(usage.get("candidatesTokenCount")), number(usage.get("thoughtsTokenCount"))
     return ReportedUsage(
@@ -117,7 +119,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
-    """Write token usage; None without counts."""
+    """Write token usage; None if the provider reported no counts."""
     if usage.total is None:
         return None
     answer = max((usage.output or 0) - (usage.reasoning or 0), 0)

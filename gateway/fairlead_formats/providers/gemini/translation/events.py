@@ -1,4 +1,4 @@
-"""Conversion of Gemini's streams from and to neutral form. Pure module."""
+"""Conversion of stream events between Gemini's API and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
-"""Characters at which older SDKs of Google split lines."""
+"""Escapes of characters at which older SDKs of Google split lines, although SSE does not."""
 
 
 class GeminiEventReader:
-    """Reads responses of a stream, which have complete calls."""
+    """Converts responses of a stream, whose calls are complete, to neutral events."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -73,7 +73,7 @@ class GeminiEventReader:
 
 
 class GeminiEventWriter:
-    """Writes responses of a stream."""
+    """Converts neutral events to responses of a stream."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._head = {"responseId": "", "modelVersion": request.model}

@@ -1,4 +1,4 @@
-"""Conversion of Gemini's contents from and to neutral form. Pure module."""
+"""Conversion of messages between Gemini's contents and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _media(part: object, losses: TranslationLosses) -> MediaPart | None:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """Write turns as contents. Texts of system turns that follow other turns are returned as `system`."""
+    """Write turns as contents. The API has no system contents, so these texts are returned as `WrittenTurns.system`."""
     calls = calls_by_id(turns)
     system: list[str] = []
     contents: list[dict[str, Any]] = []
@@ -107,7 +107,7 @@ def _write_model_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def _write_user(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    """The results in one content, all other parts in the next."""
+    """Write a user's turn: one content with the results, and a second one with all other parts."""
     others = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
     return [*write_results(parts, calls, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
 

@@ -1,4 +1,4 @@
-"""Conversion of Gemini's requests from and to neutral form. Pure module."""
+"""Conversion of requests between Gemini's API and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _encode: Final = msgspec.json.Encoder().encode
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
 ) -> NeutralRequest:
-    """Read a client's request. `model` and `stream` come from its path. Raises BadRequest."""
+    """Read a client's request. `model` and `stream` come from the path of the request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     members.refuse("cachedContent", "only Gemini has this cache; send the whole conversation in `contents`")
     members.leave_out("fairlead", "model")
@@ -147,8 +147,8 @@ def write_request(
 
 
 def _complete_turns(contents: list[dict[str, Any]], losses: TranslationLosses) -> None:
-    """Add words of the user where the API refuses to be without: in front of a call at the beginning, and behind words
-    of the model's at the end. Calls at the end have their results added.
+    """Add user messages where the API requires them: before a call at the beginning of the conversation, and after text
+    of the model at its end. A call at the end needs none, as its result follows later.
     """
     if contents[0]["role"] == "model" and _has_call(contents[0]):
         contents.insert(0, {"role": "user", "parts": [{"text": BEGINNING}]})
@@ -192,8 +192,9 @@ def _write_choice(choice: ToolChoice) -> dict[str, Any]:
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Add signatures to calls of other models if the model requires them, and write the budget of thinking as a level
-    for models that take levels. Where thinking cannot be switched off it is set to its minimum.
+    """Adapt members of a request to the model: add signatures to calls of other models if the model requires
+    signatures, and write the thinking budget as a level if the model takes levels. A model whose thinking cannot be
+    switched off gets its minimum where the client switches thinking off.
     """
     if _SIGNED.search(model) and b'"functionCall"' in bytes(members.get("contents", b"")):
         contents = _any(members["contents"])

@@ -1,7 +1,8 @@
 """Answers and streams with `tool_calls`, rewritten to `function_call` for clients that sent `functions`.
 
-Pure module. A message has one `function_call`: of several calls the client receives the first. Source: OpenAI's API
-reference, deprecated members of messages and of chunks' deltas.
+Pure module. `functions` is OpenAI's form of tools before `tools`. A message holds only one `function_call`, so the
+client receives the first of several calls. Source: OpenAI's API reference, deprecated members of messages and of
+chunks' deltas.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NULL: Final = Raw(b"null")
 
 
 class FunctionsAnswer:
-    """A provider's whole answer in one round."""
+    """A provider's whole answer to one request of the tool loop, with `function_call` for the client."""
 
     def __init__(self, inner: WireAnswer) -> None:
         self.inner = inner
@@ -89,7 +90,9 @@ def _inner_answers(answers: Sequence[WireAnswer]) -> list[WireAnswer]:
 
 
 def _function_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The call, or its delta, as a `function_call`. Members without meaning here, such as a signature, are kept."""
+    """A call, or the delta of a call, as a `function_call`. Members that the gateway does not read, such as a
+    signature, are kept.
+    """
     function = call.get("function")
     others = {name: value for name, value in call.items() if name not in ("index", "id", "type", "function")}
     ident = call.get("id")
@@ -103,7 +106,7 @@ def _reason(choice: Mapping[str, Raw]) -> Raw:
 
 
 class FunctionsStream:
-    """One client's stream over all rounds."""
+    """One client's stream over all rounds of the tool loop, with `function_call` in place of `tool_calls`."""
 
     def __init__(self, inner: WireStream) -> None:
         self._inner = inner
@@ -165,7 +168,7 @@ class FunctionsStream:
         return self._inner.keep_alive()
 
     def _rewrite(self, events: bytes) -> bytes:
-        """The events, which are whole, with `function_call` in place of `tool_calls`."""
+        """The events with `function_call` in place of `tool_calls`. `events` contains only whole events."""
         if _CALLS not in events:
             return events
         return b"".join(self._rewrite_chunk(event.data) for event in self._parser.feed(events))

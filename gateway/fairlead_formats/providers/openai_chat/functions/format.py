@@ -1,4 +1,7 @@
-"""Wire format of clients that send `functions`: that of `tools`, with rewritten requests and answers. Pure module."""
+"""Wire format of Chat Completions clients that send `functions`, OpenAI's form before `tools`. Pure module.
+
+Requests are rewritten to `tools`, and answers to `function_call`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,16 @@ from fairlead_formats.wire.protocol import AnswerRange, ProviderEventParser, Sto
 
 
 class FunctionsFormat:
-    """Chat Completions with `functions`, around the format of `tools` or a pair of that format and a provider's."""
+    """Chat Completions with `functions`. Wraps the format with `tools`, or a pair of that format and a provider's
+    format.
+    """
 
     needs_call_ids = False
 
     def __init__(self, inner: WireFormat, *, native: bool) -> None:
-        """`native`: the provider's API is Chat Completions, and gets requests without the gateway's tools unchanged."""
+        """`native`: the provider's API is Chat Completions, so a request without tools of the gateway is sent
+        unchanged.
+        """
         self.inner = inner
         self._native = native
         self.name = inner.name

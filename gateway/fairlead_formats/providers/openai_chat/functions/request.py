@@ -1,9 +1,9 @@
 """Requests with `functions`, rewritten to requests with `tools`.
 
 Pure module. Source: OpenAI's API reference, `POST /v1/chat/completions`, deprecated members. A message calls one
-function, in `function_call {name, arguments}`, and a message of the role `function` answers it by name. The gateway
-adds `id` to the calls that it writes, by which it finds a stored turn where the client returns it. Calls without a
-result, which `functions` allow and `tools` do not, get one that says so.
+function, in `function_call {name, arguments}`, and a message of the role `function` answers it by name. `function_call`
+has no id, so the gateway adds `id` to the calls that it writes, and finds the stored turn if the client returns the id.
+With `functions` a call may stay without a result, with `tools` it may not: such a call gets a result that says so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NULL: Final = Raw(b"null")
 
 
 def uses_functions(body: bytes) -> bool:
-    """Whether a request has `functions` and no `tools`. A body that cannot be read has neither."""
+    """Whether a request has `functions` and no `tools`; false for a body that cannot be read."""
     if b'"functions"' not in body:
         return False
     try:
@@ -44,7 +44,7 @@ def uses_functions(body: bytes) -> bool:
 
 
 def with_tools(body: bytes) -> bytes:
-    """The request with `tools`, `tool_choice` and `tool_calls`. Raises BadRequest."""
+    """The body of a request, rewritten to `tools`, `tool_choice` and `tool_calls`. Raises BadRequest."""
     with reading_body():
         members = _members(body)
         functions = _raws(members.pop(FUNCTIONS))
@@ -128,8 +128,8 @@ class FunctionsRequest:
     single_call = True
 
     def __init__(self, inner: WireRequest, original: WireRequest | None) -> None:
-        """`inner`: the request with `tools`. `original`: the request as the client sent it, which a provider of Chat
-        Completions gets unless the gateway adds tools; None for other providers.
+        """`inner`: the request rewritten to `tools`. `original`: the request as the client sent it, which goes to a
+        provider of Chat Completions unless the gateway adds tools; None for providers of other APIs.
         """
         self.inner = inner
         self._original = original

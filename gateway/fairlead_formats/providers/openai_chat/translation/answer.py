@@ -1,4 +1,4 @@
-"""Conversion of Chat Completions answers from and to neutral form. Pure module."""
+"""Conversion of whole answers between Chat Completions and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairlead_formats.providers.openai_chat.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")
-"""Members for reasoning in messages of compatible servers; the first one is written."""
+"""Members in which compatible servers send reasoning. All are read; the first is written."""
 _READ: Final[Mapping[str, StopReason]] = {
     "stop": "end",
     "tool_calls": "calls",
@@ -55,7 +55,7 @@ _WRITTEN: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(reason: object, *, refused: bool) -> StopReason:
-    """The stop reason of a choice."""
+    """The neutral stop reason for a choice's `finish_reason`. `refused`: whether its message has a refusal."""
     stop = _READ.get(text_of(reason), "end")
     return "refusal" if refused and stop == "end" else stop
 
@@ -110,7 +110,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
-    """Write token usage; None without counts."""
+    """Write token usage; None if the provider reported no counts."""
     if usage.total is None:
         return None
     members: dict[str, Any] = {
@@ -152,7 +152,7 @@ def write_answer(
 
 
 def _write_call(call: ModelCall) -> dict[str, Any]:
-    """The call. Arguments that are not a JSON object are the text that the model wrote."""
+    """An entry of `tool_calls`. Arguments that are not a JSON object are written as the model wrote them."""
     if not isinstance(call.arguments, InvalidCall):
         return dict(FORMAT.write_calls([call])[0]["tool_calls"][0])
     function = {"name": call.wire_name, "arguments": call.arguments.text}
@@ -160,5 +160,5 @@ def _write_call(call: ModelCall) -> dict[str, Any]:
 
 
 def chat_id(ident: str) -> str:
-    """An answer id with the prefix that Chat Completions use."""
+    """The id with the prefix of Chat Completions, added if it is missing."""
     return ident if ident.startswith("chatcmpl-") else f"chatcmpl-{ident}"

@@ -1,4 +1,4 @@
-"""Conversion of Chat Completions streams from and to neutral form. Pure module."""
+"""Conversion of stream chunks between Chat Completions and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class ChatEventReader:
-    """Reads chunks whose calls do not interleave."""
+    """Converts chunks to neutral events. One call must end before the next begins."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -84,7 +84,7 @@ class ChatEventReader:
 
 
 class ChatEventWriter:
-    """Writes chat completion chunks."""
+    """Converts neutral events to chunks."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._include_usage = request.include_usage
@@ -96,9 +96,9 @@ class ChatEventWriter:
         }
         self._calls = 0
         self._kind = "function"
-        """Member of the open call with its function or custom tool."""
+        """Member of the open call that holds its name and input: `function`, or `custom` for a custom tool."""
         self._input = "arguments"
-        """Member of `_kind` with the input."""
+        """Member within `_kind` that holds the input: `arguments`, or `input` for a custom tool."""
         self._wrote_text = self._needs_separator = self._refused = self._empty = False
 
     def write(self, event: StreamEvent) -> bytes:

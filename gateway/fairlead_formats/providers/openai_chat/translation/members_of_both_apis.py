@@ -1,6 +1,7 @@
-"""Request members that Chat Completions and Responses share, apart from nesting. Pure module.
+"""Request members that OpenAI's Chat Completions and Responses APIs share, in a flat or a nested form. Pure module.
 
-Responses have flat objects. Chat Completions nest all members except `type` in a member with the name of the type.
+The Responses API has flat objects: `{type: function, name}`. Chat Completions nests all members except `type` in a
+member with the name of the type: `{type: function, function: {name}}`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def read_choice(value: object) -> ToolChoice | None:
 
 
 def write_choice(choice: ToolChoice, *, nests: bool) -> Any:
-    """Write `tool_choice`. `nests`: in the form of Chat Completions."""
+    """Write `tool_choice`. `nests`: in the nested form of Chat Completions."""
     if not choice.names:
         return choice.mode
     form = nest if nests else dict
@@ -55,7 +56,7 @@ def read_output(value: object) -> OutputSchema | None:
 
 
 def write_output(output: OutputSchema | None) -> dict[str, Any] | None:
-    """Write the output format in the form of Responses; None if the request has none."""
+    """Write the output format in the flat form; None if the request sets none."""
     if output is None:
         return None
     if output.schema is None:
@@ -67,7 +68,7 @@ def write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 def write_tools(
     tools: TranslatedTools, choice: ToolChoice | None, settings: SamplingSettings, *, nests: bool
 ) -> dict[str, Any]:
-    """Members for tool definitions and the choice of tools."""
+    """Request members with tool definitions and the choice of tools. `nests`: in the nested form."""
     body: dict[str, Any] = {}
     if tools.definitions:
         body["tools"] = tools.definitions
@@ -79,7 +80,7 @@ def write_tools(
 
 
 def plain_model(model: str) -> bool:
-    """Whether a model is one of OpenAI's without reasoning."""
+    """Whether a model is one of OpenAI's that does not reason, so that it refuses reasoning settings."""
     return _PLAIN.search(model) is not None
 
 

@@ -1,4 +1,4 @@
-"""Conversion of Chat Completions messages from and to neutral form. Pure module."""
+"""Conversion of messages between Chat Completions and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of Chat Completions requests from and to neutral form. Pure module."""
+"""Conversion of requests between Chat Completions and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def write_request(
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Rename the token limit for the model: OpenAI's newer models refuse `max_tokens`, older compatible servers accept
-    nothing else. Remove reasoning settings for models that refuse them.
+    """Write the token limit under the name that the model accepts: OpenAI's newer models refuse `max_tokens`, older
+    compatible servers accept only `max_tokens`. Remove reasoning settings for models that refuse them.
     """
     if _MAX in members and _OPENAI.search(model):
         members["max_completion_tokens"] = members.pop(_MAX)

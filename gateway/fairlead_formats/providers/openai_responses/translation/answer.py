@@ -1,4 +1,4 @@
-"""Conversion of OpenAI Responses answers from and to neutral form. Pure module."""
+"""Conversion of whole answers between OpenAI Responses and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _REASONS: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
-    """The stop reason of a response, from its status."""
+    """The neutral stop reason of a response, from its status. `calls`, `refused`: whether it has calls or a refusal."""
     if member(response, "status") == "incomplete":
         reason = text_of(member(member(response, "incomplete_details"), "reason"))
         return _INCOMPLETE.get(reason, "pause")
@@ -115,7 +115,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
-    """Write token usage, with the details that the API's types require; None without counts."""
+    """Write token usage, with the details that the SDK's types require; None if the provider reported no counts."""
     if usage.total is None:
         return None
     return {
@@ -128,8 +128,8 @@ def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
 
 
 def response_head(model: str, created: int, request: NeutralRequest) -> dict[str, Any]:
-    """A response without output and status, with the members that it repeats from its request. Its id cannot be
-    guessed, as stored responses are found by it.
+    """A response without output and status, with the members that responses repeat from their request. Its id cannot be
+    guessed, because an id is all that a client needs to continue a stored response.
     """
     return {
         "id": new_response_id(),
@@ -163,7 +163,7 @@ def text_content(text: str) -> dict[str, Any]:
 
 
 def reasoning_item(ident: str, text: str) -> dict[str, Any]:
-    """A reasoning item with a summary only."""
+    """A reasoning item that has only a summary, no encrypted content."""
     return {"type": "reasoning", "id": ident, "summary": [{"type": "summary_text", "text": text}] if text else []}
 
 
@@ -178,7 +178,7 @@ def write_answer(
 
 
 def _write_call(call: ModelCall, response: str, index: int, *, truncated: bool) -> dict[str, Any]:
-    """The item of a call. Arguments that are not a JSON object are the text that the model wrote."""
+    """The item of a call. Arguments that are not a JSON object are written as the model wrote them."""
     if isinstance(call.arguments, InvalidCall):
         item = {"type": CALL, "call_id": call.id, "name": call.wire_name, "arguments": call.arguments.text}
     else:

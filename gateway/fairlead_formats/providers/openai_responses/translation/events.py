@@ -1,4 +1,4 @@
-"""Conversion of OpenAI Responses streams from and to neutral form. Pure module."""
+"""Conversion of stream events between OpenAI Responses and the neutral form (`neutral.answers`). Pure module."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _DELTAS: Final[Mapping[str, Any]] = {
 
 
 class ResponsesEventReader:
-    """Reads events whose items do not interleave."""
+    """Converts events of Responses to neutral ones. One item must end before the next begins."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -103,7 +103,9 @@ class ResponsesEventReader:
 
 
 class ResponsesEventWriter:
-    """Writes events. An item ends when an event of another kind begins the next item."""
+    """Converts neutral events to events of Responses. An item ends when a neutral event of another kind begins the
+    next.
+    """
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._request = request
@@ -112,10 +114,10 @@ class ResponsesEventWriter:
         self._sequence = 0
         self._output: list[dict[str, Any]] = []
         self._open = ""
-        """Kind of the open item; `text` and `refusal` are parts of a message."""
+        """Kind of the open item, or empty; `text` and `refusal` are a message item with an open part of this kind."""
         self._item = ""
         self._content: list[dict[str, Any]] = []
-        """Complete parts of the open message."""
+        """Finished content parts of the open message."""
         self._text: list[str] = []
         self._call = CallBegin("", "")
 
@@ -204,7 +206,7 @@ class ResponsesEventWriter:
         return out
 
     def _close(self, *, truncated: bool = False) -> bytes:
-        """Close the open item, if any. `truncated`: it is a call that may lack its end."""
+        """End the open item, if any. `truncated`: whether the item is a call that may lack its end."""
         kind, out = self._open, b""
         if not kind:
             return out
@@ -255,7 +257,7 @@ class ResponsesEventWriter:
         return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **extra_members)
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
-        """The error in nested form, which the SDK raises."""
+        """The error event. The SDK raises only an error that is nested in a member `error` as an exception."""
         return self._write("error", {"error": error})
 
     def keep_alive(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Conversion of OpenAI Responses items from and to neutral form. Pure module."""
+"""Conversion of messages between OpenAI Responses items and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fairlead_formats.wire.protocol import BadRequest
 
 FORMAT: Final = ResponsesMessages()
 _MAX_CALL_ID: Final = 64
-"""Characters of an id that the API takes."""
+"""Maximum characters of a call id that the API accepts."""
 
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:

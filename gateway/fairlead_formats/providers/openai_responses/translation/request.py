@@ -1,4 +1,4 @@
-"""Conversion of OpenAI Responses requests from and to neutral form. Pure module."""
+"""Conversion of requests between OpenAI Responses and the neutral form (`neutral.conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """Write the body of a request to the provider, which stores nothing: reasoning is returned encrypted."""
+    """Write the body of a request to the provider. The provider is asked to store nothing, and so to return reasoning
+    encrypted.
+    """
     settings = request.settings
     body: dict[str, Any] = {
         "model": request.model,
