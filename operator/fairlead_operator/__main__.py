@@ -55,6 +55,10 @@ def run(settings: Settings) -> int:
 
 
 async def _run(settings: Settings) -> None:
+    """Check the cluster, then run the operator, with its port for probes and metrics, until a signal.
+
+    Raises CannotStart.
+    """
     configuration = await load_configuration(settings.release.kubeconfig)
     release, metrics = settings.release, settings.metrics
     kube = Kube.connect(configuration)
@@ -85,6 +89,7 @@ async def _pull_token(kube: Kube, release: ReleaseSettings) -> str:
 
 
 async def _until_signal(operator: Operator) -> None:
+    """Run the operator until SIGTERM or SIGINT cancels it; raise its error if it ends by itself."""
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(operator.run(), name="operator")
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""Composition of the operator on a cluster: only the replica that holds the Lease watches objects and writes."""
+"""Composition of the operator on a cluster: only the leader, the replica that holds the Leases, watches and writes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ from fairlead_operator.telemetry import Telemetry
 logger = logging.getLogger(__name__)
 
 EVENTS_RESYNC_SECONDS: Final = 86_400.0
-"""Seconds between full lists of events. Missing one does no harm: Kubernetes repeats it while its cause lasts."""
+"""Seconds between full lists of events. A missed event does no harm: Kubernetes repeats it while its cause lasts."""
 LIST_RETRY_SECONDS: Final = 1.0
 TIERS_SETTLE_SECONDS: Final = 1.0
 """Seconds that a user who deletes all tiers has to create new ones, before the default tiers are created again."""
@@ -114,8 +114,8 @@ class StartupConfiguration:
 
 
 class Operator:
-    """One replica of the operator. It leads while it holds two Leases: that of its release, and that over the watched
-    namespaces.
+    """One replica of the operator. It leads while it holds two Leases: the Lease of its release, and the Lease over the
+    watched namespaces, which keeps two releases from managing the same servers.
     """
 
     def __init__(self, settings: Settings, configuration: Configuration, dependencies: Dependencies) -> None:
@@ -161,7 +161,7 @@ class Operator:
         )
         """Lease over the watched namespaces, for which the holder of `lease` contends with other releases."""
         self.controller: Controller | None = None
-        """Set while this replica leads."""
+        """The running controller; None while this replica does not lead."""
 
     def __repr__(self) -> str:
         return f"<Operator {self.lease!r} {self.controller!r}>"
@@ -195,7 +195,9 @@ class Operator:
 
 
 class _Leadership:
-    """All components of the leader. A new object is made for each term, so that no state of an earlier one remains."""
+    """All components of the leader. Each term of leadership has a new object, so that no state of an earlier term
+    remains.
+    """
 
     def __init__(self, operator: Operator, kube: Kube, *, domain_policies: bool) -> None:
         """`domain_policies`: whether the cluster serves network policies that select peers by domain name."""
@@ -323,7 +325,8 @@ class _Leadership:
             kind: Informer(self._kube, scope, store, watches=False, resync=self._list_seconds, random=self._random)
             for kind, (scope, store) in self._fairlead_scopes().items()
         }
-        # Not waited for: a service account with the Role of an older release may not read events, and leads anyway.
+        # Its first list is not awaited below: with the Role of an older release, the service account may not read
+        # events, and the operator has to lead all the same.
         warnings = Informer(
             self._kube,
             Scope(EVENTS, Json, self._watched, fields=FIELDS),

@@ -1,6 +1,6 @@
 """Composition of the controller and its components, for a cluster (`app`) and for one machine (`local`).
 
-All components are connected in `compose`: it shows which one receives the events of which other one.
+The function `compose` connects all components: it shows which component receives the events of which other component.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class InstallationOptions:
     options: ReconcilerOptions = field(default_factory=ReconcilerOptions)
     controller: ControllerOptions = field(default_factory=ControllerOptions)
     default_action: str = "Allow"
+    """`Allow` or `Deny`: the action for servers that no ToolPolicy selects."""
     default_tier: str = ""
+    """LatencyTier of clients that name none; empty: the LatencyTier with `default: true`."""
     gateway_approvals: bool = False
     """Whether administrators of gateways may approve definitions that are held back."""
     environment: str = ""
@@ -50,7 +52,9 @@ class Wakeups:
     """Queue and event through which adapters report changes. Created before the adapters and the controller."""
 
     queue: WorkQueue[ServerKey]
+    """Servers to reconcile."""
     rules: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the document of tiers and policies has to be compiled again."""
 
     @classmethod
     def of(cls, installation: InstallationOptions) -> Wakeups:

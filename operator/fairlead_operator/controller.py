@@ -44,10 +44,12 @@ class ControllerOptions:
     """Intervals of periodic work in seconds, and the number of concurrent reconciles."""
 
     sweep: float = 180.0
+    """Longest time between two clean-ups after deleted servers, and between two compilations of the rules document."""
     settle: float = 0.1
     """Seconds within which changes of tiers and policies are combined into one rules document."""
     workers: int = 16
     backoff: ItemBackoff = field(default_factory=ItemBackoff)
+    """Delay of retries."""
     entries: float = 2.0
     """Longest time between two writes of the servers document while entries keep changing."""
     figures: float = FIGURES_EVERY_S
@@ -74,12 +76,15 @@ class ControllerParts:
     reconciler: Reconciler
     timekeeper: Timekeeper
     entries: ServerEntries
+    """The servers document."""
     rules: RulesPublisher
     rules_wanted: asyncio.Event
     """Set when a tier, a policy or the labels of a server may have changed."""
     policies: PolicyStatuses
     moves: asyncio.Queue[Move]
+    """Changes of tools between tiers that are not announced yet."""
     puller: Puller | None
+    """None: no gateways are polled."""
     telemetry: Telemetry
 
 
@@ -127,7 +132,7 @@ class Controller:
     async def prepare(self) -> None:
         """Load the stored documents, and publish entries of servers without a catalog before the first reconcile.
 
-        `run` calls it if it was not called before.
+        `run` calls this method if it was not called before.
         """
         self._prepared = True
         await self._restore()

@@ -1,7 +1,7 @@
 """Kopf's handlers, which pass each event of Fairlead's kinds to the informer of its kind.
 
-They only use `kopf.on.event`, which writes neither annotations nor finalizers to objects, so that no deletion waits for
-an operator.
+The handlers only use `kopf.on.event`, which writes neither annotations nor finalizers to objects, so that no deletion
+waits for an operator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Observe = Callable[[Kind, str | None, Json], object]
 
 
 class KopfFeed(NamedTuple):
-    """Memo of the handlers: `observe` passes an event to `into` in the operator's event loop."""
+    """Kopf's memo, which each handler receives; `observe` passes an event to `into` in the operator's event loop."""
 
     loop: asyncio.AbstractEventLoop
     into: Observe
@@ -31,7 +31,7 @@ class KopfFeed(NamedTuple):
 
 
 def handlers(*, tiers: bool = True) -> kopf.OperatorRegistry:
-    """Handlers of Fairlead's kinds; without `tiers`, only of the namespaced ones."""
+    """Handlers of Fairlead's kinds; without `tiers`, only of the namespaced kinds."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry)

@@ -1,7 +1,8 @@
 """Returns free memory of the C heap to the system.
 
-Answers of the API server and of MCP servers are large, short-lived and numerous. glibc keeps their freed pages, because
-small live objects are at the end of each: a tenth of the process's memory after a thousand servers.
+Answers of the API server and of MCP servers are large, short-lived and numerous. By itself, glibc returns only the free
+end of a heap, and small live objects remain there, so it keeps the pages that freed answers occupied. After a thousand
+servers, these pages are a tenth of the process's memory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ EVERY_SECONDS: Final = 5.0
 
 
 def _trimming() -> Callable[[int], object] | None:
+    """The function `malloc_trim` of the C library; None if the library lacks it."""
     trim: Callable[[int], object] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return trim
 

@@ -20,6 +20,7 @@ class IdleConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.peer: tuple[str, int] | None = None
+        """Address and port of the server; None before the connection is open."""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -39,6 +40,7 @@ class IdleConnection(asyncio.Protocol):
 
 
 def _enable_keepalive(connection: socket.socket) -> None:
+    """Turn on TCP keep-alive with the intervals of `_KEEPALIVE`, as far as the system supports them."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):  # not on every system

@@ -30,7 +30,9 @@ IDENTITY: Final = "fairlead"
 fails for the unnamed users of containers.
 """
 STOP_SECONDS: Final = 2.4
+"""Seconds to wait for the end of the thread."""
 ENDING_SECONDS: Final = 1.0
+"""Seconds to wait for the tasks that Kopf leaves behind."""
 RESTART_SECONDS: Final = 2.0
 
 
@@ -53,10 +55,10 @@ async def connection_for(configuration: Configuration) -> kopf.ConnectionInfo:
 
 
 class KopfThread:
-    """Runs Kopf with the handlers of `registry`, on all namespaces or one. `into` is called in the event loop of
-    `run`.
+    """Runs Kopf with the handlers of `registry`, on all namespaces or one. `into` receives each event, in the event
+    loop of `run`.
 
-    `prepared` is awaited before each start, because Kopf watches only kinds that the API server serves at its start.
+    `prepared` is awaited before each start of Kopf, because Kopf watches only kinds that the API server serves by then.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class KopfThread:
             stop.set()
             if cancel:
                 with contextlib.suppress(RuntimeError):  # Kopf's loop has just closed
-                    cancel[0]()  # Kopf has nothing to finish, and the release of the Lease waits for its end
+                    cancel[0]()  # Kopf has nothing to finish, and the Lease is released only after the thread's end
             if await self._wait_for_end(ended):
                 thread.join()  # returns at once: the thread's work is done
             else:

@@ -1,6 +1,6 @@
 """Outcomes of a reconcile, which decide when its object is reconciled again. Pure.
 
-The reconciler returns one of them instead of raising; the work queue reads it.
+The reconciler returns an outcome instead of raising an error; the work queue schedules the next reconcile by it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,9 @@ class Workload:
     revision: str = ""
     """Changes when the running process or pods are replaced, which makes a discovery due at once."""
     down: ConditionVerdict | None = None
-    """Why a started workload cannot be reached, as the platform sees it; becomes the verdict Verified. None: it can."""
+    """Why a started workload cannot be reached, as the platform sees it; becomes the verdict Verified. None if the
+    platform sees no obstacle.
+    """
     pods: PodCount | None = None
     """None for a server without pods."""
     again: float | None = None
@@ -94,7 +96,7 @@ class Workload:
     network: ConditionVerdict | None = None
     """Whether the NetworkPolicies of the pods are enforced; None without pods, or without the daily probe."""
     disputed: ConditionVerdict | None = None
-    """Names the client that keeps undoing the operator's writes for this server; None without one."""
+    """Names the client that keeps undoing the operator's writes for this server; None without such a client."""
 
     @property
     def side_verdicts(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
@@ -104,7 +106,9 @@ class Workload:
 
 @dataclass(frozen=True)
 class ResolvedCredential:
-    """A credential that may be sent to the server's host; `ref` and `value` are None for a server that needs none."""
+    """A credential that may be sent to the server's host; `ref` and `value` are None for a server without
+    credentials.
+    """
 
     verdict: ConditionVerdict
     ref: CredentialRef | None = None
@@ -162,7 +166,7 @@ class Platform(Protocol):
     async def last_words(self, server: McpServer) -> str:
         """Last line that a stdio server's process printed about its failure, with secrets masked.
 
-        Empty where none was printed, or where the failure's message contains it already. Never raises.
+        Empty if the process printed nothing, or if the failure's message already contains the line. Never raises.
         """
         ...
 
@@ -265,8 +269,8 @@ class Gateways(Protocol):
         ...
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
-        """The replica's measurements since `cursor`; a long poll that returns at once for urgent ones, else within
-        `wait` seconds. Raises GatewayTrouble.
+        """The replica's report since `cursor`, by a long poll: it returns at once if there is a late attempt or a
+        request of a user, else within `wait` seconds. Raises GatewayTrouble.
         """
         ...
 

@@ -16,9 +16,11 @@ class ReconcileFindings:
     server: McpServer
     accepted: ConditionVerdict
     prefix: str | None
+    """Prefix of the server's tools; None if another server holds the prefix."""
     credential: ResolvedCredential
     workload: Workload
     discovery: DiscoveryState | None
+    """None while the server cannot be discovered and was not discovered before."""
 
     @property
     def online(self) -> bool:

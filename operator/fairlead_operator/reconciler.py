@@ -60,7 +60,7 @@ from fairlead_operator.server.tierfloors import TierFloors
 logger = logging.getLogger(__name__)
 
 STALLED_RETRY: Final = 60.0
-"""Seconds until a refused write is tried again: somebody may lift the cause without an event of the McpServer."""
+"""Seconds until a refused write is tried again: somebody may remove the cause without an event of the McpServer."""
 SETTLING: Final = 1.0
 """Seconds for which the status does not mention that a first answer is awaited.
 
@@ -76,6 +76,7 @@ class ReconcilerOptions:
     prefix_retention: float = 0.0
     """Seconds for which the prefix of a deleted server is reserved for that server."""
     pace: DiscoveryOptions = field(default_factory=DiscoveryOptions)
+    """Timing of discoveries."""
     pod_templates: PodTemplateChecker = RESTRICTED
     probe: ProbePolicy = "Declared"
     """Default of `spec.calibration.probe`."""
@@ -96,6 +97,7 @@ class ReconcilerParts:
     figures: StatusLatencies | None = None
     """None: statuses show no latency."""
     definitions: PinnedDefinitions | None = None
+    """None: definitions are pinned all the same, but those held back are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,7 @@ class ReconcilerObserver:
     changed: Callable[[ServerKey], None]
     """Receives the key of a server that has to be reconciled again."""
     published: Callable[[Catalog], None] = lambda catalog: None
+    """Receives each catalog after its publication."""
     tools_changed: Callable[[ToolChanges], None] = lambda changes: None
     """Receives the tools that a published catalog added, removed or changed."""
     shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None
@@ -144,13 +147,14 @@ class Reconciler:
         self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, count_nothing, clocks.now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
+        """Findings about each server's last listing."""
 
     async def start(self) -> None:
         """Enter every server's claim to a prefix before the first reconcile, so that the order of reconciles does not
-        decide who holds it.
+        decide which server gets a prefix that several servers claim.
 
         Stored catalogs tell which server held which prefix until now. The prefix of a server that was deleted while no
-        operator led, or that cannot be read, is reserved. Raises PLATFORM_ERRORS.
+        operator led, or whose McpServer cannot be read, is reserved for that server. Raises PLATFORM_ERRORS.
         """
         servers = {server.key: server async for server in self._servers()}
         for catalog in await self.catalogs.orphans([(key, server.metadata.uid) for key, server in servers.items()]):
@@ -347,7 +351,7 @@ class Reconciler:
         return findings.discovery.asked_at + SETTLING - self._monotonic()
 
     async def _publish_or_refusal(self, findings: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
-        """The catalog as published, and the verdict when the API server refuses the present one (quota, rights)."""
+        """The published catalog, and the verdict if the API server refuses the new catalog (quota, rights)."""
         try:
             return await self._publish(findings), None
         except REFUSALS as error:
@@ -356,7 +360,7 @@ class Reconciler:
             return await self.catalogs.read(findings.server.key, findings.server.metadata.uid), why
 
     async def _publish(self, findings: ReconcileFindings) -> Catalog | None:
-        """Publish or withdraw the catalog as the findings require; return the published one."""
+        """Publish or withdraw the catalog as the findings require; return the published catalog."""
         server = findings.server
         stored = await self.catalogs.read(server.key, server.metadata.uid)
         if stored is None:
@@ -375,7 +379,9 @@ class Reconciler:
         return published
 
     async def _catalog(self, findings: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
-        """The catalog from the last good answer, else the stored one, which can turn offline but not online."""
+        """The catalog from the last successful discovery, else the stored catalog, which can be marked offline but not
+        online.
+        """
         listing, endpoint = findings.discovery.listing if findings.discovery else None, findings.workload.endpoint
         refreshed = (findings.discovery and findings.discovery.refreshed) or (stored and stored.refreshed)
         if listing is not None and endpoint is not None:
@@ -450,6 +456,7 @@ class Reconciler:
             await self._platform.announce(server, announcement)
 
     def _next(self, findings: ReconcileFindings) -> Outcome:
+        """Outcome of a reconcile: when the server has to be reconciled again."""
         stopped = findings.workload.verdict.ok is not True and findings.credential.pods is None
         trouble = findings.workload.verdict if stopped else findings.credential.verdict
         # A Secret without the label causes no event, so an absent one has to be polled for.
@@ -467,7 +474,9 @@ class Reconciler:
         return Done(min(due, absent) if absent is not None else due)
 
     def _seconds_until_discovery(self, state: DiscoveryState) -> float | None:
-        """Seconds until the server's discovery needs a reconcile; None if the end of the running one triggers it."""
+        """Seconds until the server's discovery needs a reconcile; None if the end of the running discovery triggers the
+        reconcile.
+        """
         if state.task is None:
             return self._discoverer.until_due(state)
         if state.listing is None and state.failure is None and (left := until_silent(state, self._monotonic())) > 0:

@@ -1,7 +1,7 @@
 """A work queue of keys to reconcile: one entry and at most one worker per key, with delays and back-off.
 
-It does not depend on Kubernetes. Everything runs in one event loop; `add` may be called in it at any time, also before
-`run`.
+The queue does not depend on Kubernetes. Everything runs in one event loop, in which `add` may be called at any time,
+also before `run`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, None] = {}
         self._active: set[K] = set()
         self._again: set[K] = set()
+        """Keys that were added while they were processed."""
         self._delayed: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
@@ -146,6 +147,7 @@ class WorkQueue(Generic[K]):
             self._settle(key, outcome)
 
     def _settle(self, key: K, outcome: Outcome | None) -> None:
+        """Schedule the next run of a key by the outcome of its last run."""
         match outcome:
             case Done(after) | Stalled(_, after):
                 self._failures.pop(key, None)

@@ -1,8 +1,8 @@
-"""Limits the share of a tool's time that probes take to a twentieth. Pure.
+"""Limits the probes of a tool to a twentieth of the time, so that probing does not load the server. Pure.
 
-A probe that took 3 s is followed by 57 s without one. Short probes may exceed their share by up to a second of probing,
-so that a fast tool is measured, and returns to its tier, by a few probes in quick succession. The budget outlives the
-schedule of its server: reconnecting or changing the spec does not reset it.
+A probe that took 3 s is followed by 57 s without a probe. Short probes may exceed their share by up to a second of
+probing, so that a fast tool is measured, and returns to its tier, by a few probes in quick succession. A server's
+budget outlives its probe schedule: reconnecting or changing the spec does not reset the budget.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 SHARE: Final = 0.05
-"""Share of a tool's time that probes may take."""
+"""Share of the time during which a probe of a tool may be running."""
 AHEAD_S: Final = 1.0
 """Seconds of probing by which the share may be exceeded, including the next probe, which is assumed to take as long as
 the last one.
@@ -25,6 +25,7 @@ class ProbeBudget:
         self._balanced_at: dict[str, float] = {}
         """Time at which a tool's previous probes will have taken exactly their share."""
         self._last: dict[str, float] = {}
+        """Duration of each tool's last probe in seconds."""
         self._running: set[str] = set()
 
     def begin(self, tool: str) -> None:

@@ -26,6 +26,7 @@ from fairlead_operator.calibration.schedule import ProbeOutcome
 from fairlead_operator.latency.samples import AttemptOutcome
 
 BASELINE_SECONDS: Final = 10.0
+"""Timeout in seconds of the request without a tool call."""
 INTERNAL_ERROR: Final = -32603
 _MESSAGE_LIMIT: Final = 200
 
@@ -34,7 +35,7 @@ _MESSAGE_LIMIT: Final = 200
 class ProbeAnswer:
     """Result of a probe: `answer` is for the schedule, `sample` for the tool's latency record.
 
-    `sample` is None if the fault may be the probe's own.
+    `sample` is None if the arguments of the probe may have caused the error.
     """
 
     answer: ProbeOutcome
@@ -45,6 +46,8 @@ class ProbeAnswer:
 
 
 class _ToolResult(msgspec.Struct, rename="camel"):
+    """Members of a `CallToolResult` that decide what a probe says about its tool."""
+
     is_error: Any = False
     result_type: Any = "complete"
     content: Any = None
@@ -67,8 +70,8 @@ async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
 
 
 async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], float]) -> ProbeAnswer:
-    """Call the tool. Only a result without `isError` counts for speed; errors that the arguments may have caused say
-    nothing about the tool.
+    """Call the tool, and judge the answer. Only the duration of a result without `isError` counts as the tool's speed;
+    an error that the probe's arguments may have caused says nothing about the tool.
     """
     began = clock()
     try:
@@ -86,6 +89,7 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
 
 
 def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeAnswer:
+    """The answer of a probe whose call failed: some errors measure the tool, others say nothing about it."""
     words = str(error)[:_MESSAGE_LIMIT]
     if isinstance(error, ConnectFailed | ConnectionLost):
         return ProbeAnswer(ProbeOutcome(None, duration_ms, words), AttemptOutcome.BAD, duration_ms, error)
@@ -99,12 +103,13 @@ def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeA
 
 
 def _unreadable(words: str, duration_ms: float) -> ProbeAnswer:
+    """The answer of a probe whose result is not valid MCP, which counts against the tool's health."""
     outcome = AttemptOutcome.UNREADABLE
     return ProbeAnswer(ProbeOutcome(outcome, duration_ms, words), outcome, duration_ms)
 
 
 def _refusal(raw: Raw) -> str:
-    """Why a result says nothing about the tool; empty if it does. Raises msgspec.DecodeError."""
+    """Reason why a result does not measure the tool; empty if it does. Raises msgspec.DecodeError."""
     result = _decode(raw)
     if result.result_type != "complete":
         return f"the tool answered with resultType {str(result.result_type)[:_MESSAGE_LIMIT]!r}"

@@ -1,8 +1,8 @@
 """Generates the smallest arguments that satisfy a tool's schema, for a probe. Pure.
 
 Follows the schema (JSON Schema, 2020-12 by default): only required members, each by its `const`, `enum`, `examples` or
-`default`, else by its type. Several candidates are generated; the first one that validates against the whole schema is
-returned.
+`default`, else by its type. Several candidates are generated; the first candidate that validates against the whole
+schema is returned.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def minimal_arguments(schema: Any) -> dict[str, Any]:
 
 
 class _Generator:
-    """Generates one candidate: `choice` is the index into each list of alternatives."""
+    """Generates one candidate. `choice`, the candidate's number, selects among the alternatives of each schema."""
 
     def __init__(self, root: Schema, choice: int) -> None:
         self._root = root
@@ -258,4 +258,5 @@ def _beyond(bound: float, unit: float) -> float:
 
 
 def _count(value: Any, otherwise: int) -> int:
+    """The value of a keyword as an integer; `otherwise` if it is not a number."""
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise

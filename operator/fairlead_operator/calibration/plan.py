@@ -45,15 +45,21 @@ class ProbePlan:
 
 
 class _ProbeHints(msgspec.Struct, frozen=True, rename="camel"):
+    """The annotations of a tool that decide whether it may be probed without declared arguments."""
+
     read_only_hint: Any = None
     destructive_hint: Any = None
 
 
 class _Execution(msgspec.Struct, frozen=True, rename="camel"):
+    """The member `execution` of a tool's definition."""
+
     task_support: Any = None
 
 
 class _ProbedTool(msgspec.Struct, rename="camel"):
+    """The members of a tool's definition that decide whether, and with which arguments, it may be probed."""
+
     annotations: _ProbeHints = _ProbeHints()
     execution: _Execution = _Execution()
     input_schema: Raw = Raw(b"{}")
@@ -102,5 +108,8 @@ def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | No
 
 
 def _timeout(entry: ToolEntry, most: float) -> float:
+    """Timeout of a probe in seconds: `LONGEST_S`, the server's timeout `most` or the tool's declared maximum duration,
+    whichever is shortest.
+    """
     declared = entry.latency.max_duration_ms if entry.latency is not None else None
     return min(LONGEST_S, most, LONGEST_S if declared is None else declared / 1000)

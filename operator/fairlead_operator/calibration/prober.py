@@ -38,9 +38,13 @@ APART_S: Final = 0.05
 LINGER_S: Final = 60.0
 """Seconds for which a session stays open until the next probe, because a stdio server starts a process per session."""
 LOOK_S: Final = 60.0
-"""Longest pause in seconds: meanwhile a cancelled task may have charged its probe to the budget."""
+"""Longest pause in seconds before the due time is computed again: the server's previous task, when it was cancelled,
+may have charged a probe to the budget in the meantime.
+"""
 TICK_S: Final = 0.01
-"""Shortest pause in seconds, which exceeds the difference between clocks and timers."""
+"""Shortest pause in seconds. A timer of the event loop may fire slightly before the monotonic clock reaches its time;
+without a minimum, the task would loop until then.
+"""
 SPARED: Final = "the connection was lost during the last probe of the tool, which is not probed until the next round"
 
 
@@ -51,7 +55,9 @@ class ProbeSet:
     uid: str
     endpoint: Endpoint
     credential_hash: str
+    """Hash of the credential; changes when the credential's value changes."""
     revision: str
+    """Revision of the workload; changes when the workload is replaced or restarts."""
     plan: ProbePlan
     samples: int
     """Probes per tool and round."""
@@ -94,16 +100,18 @@ class _Dependencies:
     rng: random.Random
     retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=120.0))
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    """Limits the probes that run at once."""
     probes: int = 0
+    """Number of completed probes, from which samples get their identifiers."""
     spared: dict[tuple[ServerKey, PlannedProbe], float] = field(default_factory=dict)
-    """Probes during which the connection was lost, with the time until which they are skipped. Without the pause, a
-    probe that crashes its server would crash it after each restart.
+    """Probes during which the connection was lost, with the monotonic time until which each is skipped. Without the
+    pause, a probe that crashes its server would crash it after each restart.
     """
     budgets: dict[ServerKey, ProbeBudget] = field(default_factory=dict)
 
     def budget(self, key: ServerKey, probed: Collection[ServerKey]) -> ProbeBudget:
-        """Budget of the server's probes, which outlives its task. Drops settled budgets of servers that are not
-        `probed`.
+        """Budget of the server's probes, which outlives the server's task. Drops the budgets of servers outside of
+        `probed` whose probes have not exceeded their share.
         """
         now = self.monotonic()
         settled = [server for server, budget in self.budgets.items() if server not in probed and budget.is_settled(now)]
@@ -112,9 +120,11 @@ class _Dependencies:
         return self.budgets.setdefault(key, ProbeBudget())
 
     def is_spared(self, key: ServerKey, probe: PlannedProbe) -> bool:
+        """Whether a probe is skipped now, because the connection was lost during its last run."""
         return self.spared.get((key, probe), 0.0) > self.monotonic()
 
     def spare(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
+        """Skip a probe for `seconds`."""
         now = self.monotonic()
         for past in [tool for tool, until in self.spared.items() if until <= now]:
             del self.spared[past]
@@ -194,7 +204,7 @@ class _ProbedServer:
         budget: ProbeBudget,
         before: asyncio.Task[None] | None,
     ) -> None:
-        """`before` is the task that this one replaces. It is awaited first, so that its last probe is in the budget."""
+        """`before` is the server's previous task. It is awaited first, so that its last probe is in the budget."""
         self._mask = Mask(credential)
         self.probe_set = probe_set
         self.tiers_changed = asyncio.Event()
@@ -216,12 +226,15 @@ class _ProbedServer:
             self.task = asyncio.create_task(self._keep(credential, before), name=f"probes of {key}")
 
     def close(self) -> None:
-        """Cancel the probes. Hidden tools of the server return by trial from now on, because nothing measures them."""
+        """Cancel the probes. Nothing measures the server's hidden tools from now on, so that tiers show them again on
+        trial.
+        """
         if self.task is not None:
             self.task.cancel()
             self._shared.observer.take_probed_tools(self._key, ())
 
     async def _keep(self, credential: Credential | None, before: asyncio.Task[None] | None) -> None:
+        """Run the due probes, over one session at a time, until cancelled; retry after failures."""
         if before is not None:
             await asyncio.wait((before,))
         failures = 0
@@ -265,7 +278,7 @@ class _ProbedServer:
                 await self._probe_hidden(session, probe)
 
     async def _probe_in_round(self, session: McpSession, probe: PlannedProbe) -> None:
-        """Run the next probe of the round, unless it is spared."""
+        """Run the next probe of the round, unless the connection was lost during its last run."""
         if self._shared.is_spared(self._key, probe):
             result, last = ProbeAnswer(ProbeOutcome(None, words=SPARED)), True
         else:
@@ -277,7 +290,7 @@ class _ProbedServer:
             raise result.lost
 
     async def _probe_hidden(self, session: McpSession, probe: PlannedProbe) -> None:
-        """Probe a hidden tool, for its return."""
+        """Probe a tool that a tier hides, so that it can return to the tier."""
         limit_ms = self._shared.observer.hidden_limits_ms(self._key).get(probe.tool, 0.0)
         result = await self._probe(session, probe)
         self.schedule.take_hidden_answer(probe, result.answer, limit_ms, self._shared.monotonic())
@@ -286,7 +299,7 @@ class _ProbedServer:
             raise result.lost
 
     def _report_changes(self) -> None:
-        """Report the measured tools and the verdict if they changed; nothing before each tool was probed."""
+        """Report the measured tools and the verdict if they changed; report nothing before each tool was probed."""
         verdict = self.schedule.verdict()
         if verdict is None:
             return

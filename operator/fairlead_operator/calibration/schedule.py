@@ -1,9 +1,9 @@
 """Schedules the probes of one server's tools and keeps their results. Pure; owned by the server's task in `prober`.
 
-A *round* probes every tool a few times, on connect and then once per interval. In between, a tool that a tier hides is
-probed every ten seconds, so that it returns soon after it has become fast again. After a probe in time, the next ones
-follow two seconds apart. A tool that has been hidden for long is probed less often, down to once per interval. A probe
-is postponed if probes have used up their share of the tool's time (`budget`).
+A *round* probes every tool a few times, on connect and then once per interval. Between rounds, a tool that a tier hides
+is probed every ten seconds, so that it returns soon after it has become fast again. After a probe that meets the tier's
+limit, the next probes of the tool follow two seconds apart. A tool that has been hidden for long is probed less often,
+down to once per interval. A probe is postponed if the tool's probes have used up their share of the time (`budget`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from fairlead_operator.ports import ConditionVerdict
 WATCH_S: Final = 10.0
 """Seconds between two probes of a hidden tool."""
 HIDDEN_TIME_DIVISOR: Final = 60.0
-"""For a tool that has been hidden for long, the pause is its hidden time divided by this."""
+"""For a tool that has been hidden for long, the pause between probes is its hidden time divided by this number."""
 CONFIRM_S: Final = 2.0
-"""Seconds between two probes of a hidden tool while they are in time."""
+"""Seconds between two probes of a hidden tool while they meet the tier's limit."""
 MAX_CONFIRMS: Final = 30
-"""Maximum confirming probes in a row; a tool that is still hidden after them has another reason to be."""
+"""Maximum number of confirming probes in a row. A tool that is still hidden after them is not hidden for its speed."""
 MAX_NAMED: Final = 3
 """Maximum number of tools that a message names."""
 ROUND_TRIPS: Final = 20
+"""Number of round trips of which the median is taken."""
 _NEVER: Final = "spec.calibration allows no probes (probe: Never)"
 _NOTHING: Final[Mapping[str, str]] = {
     "Declared": "no tool is probed, because none has probe.arguments in spec.tools",
@@ -37,7 +38,7 @@ _NOTHING: Final[Mapping[str, str]] = {
 }
 """Message about a server without probes, by policy."""
 MAX_USELESS: Final = 2
-"""Number of useless probes of a tool in a row after which the rest of its round is skipped."""
+"""Number of consecutive unsuccessful probes after which a tool's remaining probes of the round are skipped."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ class _PendingProbes:
 
     left: int
     useless: int = 0
+    """Number of consecutive unsuccessful probes, up to the last probe."""
     answer: ProbeOutcome | None = None
-    """The last outcome that says something about the tool, else the last one."""
+    """The last outcome that is a measurement of the tool; without any, the last outcome."""
 
     def take(self, answer: ProbeOutcome) -> ProbeOutcome:
         """Count a probe; return the outcome to keep for the round."""
@@ -74,8 +76,11 @@ class _HiddenTool:
     """Schedule of one hidden tool."""
 
     since: float
+    """Time at which the tool was first seen as hidden."""
     due: float
+    """Time of the next probe."""
     confirms: int = 0
+    """Number of consecutive probes that met the tier's limit, up to the last probe."""
 
 
 class ProbeSchedule:
@@ -148,7 +153,7 @@ class ProbeSchedule:
             self._round_due = now + self._interval
 
     def take_hidden_answer(self, probe: PlannedProbe, answer: ProbeOutcome, limit_ms: float, now: float) -> None:
-        """Record the outcome of a hidden tool's probe; it was in time if it took at most `limit_ms`."""
+        """Record the outcome of a hidden tool's probe, which meets the tier's limit if it took at most `limit_ms`."""
         self._answers[probe.tool] = answer
         hidden_tool = self._hidden[probe.tool]
         in_time = answer.outcome is AttemptOutcome.OK and answer.duration_ms <= limit_ms
@@ -168,11 +173,13 @@ class ProbeSchedule:
 
     @property
     def measured(self) -> frozenset[str]:
-        """Tools whose last probe says something about them, so that they are probed while tiers hide them."""
+        """Tools that their last probe measured, and that are therefore probed while tiers hide them."""
         return frozenset(tool for tool, answer in self._answers.items() if answer.outcome is not None)
 
     def verdict(self) -> ConditionVerdict | None:
-        """Verdict for the condition Calibrated; None until each tool was probed. Its text is the same in each round."""
+        """Verdict for the condition Calibrated; None until each tool was probed. Its text does not change from round to
+        round, so that rounds cause no writes of the status.
+        """
         plan = self.plan
         refused = f"; no arguments can be generated for {_some(plan.refused)}" if plan.refused else ""
         if plan.policy == "Never":
@@ -190,6 +197,7 @@ class ProbeSchedule:
 
 
 def _some(tools: Iterable[str]) -> str:
+    """Up to `MAX_NAMED` names of tools, and how many more there are."""
     names = sorted(tools)
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return f"{', '.join(names[:MAX_NAMED])}{more}"

@@ -38,6 +38,7 @@ from fairlead_operator.discovery.offerable import (
 )
 
 NOTES_LIMIT: Final = 20
+"""Maximum number of tools that the note about unlisted tools names."""
 TAG_LENGTH: Final = 63
 """Maximum characters of a tag, as in the CRD."""
 
@@ -52,6 +53,8 @@ class Reached:
 
 
 class _Hints(msgspec.Struct, rename="camel"):
+    """Annotations of a tool which say that calls may be repeated."""
+
     read_only_hint: Any = None
     idempotent_hint: Any = None
 
@@ -139,7 +142,7 @@ def _asks_for_trust(tool: ToolEntry) -> bool:
 
 
 def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tuple[str, ...]:
-    """Tags of a tool from the spec, and the one before `separator` in the tool's name."""
+    """Tags of a tool: those in the spec, and the part of the tool's name before `separator`, if it fits a tag."""
     declared = tuple(override.tags) if override else ()
     before, _, rest = name.partition(separator) if separator else ("", "", "")
     names = before and rest and len(before) <= TAG_LENGTH
@@ -149,6 +152,7 @@ def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tu
 def _tool(
     name: str, raw: Raw, spec: McpServerSpec, override: ToolOverride | None, authored: Authored, tags: tuple[str, ...]
 ) -> ToolEntry:
+    """The catalog's entry of one tool, from its definition and its override in the spec."""
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
     limits = override.limits if override and override.limits else ToolLimits()
@@ -175,6 +179,7 @@ def _tool(
 
 
 def _instructions(listing: RawListing, notes: list[str]) -> str | None:
+    """The server's instructions; None, with a note, if they are too long."""
     if listing.instructions is None or len(listing.instructions.encode("utf-8", "replace")) <= DEFINITION_LIMIT:
         return listing.instructions
     notes.append(f"the server's instructions are left out: they have more than {DEFINITION_LIMIT >> 10} KiB")
@@ -184,6 +189,7 @@ def _instructions(listing: RawListing, notes: list[str]) -> str | None:
 def _definitions(
     items: Iterable[Raw], kind: DefinitionKind, definition_filter: DefinitionFilter
 ) -> tuple[Definition, ...]:
+    """The usable definitions of one kind, sorted by name."""
     definitions = [
         Definition(name=name, definition=raw, hash=definition_hash(raw))
         for name, raw in definition_filter.select_usable(items, kind)
@@ -192,6 +198,7 @@ def _definitions(
 
 
 def _limits(server: McpServer) -> Limits:
+    """The limits of the spec, in the units of the catalog."""
     limits = server.spec.limits
     return Limits(
         concurrency=limits.concurrency,

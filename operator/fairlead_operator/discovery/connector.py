@@ -26,7 +26,9 @@ from fairlead_operator.idle_connection import IdleConnection
 from fairlead_operator.ports import MethodObserver
 
 LINE_SECONDS: Final = 1.5
-"""Timeout for opening an idle connection: survives one lost packet, and lets a loss show within two seconds."""
+"""Timeout for opening an idle connection: long enough for one lost packet, and short enough that the loss of a server
+shows within two seconds.
+"""
 
 
 class NetworkConnector:
@@ -68,8 +70,9 @@ class NetworkConnector:
             raise Mask(credential).error(error)  # noqa: B904 - the same error, masked
 
     async def line(self, key: ServerKey, endpoint: Endpoint, address: Address | None) -> IdleConnection | None:
-        """An idle connection to an HTTP server; None for a stdio server, in which a connection would start a
-        process.
+        """An idle connection to an HTTP server; None for a stdio server, where each connection would start a process.
+
+        `address` is where the server was last reached; it is tried if the host name cannot be resolved.
         """
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None

@@ -1,7 +1,7 @@
 """Schedules the discoveries of all servers and keeps the last result of each.
 
-The reconciler never waits for a server: it reads the last result here, and is called again when there is a new one. A
-hanging server therefore delays neither other servers nor the repair of its own Deployment.
+The reconciler never waits for a server: it reads the last result here, and is called again when there is a new result.
+A hanging server therefore delays neither other servers nor the repair of its own Deployment.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Discoverer:
     ) -> DiscoveryState:
         """The discovery state of a server; starts a discovery when one is due.
 
-        `interval` is the one of the McpServer, in seconds. `whole`: wait for the capability comparison, because tools
-        that are missing in the first answer would be held back later.
+        `interval` is the discovery interval of the McpServer, in seconds. `whole`: wait for the capability comparison,
+        because a pinned server's tools that are missing in the first answer would be held back later.
         """
         state = self._states.get(key)
         if state is None or state.target != target:
@@ -110,10 +110,11 @@ class Discoverer:
         return state
 
     def pause(self, key: ServerKey, why: str) -> DiscoveryState | None:
-        """Cancel the discovery of a server that is down; it is due at once when the server is back. Returns its state.
+        """Cancel the discovery of a server that is down, and return the server's state. The next discovery is due as
+        soon as the server is back.
 
-        `why` is the server's failure, with which a requested refresh is answered; empty while the server is starting,
-        when a requested refresh goes on waiting.
+        `why` is the server's failure, which becomes the result of a requested refresh. It is empty while the server is
+        starting; a requested refresh then goes on waiting.
         """
         state = self._states.get(key)
         self._listeners.drop(key)
@@ -175,8 +176,8 @@ class Discoverer:
         self.discover_promptly(key)
 
     def discover_promptly(self, key: ServerKey) -> None:
-        """Discover the server `DiscoveryOptions.prompt` seconds after the last discovery began, or at once if that is
-        past, because the last answer may be outdated.
+        """Discover the server again, because its last answer may be outdated: `DiscoveryOptions.prompt` seconds after
+        the last discovery began, or at once if that time is past.
         """
         state = self._states.get(key)
         if state is not None and state.task is None:
@@ -260,6 +261,7 @@ class Discoverer:
             state.task = None
 
     async def _run(self, key: ServerKey, state: DiscoveryState, credential: Credential | None, interval: float) -> None:
+        """Run one discovery and its capability comparison, and store the result."""
         try:
             async with Slot(self._failing_slots if state.failures else self._slots):
                 announced = dict(state.announced)  # later announcements are for the next discovery
@@ -306,6 +308,7 @@ class Discoverer:
             return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
 
     def _settle(self, state: DiscoveryState, outcome: RawListing | DiscoveryFailure, interval: float) -> None:
+        """Store the result of a discovery, and schedule the next discovery."""
         now = self._monotonic()
         if isinstance(outcome, RawListing):
             state.up = now if state.failure is not None else state.up
@@ -334,6 +337,7 @@ class Discoverer:
             state.requested_at = ""
 
     def _fail(self, state: DiscoveryState, failure: DiscoveryFailure) -> None:
+        """Store a failure, and schedule a retry; a server that is lost repeatedly is not queried for a while."""
         now = self._monotonic()
         if state.failure is None:
             state.losses = 1 if now - state.up >= self._options.stable else state.losses + 1
@@ -361,6 +365,7 @@ class Discoverer:
         state.due = min(state.due, state.asked_at + min(gap, self._options.floor))
 
     def _credit(self, state: DiscoveryState) -> float:
+        """Refill the token bucket of a server's announcements; return the number of tokens."""
         now = self._monotonic()
         state.credit = min(state.credit + (now - state.credited) / self._options.floor, self._options.burst)
         state.credited = now

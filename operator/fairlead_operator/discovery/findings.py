@@ -47,8 +47,8 @@ class ListingFindings:
         return tuple(lines) if excess <= 0 else (*lines[:LINES_LIMIT], f"and {excess} more findings")
 
     def verdict(self) -> ConditionVerdict:
-        """Verdict for the condition Verified. It is always True, because the valid definitions are offered; the cause
-        is that of the findings, or a general one if they have several causes.
+        """Verdict for the condition Verified. The verdict is always True, because the valid definitions are offered.
+        Its cause is the cause of the findings, or a general cause if the findings have several.
         """
         causes = {fault.cause for fault in self.faults if fault.left_out}
         if self.failed:

@@ -1,12 +1,11 @@
 """Adds to a discovery the tools that its server lists only to clients with certain capabilities.
 
 The session of a discovery declares no capabilities, because it also serves calls of clients without capabilities. The
-capability comparison (`fairlead_mcp.gated`) needs a second session, which is a second process of a stdio server. Its
-result is kept while the server lists the same tools, so that not every discovery starts a process, and a failed
-comparison removes no tools. A
-discovery does not wait for a slow comparison: the additional tools are published afterwards. No comparison is made for
-a server in a container: whether a second container may run, with the same ports, volumes and name, is for the user to
-decide.
+capability comparison (`fairlead_mcp.gated`) needs a second session, which is a second process of a stdio server. The
+result of a comparison is kept while the server lists the same tools, so that not every discovery starts a process, and
+a failed comparison removes no tools. A discovery does not wait for a slow comparison: the additional tools are
+published afterwards. No comparison is made for a server in a container: whether a second container may run, with the
+same ports, volumes and name, is for the user to decide.
 """
 
 from __future__ import annotations
@@ -43,7 +42,9 @@ KEPT_SECONDS: Final = 3600.0
 GRACE_SECONDS: Final = 5.0
 """Seconds that a discovery waits for its comparison, unless `whole` is required."""
 PAUSES: Final = (10.0, 60.0)
-"""Seconds before the second and third attempt of a failed comparison: a machine is busiest while servers start."""
+"""Seconds before the second and third attempt of a failed comparison, which may have failed only because the machine
+was busy starting servers.
+"""
 PROCESS_COMPARISONS: Final = 2
 """Number of concurrent comparisons that start child processes."""
 NETWORK_COMPARISONS: Final = 32
@@ -70,7 +71,7 @@ class _Running:
     digest: str
     task: asyncio.Task[None]
     tried: asyncio.Event
-    """Set after the first attempt."""
+    """Set after the first attempt, successful or not."""
 
 
 class CapabilityComparisons:
@@ -167,6 +168,7 @@ class CapabilityComparisons:
         listing: RawListing,
         tried: asyncio.Event,
     ) -> None:
+        """Compare until an attempt succeeds or all `PAUSES` are used, and store the result."""
         names = {name for name in map(name_of, listing.tools) if name is not None}
         open_session = self._session_opener(key, endpoint, credential)
         slots = self._processes if isinstance(endpoint, ChildEndpoint) else self._slots

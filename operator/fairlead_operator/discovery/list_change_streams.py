@@ -1,8 +1,8 @@
 """Keeps one stream to each server that declares `listChanged`, for its notifications about changed lists.
 
-The leader's `discoverer` owns them. A stream that ends is opened again with back-off. Its end also triggers a
-discovery, at once and again before the next opening, because notifications may have been missed, or the server may be
-down. For a stdio server in a pod, the stream is an additional process.
+The leader's `discoverer` owns the streams. A stream that ends is opened again with back-off. The end of a stream also
+triggers a discovery, at once and again before the next opening, because notifications may have been missed, or the
+server may be down. For a stdio server in a pod, the stream is an additional process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 REFUSED_RETRY: Final = 600.0
 """Seconds until the next attempt with a server that declares `listChanged` but refuses the stream."""
 STABLE: Final = 60.0
-"""Seconds after which the end of a stream does not count as one more failure in a row."""
+"""Seconds that a stream has to last for its end to count as a first failure, so that the back-off starts over."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ListChangeStreams:
         return len(self._tasks)
 
     def hold(self, key: ServerKey, target: ListenTarget, credential: Credential | None) -> None:
-        """Keep a stream to the server; no-op if one is kept for an equal target."""
+        """Keep a stream to the server; no-op if there is a stream for an equal target."""
         self._tasks.hold(key, target, lambda: self._listen(key, target, credential))
 
     def drop(self, key: ServerKey) -> None:

@@ -54,7 +54,7 @@ class RawListing(msgspec.Struct, frozen=True):
     endpoint: Endpoint | None = None
     """The endpoint that answered, if it differs from the requested one."""
     remarks: tuple[str, ...] = ()
-    """Sentences about accepted deviations from MCP's schema."""
+    """One sentence for each deviation from MCP's schema that was accepted."""
 
     @property
     def listed(self) -> int:
@@ -73,10 +73,12 @@ class RawListing(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class KeptListing:
-    """A compressed listing, to save memory: only reconciles of its server read it."""
+    """A listing that is compressed, to save memory, because only reconciles of its server read it."""
 
     capabilities: Raw
+    """The server's capabilities, uncompressed, because they are read more often."""
     packed: bytes
+    """The whole listing as compressed JSON."""
 
     @classmethod
     def of(cls, listing: RawListing) -> KeptListing:
@@ -88,12 +90,12 @@ class KeptListing:
 
 
 async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) -> RawListing:
-    """Read every page of every listing that the server offers. Raises McpError. `timeout` is that of `tools/list`, in
-    seconds.
+    """Read every page of every listing that the server offers. Raises McpError.
 
-    `tools/list` is always requested and decides whether the server is verified. The other listings are requested if
-    their capability is declared. A failure of one is noted and leaves it empty: many servers declare `resources` and
-    implement it only partially, which does not affect their tools.
+    `tools/list` is always requested, with `timeout` in seconds, and decides whether the server is verified. Another
+    listing is requested if its capability is declared. If such a listing fails, the failure is noted and the listing
+    counts as empty: many servers declare `resources` and implement them only partially, which does not affect their
+    tools.
     """
     notes: list[str] = []
     tools = await _tools(session, timeout)
@@ -120,6 +122,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
 
 
 async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
+    """All tools; none if the server neither declares tools nor knows the method. Raises McpError."""
     try:
         return tuple(_copy(item) for item in await session.list_all("tools/list", timeout=timeout))
     except RpcError as error:
@@ -129,6 +132,9 @@ async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
 
 
 async def _optional(session: McpSession, method: str, notes: list[str], timeout: float) -> tuple[Raw, ...]:
+    """All items of an optional listing; none after a failure. A failure is added to `notes`, unless the server does not
+    know the method. Only a lost connection is raised.
+    """
     try:
         return tuple(_copy(item) for item in await session.list_all(method, timeout=timeout))
     except (ConnectFailed, ConnectionLost):

@@ -1,8 +1,9 @@
 """Keeps one idle connection to each HTTP server, whose end shows that the server may be down.
 
-The leader's `discoverer` owns them, so that the loss of a server is noticed even if nobody calls it. Nothing is sent on
-an idle connection. Many servers close it after a while, which does not matter as long as a new one opens at once. Only
-a repeated refusal counts as a loss, so that a server can be replaced within `CONFIRM` seconds unnoticed.
+The leader's `discoverer` owns the connections, so that the loss of a server is noticed even if nobody calls its tools.
+Nothing is sent on an idle connection. Many servers close idle connections after a while, which does not matter as long
+as a new connection opens at once. Only a repeated refusal counts as a loss, so that a server can be replaced within
+`CONFIRM` seconds unnoticed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ logger = logging.getLogger(__name__)
 CONFIRM: Final = 0.3
 """Seconds between a first refusal and the second attempt, whose failure counts as a loss."""
 BRIEF: Final = 1.0
-"""A connection that lasted fewer seconds was closed on purpose; the next one is opened after a pause."""
+"""A connection that lasted fewer seconds was closed on purpose by the server; the next is opened after a pause."""
 PAUSE: Final = ItemBackoff(first=0.1, limit=1.2)
-"""Pause between brief connections: below the two seconds within which a loss has to be noticed."""
+"""Pause between brief connections; its limit is below the two seconds within which a loss has to be noticed."""
 REOPEN: Final = ItemBackoff(first=0.25, limit=5.0)
 """Pause between attempts to reach a lost server."""
 LOCAL_ERRNOS: Final = frozenset(
@@ -62,7 +63,7 @@ class LossDetector:
         return len(self._tasks)
 
     def hold(self, key: ServerKey, endpoint: Endpoint) -> None:
-        """Keep an idle connection to the server; no-op if one is kept for this endpoint."""
+        """Keep an idle connection to the server; no-op if there is a connection to this endpoint."""
         self._tasks.hold(key, endpoint, lambda: self._keep(key, endpoint))
 
     def drop(self, key: ServerKey) -> None:

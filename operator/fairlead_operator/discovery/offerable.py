@@ -4,8 +4,8 @@ A definition that cannot be offered is left out and named in the server's condit
 stay. A definition that violates the protocol's schema is left out because clients reject a whole list for one invalid
 entry, and with it the tools of all other servers on a merged endpoint. A definition with a fault of clear meaning
 (`fairlead_tools.definitions.forms`) is stored as the server wrote it and mended by each gateway for its clients; the
-condition mentions it. The condition also mentions definitions that the protocol only advises against. Nothing is
-invented, because models would guess the arguments of an invented schema.
+condition mentions the fault. The condition also mentions definitions that the protocol only advises against. A missing
+or meaningless schema is not replaced, because models would have to guess the arguments of an invented schema.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead_tools.definitions.forms import Forms, ListedType, make_forms
 from fairlead_tools.definitions.printable import fit
 
 NAME_LIMIT: Final = 256
-"""Maximum characters of a name: that of `spec.tools[].name`, so that every tool can be configured."""
+"""Maximum characters of a name: the maximum of `spec.tools[].name`, so that every tool can be configured."""
 URI_LIMIT: Final = 2048
 """Maximum characters of a URI or a URI template."""
 DEFINITION_LIMIT: Final = 256 << 10
@@ -41,6 +41,8 @@ _RECOMMENDED_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 class _SkillFile(msgspec.Struct):
+    """A file of a skill, as `skills/list` describes it (SEP-2640)."""
+
     uri: str
     digest: str
     size: int
@@ -71,6 +73,7 @@ class DefinitionKind:
     listed: ListedType | None
     """None for a kind that MCP's schema lacks."""
     limit: int = NAME_LIMIT
+    """Maximum characters of the identifying member."""
 
 
 TOOL: Final = DefinitionKind("tool", "name", ListedType.TOOL)
@@ -114,7 +117,9 @@ class Fault:
     name: str
     """Name of the definition, made printable and bounded for a message."""
     why: str
+    """The fault in words; empty if `cause` says enough."""
     left_out: bool = True
+    """Whether the definition is not offered because of the fault."""
 
 
 @dataclass
@@ -179,7 +184,7 @@ class DefinitionFilter:
         return str(name)
 
     def _note_changes(self, kind: DefinitionKind, name: str, forms: Forms) -> None:
-        if forms.legacy.changes:  # they include those of the modern form
+        if forms.legacy.changes:  # includes the changes of the modern form
             changes = fit("; ".join(forms.legacy.changes), CHANGES_LIMIT)
             self._note(Cause.MENDED_DEFINITIONS, kind, name, changes, left_out=False)
         if forms.legacy.refusal:
@@ -201,7 +206,7 @@ class DefinitionFilter:
 def _misread(raw: Raw) -> str:
     """Fault of a definition that a client may parse differently than this operator; empty if there is none.
 
-    Such a client could list a name, or show a model a description, that was never checked here.
+    A client that parses it differently could list a name, or show a model a description, that was never checked here.
     """
     decoded = jsonrpc.decode_object(raw)
     try:
@@ -212,6 +217,7 @@ def _misread(raw: Raw) -> str:
 
 
 def _name_fault(name: str, limit: int) -> str:
+    """Fault of a definition's name or URI; empty if there is no fault."""
     if not name:
         return "empty"
     if len(name) > limit:
@@ -224,13 +230,14 @@ def _name_fault(name: str, limit: int) -> str:
 def _is_control(character: str) -> bool:
     """Whether a character is C0, DEL, C1, invisible, or changes the text direction.
 
-    With it, one name looks like another one in a log or a prompt.
+    Such characters make one name look like another in a log or a prompt.
     """
     code = ord(character)
     return code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x2028 <= code <= 0x202E or code == 0xFEFF
 
 
 def _label(raw: Raw, number: int) -> str:
+    """URI or name of a definition for a message, or its number in the listing if it has neither."""
     try:
         identity = _read_identity(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

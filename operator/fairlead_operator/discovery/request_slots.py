@@ -10,8 +10,8 @@ PATIENCE: Final = 5.0
 
 
 class Slot:
-    """A slot for the duration of the block, at most PATIENCE seconds, so that a hanging request does not block
-    others.
+    """Context manager that holds one slot of a semaphore during its block, but at most for PATIENCE seconds, so that
+    hanging requests do not use up all slots.
     """
 
     def __init__(self, slots: asyncio.Semaphore) -> None:

@@ -12,7 +12,10 @@ Subject = TypeVar("Subject")
 
 
 class ServerTasks(Generic[Subject]):
-    """Tasks by server. `name` is the beginning of each task's name."""
+    """One task per server, for the server's current subject (an endpoint or a stream's target), which the task serves.
+
+    `name` is the beginning of each task's name.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -22,7 +22,9 @@ ENDED: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS
 
 @dataclass(frozen=True)
 class DiscoveryTarget:
-    """Everything that identifies what a discovery queries; an answer counts only for an equal target."""
+    """Identity of what a discovery queries: server, endpoint, credential and workload. An answer counts only for an
+    equal target.
+    """
 
     uid: str
     endpoint: Endpoint
@@ -33,7 +35,7 @@ class DiscoveryTarget:
 
 @dataclass(frozen=True)
 class DiscoveryFailure:
-    """A failed discovery; `reason` is that of an McpError, or a Cause."""
+    """A failed discovery; `reason` is the reason of an McpError, or a Cause."""
 
     reason: str
     message: str
@@ -75,10 +77,13 @@ class DiscoveryState:
     """Whether an answer counts only after the capability comparison: a pinned server's later tools would be held back.
     """
     failure: DiscoveryFailure | None = None
-    """The failure of the last discovery; None after a good one."""
+    """The failure of the last discovery; None after a successful one."""
     failures: int = 0
+    """Number of consecutive failed discoveries."""
     silent_since: float | None = None
-    """Start of the first in the present run of silent discoveries; None if the last discovery was not silent."""
+    """Start of the first of the consecutive discoveries that got no answer at all, on the monotonic clock; None if the
+    last discovery was not of this kind.
+    """
     due: float = 0.0
     """When the next discovery is due, on the monotonic clock."""
     asked_at: float = float("-inf")
@@ -94,11 +99,11 @@ class DiscoveryState:
     credited: float = float("-inf")
     """When `credit` was last computed, on the monotonic clock."""
     up: float = float("-inf")
-    """When the server first answered after its last failure."""
+    """When the server first answered after its last failure, on the monotonic clock."""
     losses: int = 0
     """Number of losses in a row between which the server was up for less than `DiscoveryOptions.stable` seconds."""
     not_before: float = float("-inf")
-    """Time before which a failed server is not queried."""
+    """Time before which a failed server is not queried, on the monotonic clock."""
     refresh_requested: bool = False
     """Whether a user requested a discovery that has not begun yet."""
     requested_at: str = ""
@@ -106,6 +111,7 @@ class DiscoveryState:
     refreshed: Refreshed | None = None
     """Result of the last discovery that a user requested."""
     task: asyncio.Task[None] | None = field(default=None, repr=False)
+    """The running discovery."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,12 @@ class DiscoveryOptions:
     prompt: float = 0.25
     burst: int = 8
     jitter: float = 0.1
+    """Width of the random change of each interval, as a share of the interval."""
     retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=1.0, limit=60.0))
+    """Pause after each failed discovery."""
     stable: float = 60.0
+    """Time for which a server has to be up for its next loss to count as the first."""
     hold: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=60.0))
     """Pause after each loss beyond `spare` of a server that is repeatedly lost within `stable` seconds."""
     spare: int = 2
+    """Number of losses in a row without a pause."""

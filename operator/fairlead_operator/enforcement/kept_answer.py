@@ -22,11 +22,13 @@ LOOK_S: Final = 300.0
 """Seconds between two checks whether a probe is due."""
 RETRY_S: Final = 1.0
 MAX_INTERRUPTED: Final = 3
-"""Maximum interrupted probes in a row, by restarts or changes of the leader, before a day's pause."""
+"""Number of consecutive probes, interrupted by restarts or changes of the leader, after which the next probe waits for
+a day.
+"""
 
 
 class DailyProbe:
-    """Runs `probe` once a day, and repeats interrupted ones.
+    """Runs `probe` once a day, and repeats probes that were interrupted.
 
     `changed` is called when the answer has changed, `on_answer` with each answer.
     """
@@ -86,7 +88,8 @@ class DailyProbe:
                 self._take(record.answer)
                 return
             unended = record.unended
-        # Written before the probe: if each one were interrupted, every start of an operator would create pods again.
+        # The beginning is recorded too: otherwise, if each probe were interrupted, every start of an operator would
+        # create pods again.
         await self._write(ProbeRecord(begun, Enforcement() if record is None else record.answer, unended + 1))
         answer = await self._probe.run()
         self._take(answer)
@@ -103,6 +106,7 @@ class DailyProbe:
         await self._kube.apply(CONFIG_MAPS, self._scope.namespace, {"metadata": metadata, "data": record.data()})
 
     def _take(self, answer: Enforcement) -> None:
+        """Take over an answer, and report it if it changed."""
         self._on_answer(answer)
         if answer == self._answer:
             return

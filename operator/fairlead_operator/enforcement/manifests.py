@@ -1,9 +1,9 @@
-"""Builds the objects of a network probe as dicts, and evaluates NetworkPolicies for its ports. Pure.
+"""Builds the objects of a network probe as dicts, and evaluates NetworkPolicies for the probe's ports. Pure.
 
-There are two Jobs: the pod of one listens on three ports, the pod of the other connects to them. A NetworkPolicy for
-both pods allows the first port, forbids ingress to the second and egress to the third. The Jobs end by their own
-deadlines. The first Job owns all other objects, and Kubernetes deletes it after its deadline, so that nothing is left
-over even if the operator ends.
+A probe has two Jobs: the pod of the first listens on three ports, the pod of the second connects to them. A
+NetworkPolicy for both pods allows the first port, forbids ingress to the second and egress to the third. Kubernetes
+ends the Jobs at their deadline. The first Job owns all other objects and is deleted after its deadline, so that nothing
+is left over even if the operator ends.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def target_job(pods: ProbePods, owners: Sequence[Json]) -> Json:
     """The Job whose pod listens. It owns all other objects of the probe."""
     ports = [str(port) for port in (ALLOWED, NO_INGRESS, NO_EGRESS)]
     container = _container(pods, [_BUSYBOX, "sh", "-c", LISTEN, _BUSYBOX, *ports])
-    # Ready means that all three ports have listeners: a port without one would look like a blocked port.
+    # Ready means that all three ports have listeners: a port without a listener would look like a blocked port.
     all_ports_answer = " && ".join(
         f"{_BUSYBOX} timeout 2 {_BUSYBOX} nc 127.0.0.1 {port} </dev/null | {_BUSYBOX} grep -q fairlead"
         for port in ports
@@ -157,6 +157,7 @@ def permits(policy: Json, direction: Direction, port: int) -> bool:
 
 
 def _matches_port(given: Json, port: int) -> bool:
+    """Whether a port entry of a NetworkPolicy's rule covers a TCP port."""
     if given.get("protocol", "TCP") != "TCP":
         return False
     first = given.get("port")
@@ -172,11 +173,12 @@ def _ports(*numbers: int) -> list[Json]:
 
 
 def _container(pods: ProbePods, command: Sequence[str]) -> Json:
+    """The container of a Job's pod, which runs `command` without privileges."""
     return {
         "name": CONTAINER,
         "image": pods.image,
         "command": list(command),
-        # A namespace with a ResourceQuota refuses pods without both.
+        # A namespace with a ResourceQuota refuses pods without requests and limits.
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -187,6 +189,7 @@ def _container(pods: ProbePods, command: Sequence[str]) -> Json:
 
 
 def _job(name: str, role: str, container: Json, pods: ProbePods, owners: Sequence[Json]) -> Json:
+    """A Job with one pod, which is not restarted and is deleted after its deadline. `role` is its value of `LABEL`."""
     spec: Json = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,

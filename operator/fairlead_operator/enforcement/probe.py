@@ -29,6 +29,7 @@ T = TypeVar("T")
 LONGEST_S: Final = 150.0
 """Timeout of a probe in seconds; shorter than the deadline of its pods, so that they still exist when it ends."""
 TIDY_S: Final = 2.0
+"""Timeout in seconds for deleting the probe's objects."""
 
 
 class EnforcementProbe(Protocol):
@@ -147,7 +148,7 @@ class ClusterProbe:
             await self._kube.delete(JOBS, self._namespace, name)
 
     async def _tidy(self) -> None:
-        """Delete the Job that owns the other objects. If that fails, Kubernetes deletes it after its deadline."""
+        """Delete the Job that owns the other objects. If that fails, Kubernetes deletes the Job after its deadline."""
         try:
             async with asyncio.timeout(TIDY_S):
                 await self._delete(TARGET)
@@ -164,10 +165,12 @@ def delay_reason(pod: Json) -> str:
 
 
 def _owner(pod: Json) -> str:
+    """UID of the Job that owns a pod; empty without an owner."""
     return next((str(owner["uid"]) for owner in pod["metadata"].get("ownerReferences") or ()), "")
 
 
 def _ready_address(pod: Json) -> str | None:
+    """IP address of a pod that is ready; None until then."""
     status = pod.get("status") or {}
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
@@ -176,6 +179,7 @@ def _ready_address(pod: Json) -> str | None:
 
 
 def _last_words(pod: Json) -> str | None:
+    """Termination message of a pod's container, else the reason of its end; None while the pod runs."""
     status = pod.get("status") or {}
     if status.get("phase") not in ("Succeeded", "Failed"):
         return None

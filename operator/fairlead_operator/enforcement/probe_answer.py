@@ -58,6 +58,7 @@ class ProbeRecord:
     """An answer with the time of its probe, as the ConfigMap stores it."""
 
     checked: datetime
+    """Time at which the probe began."""
     answer: Enforcement
     unended: int = 0
     """Number of interrupted probes in a row, the last of which began at `checked`; `answer` is older than these."""
@@ -84,7 +85,9 @@ class ProbeRecord:
 
 
 def parse_answer(line: str) -> Enforcement | None:
-    """The answer in the client pod's termination message (`incoming=held outgoing=open`); None without one."""
+    """The answer in the client pod's termination message (`incoming=held outgoing=open`); None if the message has no
+    answer.
+    """
     states = dict(word.split("=", 1) for word in line.split() if "=" in word)
     values = {"held": True, "open": False}
     incoming, outgoing = (values.get(states.get(direction, "")) for direction in DIRECTIONS)

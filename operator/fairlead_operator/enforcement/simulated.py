@@ -1,6 +1,6 @@
 """Simulates the controllers, nodes and network of a cluster for the network probe, on an API server without nodes.
 
-Tests get both answers with it, on a machine whose network does not enforce NetworkPolicies.
+With the simulation, tests get both answers of the probe on a machine whose network does not enforce NetworkPolicies.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class SimulatedNetwork:
     fault: Fault = ""
     """Simulated fault: a quota that refuses pods, or pods that cannot connect at all."""
     poll: float = 0.05
+    """Seconds between two steps of the simulation."""
 
     async def run(self) -> None:
         """Simulate until cancelled."""
@@ -93,15 +94,18 @@ class SimulatedNetwork:
 
 
 def _with(state: Json, **more: object) -> Json:
+    """Status of a pod with one container in this state, and with further members."""
     container = {"name": "probe", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
     return {"containerStatuses": [{**container, "state": state}], **more}
 
 
 def _role(item: Json) -> str:
+    """Value of the probe's label, `target` or `client`; empty for objects of others."""
     return str((item["metadata"].get("labels") or {}).get(LABEL, ""))
 
 
 def _is_orphaned(item: Json, alive: set[str]) -> bool:
+    """Whether an object belongs to a Job that does not exist any more. `alive` are the UIDs of all Jobs."""
     owners = item["metadata"].get("ownerReferences") or ()
     jobs = [owner["uid"] for owner in owners if owner["kind"] == "Job"]
     return bool(jobs) and not any(uid in alive for uid in jobs)

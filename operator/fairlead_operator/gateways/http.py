@@ -21,7 +21,9 @@ from fairlead_operator.ports import GatewayTrouble
 DEFAULT_PORT: Final = 9464
 CONNECT_SECONDS: Final = 2.0
 MARGIN_SECONDS: Final = 5.0
+"""Seconds that a report may take beyond the time for which the gateway was asked to hold the request."""
 MOST_BYTES: Final = 32 << 20
+"""Maximum bytes of a report."""
 _decode = msgspec.json.Decoder(Report).decode
 
 
@@ -82,6 +84,7 @@ class HttpGateways:
 
 
 async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
+    """Read the body of an answer. Raises GatewayTrouble if it has more than `MOST_BYTES`."""
     body = bytearray()
     async for piece in answer.content.iter_any():
         body += piece

@@ -1,4 +1,4 @@
-"""Polls every gateway replica for its reports, each in a task of its own, so that slow replicas do not delay others.
+"""Polls all gateway replicas for their reports, with one task per replica, so that slow replicas do not delay others.
 
 Runs while this replica of the operator leads. Requests go through the protocol `ports.Gateways`.
 """
@@ -20,9 +20,13 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 5.0
 """Seconds between two lookups of the replicas."""
 WAIT_SECONDS: Final = 1.0
-"""Seconds for which a gateway may hold a long poll without urgent samples; others arrive with up to this delay."""
+"""Seconds for which a gateway may hold a long poll. Requests of users, doubts about a server and late attempts end the
+poll at once; other samples arrive with up to this delay.
+"""
 APART_SECONDS: Final = 0.1
-"""Seconds between two requests to one replica, so that many late calls are reported in batches."""
+"""Seconds between two requests to one replica, so that many late attempts, each of which ends a poll at once, arrive in
+batches.
+"""
 
 
 class PollObserver(Protocol):
@@ -50,7 +54,7 @@ class Puller:
         self._rng = rng or random.Random()
         self._polls: dict[str, asyncio.Task[None]] = {}
         self.reached: dict[str, bool] = {}
-        """Whether each replica answered the last request."""
+        """Whether each replica (`ADDRESS:PORT`) answered the last request."""
 
     def __repr__(self) -> str:
         return f"<Puller replicas={len(self._polls)} reached={sum(self.reached.values())}>"

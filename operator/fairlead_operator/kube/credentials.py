@@ -1,8 +1,8 @@
 """Credentials on a cluster: copies values from labelled Secrets of the servers into Secrets that gateways may read.
 
-A Secret is read only if it has the label `fairlead.dev/credential`, and its value is sent only to the hosts in its
-annotation. The copies are in a fixed number of Secrets in the release's namespace, one key per server, so that the
-gateway's Role can name each Secret.
+A server's Secret is read only if it has the label `fairlead.dev/credential`, and its value is sent only to the hosts in
+its annotation. The copies are in a fixed number of Secrets in the release's namespace, with one key per server, so that
+the gateway's Role can name each of these Secrets.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from fairlead_operator.server.kube_manifests import references
 logger = logging.getLogger(__name__)
 
 SHARDS: Final = 16
+"""Number of Secrets with copies."""
 NAME: Final = "fairlead-credentials"
 """Default name of the Secrets with the copies, without the number at its end."""
 SELECTOR: Final = f"{LABEL_CREDENTIAL}=true"
@@ -49,7 +50,9 @@ RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Se
 
 
 def shard_name(key: ServerKey, name: str = NAME) -> str:
-    """Name of the Secret with a server's credential; a function of the server's key, so that copies never move."""
+    """Name of the Secret with the copy of a server's credential. It depends only on the server's key, so that copies
+    never move.
+    """
     return f"{name}-{zlib.crc32(str(key).encode()) % SHARDS}"
 
 
@@ -75,11 +78,13 @@ class LabelledSecret:
     version: str
     """UID and resource version: changes with every write, also if the content stays the same."""
     hosts: str | None
+    """The annotation that names the hosts to which values may be sent; None if it is absent."""
     data: Mapping[str, str]
+    """Values by key, base64-encoded."""
 
     @classmethod
     def from_object(cls, item: Json) -> LabelledSecret:
-        """Read an API object; its data stay base64-encoded until `value` is called."""
+        """Read an API object without decoding its data."""
         metadata = item["metadata"]
         return cls(
             namespace=metadata["namespace"],
@@ -101,8 +106,8 @@ class LabelledSecret:
 
 
 class CredentialStore:
-    """The copies in the release's namespace. `lost(store_key)` is called for each copy that another client deleted or
-    changed.
+    """Copies of the servers' credentials, in Secrets of the release's namespace. `lost(store_key)` is called for each
+    copy that another client deleted or changed.
     """
 
     def __init__(
@@ -124,7 +129,7 @@ class CredentialStore:
         """Data of each Secret, base64-encoded."""
 
     def token(self, key: ServerKey) -> str:
-        """The token for the gate of a stdio server; empty without one."""
+        """The token for the gate of a stdio server; empty if no token is stored."""
         value = self._data(shard_name(key, self.name)).get(store_key(key))
         try:
             return msgspec.json.decode(base64.b64decode(value or ""), type=Credential).token
@@ -255,7 +260,7 @@ class Resolver:
             verdict = await self._check_secret(server, reference.name, None if reference.optional else reference.key)
             if verdict is None:
                 continue
-            # A Secret that could not be read counts as absent as well: without its label it must not be used.
+            # An optional Secret that could not be read counts as absent, because it may lack the required label.
             if not reference.optional or verdict.cause == Cause.SECRET_NOT_LABELLED:
                 return verdict, frozenset()
             absent.add(reference.name)
@@ -282,7 +287,7 @@ class Resolver:
         return ResolvedCredential(RESOLVED, reference, Credential(headers=headers))
 
     def revision(self, server: McpServer) -> str:
-        """Hash of the versions of all Secrets in the pods' environment; empty without one."""
+        """Hash of the versions of all Secrets in the pods' environment; empty without such Secrets."""
         namespace = server.metadata.namespace
         names = [reference.name for reference in references(server) if reference.environment]
         secrets = [self._secrets.get(ServerKey(namespace, name)) for name in names]
@@ -301,7 +306,7 @@ class Resolver:
         return frozenset(values)
 
     async def _check_secret(self, server: McpServer, name: str, key: str | None) -> ConditionVerdict | None:
-        """Why a Secret must not be used; None if it may."""
+        """Why a Secret must not be used; None if it may be used."""
         secret = self._secrets.get(ServerKey(server.metadata.namespace, name))
         if secret is None:
             return await self._check_unlisted(server.metadata.namespace, name)
@@ -327,12 +332,12 @@ class Resolver:
 
 
 def credential_ref(key: ServerKey, version: str, name: str = NAME) -> CredentialRef:
-    """Reference to the copy of a server's credential; `version` has to change with its value."""
+    """Reference to the copy of a server's credential; `version` has to change when the credential's value changes."""
     return CredentialRef(secret=shard_name(key, name), key=store_key(key), hash=sha256(version.encode())[:16])
 
 
 def auth_source(server: McpServer) -> CredentialSource | None:
-    """The Secret and key that `spec.auth` refers to; None without one."""
+    """The Secret and key that `spec.auth` refers to; None without `spec.auth`."""
     auth = server.spec.auth
     if auth is None:
         return None

@@ -38,10 +38,14 @@ _MANAGER: Final = frozenset({"manager", "time", "subresource"})
 
 @dataclass(frozen=True)
 class Broken:
-    """A resource that violates the rules of its kind: older than a rule, or written without validation."""
+    """A resource that its kind's model rejects: it is older than a validation rule, or was written without
+    validation.
+    """
 
     item: Json
+    """The resource as the API server returned it."""
     problem: str
+    """The errors of the validation, for a message."""
 
 
 class Declared(ObjectStore[R | Broken], Generic[R]):
@@ -99,6 +103,8 @@ class _Labels(msgspec.Struct):
 
 
 class _Labelled(msgspec.Struct):
+    """The part of an McpServer's JSON that contains its labels."""
+
     metadata: _Labels
 
 
@@ -128,7 +134,7 @@ def deny_all_policy(item: Json) -> ToolPolicy:
     """Replacement of a policy that cannot be parsed: it denies all tools of the servers that it selects, to
     everybody.
 
-    Without it, other policies could allow what the broken policy was meant to deny.
+    Without the replacement, other policies could allow what the broken policy was meant to deny.
     """
     try:
         selector = ServerSelector.model_validate(item.get("spec", {}).get("servers") or {})
@@ -215,8 +221,8 @@ class KubeDeclarations:
         await self._write_tier_status({name: {"tools": count} for name, count in counts.items()})
 
     async def _write_tier_status(self, updates: Mapping[str, Mapping[str, object]]) -> None:
-        """Set members of the status of tiers, by tier name. Writes are serialized, as each apply has the whole
-        status.
+        """Set members of the status of tiers, by tier name. Writes are serialized, because each server-side apply sends
+        the whole status and would overwrite a concurrent change of another member.
         """
         async with self._tier_lock:
             for tier in self._tiers.valid():
@@ -259,8 +265,8 @@ class KubeDeclarations:
             self._tiers_gone()
 
     def _update_labels(self, key: ServerKey) -> bool:
-        """Whether a server was added, deleted or relabelled. The rules depend on no other change of a server, and most
-        changes are of its status.
+        """Whether a server was added, deleted or relabelled. The rules document depends on no other change of a server,
+        and most changes of a server only concern its status.
         """
         labels = self.servers.labels(key)
         if labels == self._labels.get(key):

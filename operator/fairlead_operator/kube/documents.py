@@ -1,9 +1,11 @@
 """Stores documents as ConfigMaps in the release's namespace: implements `ports.Documents`.
 
-An informer keeps every blob in memory, so that reading a published document needs no request, and a ConfigMap that
-somebody edits or deletes is noticed at once. A catalog is not owned by its McpServer, because owners in another
-namespace are not allowed; all documents may be owned by the operator's ServiceAccount (`service_account`). Every write
-names the resourceVersion that it replaces, so that a late write of a former leader is refused.
+The content of one ConfigMap is called a blob. A document is a blob (the head); if it is too large for one ConfigMap,
+the head names further blobs (the parts). An informer keeps every blob in memory, so that reading a published document
+needs no request, and a ConfigMap that somebody edits or deletes is noticed at once. A catalog is not owned by its
+McpServer, because Kubernetes does not allow owners in another namespace; all documents may be owned by the operator's
+ServiceAccount (`service_account`). Every write names the resourceVersion that it replaces, so that the API server
+refuses a late write of a former leader.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ def blob_from(config_map: Json) -> Blob:
 
 
 class _Values(msgspec.Struct):
+    """The values of a ConfigMap: its text and its binary data, by key."""
+
     data: dict[str, str]
     binary: dict[str, bytes]
 
@@ -60,7 +64,9 @@ class PackedBlob:
     parts: tuple[str, ...]
     """Names of the parts that a head refers to."""
     values: bytes
+    """Compressed JSON of the ConfigMap's `data` and `binaryData`."""
     writers: Writers = field(default=Writers(), compare=False)
+    """The last field managers of the ConfigMap."""
 
     @classmethod
     def from_object(cls, config_map: Json) -> PackedBlob:
@@ -126,7 +132,9 @@ class KubeDocuments:
         self._owners = list(owners)
         self.store: ObjectStore[PackedBlob] = ObjectStore(PackedBlob.from_object, self._on_change)
         self._heads: dict[str, Mapping[str, str]] = {}
+        """Labels of each head, by its name."""
         self._being_written: Counter[str] = Counter()
+        """Number of running writes per blob."""
         self._being_tidied: dict[str, asyncio.Event] = {}
         """Events of the parts that `tidy` is deleting; each is set after the deletion."""
 
@@ -183,7 +191,7 @@ class KubeDocuments:
                 over.set()
 
     def _orphans(self) -> list[str]:
-        """Names of the parts that no head names and that are not being written."""
+        """Parts that no head names and that are not being written."""
         blobs = self.store.values()
         named = {part for blob in blobs for part in blob.parts}
         parts = [blob.name for blob in blobs if blob.is_part]
@@ -220,7 +228,9 @@ class KubeDocuments:
         return answer
 
     async def _delete_foreign_keys(self, stored: Blob, wanted: Blob) -> None:
-        """Delete keys that another client added: an apply keeps them, and a reader could take one for the document."""
+        """Delete keys that another client added: a server-side apply keeps these keys, and a gateway could take one of
+        them for the document.
+        """
         patch: Json = {
             field: {key: None for key in present_keys if key not in wanted_keys}
             for field, present_keys, wanted_keys in (

@@ -1,7 +1,8 @@
-"""Limits how often an object is repaired that others change: at once at first, with growing pauses if it recurs.
+"""Limits how often the operator repairs an object that other clients keep changing: the first repairs are immediate,
+later repairs of the object follow at growing intervals.
 
 Another controller, a self-healing GitOps tool, `kubectl` in a loop, or an older Fairlead may undo every repair at once.
-Without a limit, the two would send as many writes as the API server accepts.
+Without a limit, that client and the operator would send as many writes as the API server accepts.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ FIRST_PAUSE_S: Final = 2.0
 """First pause before a repair; each further pause is twice as long."""
 LONGEST_PAUSE_S: Final = 60.0
 CALM_S: Final = 600.0
-"""Seconds after an object's last repair when its repairs are forgotten."""
+"""Seconds without a repair after which the count of an object's repairs starts over."""
 MANAGER_LIMIT: Final = 128
+"""Maximum characters of a field manager's name in a message."""
 
 
 class WriteTarget(NamedTuple):
-    """An object that is written, or a subresource of it."""
+    """An object, or a subresource of an object, that the operator writes."""
 
     kind: Kind
     namespace: str
@@ -70,10 +72,10 @@ class Writers(NamedTuple):
         return cls(own_at, other, other_at)
 
     def since(self, own_at: str) -> str:
-        """The manager that changed the object after our write at `own_at`; empty if unknown, as after a deletion or a
-        mere removal of fields.
+        """The field manager that changed the object after this operator's write at `own_at`; empty if unknown, as after
+        a deletion or a mere removal of fields.
 
-        The field manager of Fairlead means another Fairlead operator.
+        If it is Fairlead's own field manager, another Fairlead operator changed the object.
         """
         if self.other and self.other_at >= own_at:
             return self.other
@@ -85,12 +87,16 @@ class _Repairs:
     """Recent repairs of one object."""
 
     owner: ServerKey | None
+    """The server that the object belongs to; None if it belongs to the installation."""
     by: str
+    """Field manager that last changed the object; empty if unknown."""
     count: int = 0
     next_at: float = 0.0
     """Earliest time of the next repair, on the event loop's clock."""
     due: asyncio.TimerHandle | None = None
+    """Timer of the postponed repair."""
     calm: asyncio.TimerHandle | None = None
+    """Timer that forgets the repairs after `CALM_S` seconds."""
 
     @property
     def disputed(self) -> bool:
@@ -98,7 +104,7 @@ class _Repairs:
 
 
 class DriftRepairs:
-    """Repairs of all objects of one operator. `undone(kind)` is called for each repair."""
+    """Counts and delays the repairs of all objects of one operator. `undone(kind)` is called for each repair."""
 
     def __init__(self, undone: Callable[[Kind], None] = lambda kind: None) -> None:
         self._undone = undone
@@ -119,11 +125,10 @@ class DriftRepairs:
         send: Callable[[], Awaitable[Json]],
         owner: ServerKey | None = None,
     ) -> Json | None:
-        """Send a write. If it repeats the last one too early, return None instead, and call `wake` when it may be
-        sent.
+        """Send a write, and return the API server's answer. A write with the `content` of the last write is a repair;
+        if it comes too early, return None without sending it, and call `wake` when it may be sent.
 
-        `before` are the writers of the replaced object. Two writes with equal `content` count as the same. Raises what
-        `send` raises.
+        `before` are the writers of the replaced object. Raises what `send` raises.
         """
         last, own_at = self._written.get(target, (None, ""))
         repeats = last == hash(content)
@@ -183,7 +188,7 @@ class DriftRepairs:
         repairs.calm = loop.call_later(CALM_S, calm)
 
     def verdict(self, owner: ServerKey) -> ConditionVerdict | None:
-        """Verdict about the clients that keep undoing the operator's writes for a server; None without one."""
+        """Verdict about the clients that keep undoing the operator's writes for a server; None without such clients."""
         disputes = [(t, r) for t, r in self._repairs.items() if r.owner == owner and r.disputed]
         if not disputes:
             return None
@@ -216,7 +221,7 @@ def content_of(status: Json) -> bytes:
 
 
 def _sentence(target: WriteTarget, by: str) -> str:
-    """Sentence about a disputed object. It has no counts, because each change of them would be a write to a status."""
+    """Sentence about a disputed object. It has no counts, because each new count would cause a write of the status."""
     who = f"field manager {by}"
     if by == MANAGER:
         who = f"another operator of Fairlead (field manager {MANAGER})"

@@ -1,7 +1,8 @@
 """Posts Events of events.k8s.io/v1, which users see in `kubectl describe`.
 
-An Event is not repeated directly, and at most a few times within a period: of a flapping server, only the first losses
-and returns are posted. Nothing depends on an Event, so a failure to post one is logged and not raised.
+Two equal Events about a resource are not posted in a row, and an Event is posted only a few times within a period: if a
+server is lost and returns again and again, only the first losses and returns are posted. Nothing depends on an Event,
+so a failure to post one is logged and not raised.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 NOTE_LIMIT: Final = 1000
 """Maximum characters of a note; the API server refuses more than 1024."""
 REMEMBERED: Final = 10_000
+"""Maximum number of different Events whose times are kept."""
 REPEATS: Final = 3
 
 

@@ -1,8 +1,8 @@
-"""Finds the line of a pod's log that explains why a stdio server's process failed, and masks its server's secrets.
+"""Finds the line of a pod's log that explains why a stdio server's process failed, with the server's secrets masked.
 
-Such a process is started for each connection, in a container that keeps running when the process exits. The status of
-the container therefore does not show the exit, and the connection has only standard output. The reason is on standard
-error, which only the pod's log has.
+A stdio server in a pod has one process per connection, in a container that keeps running when the process exits. The
+status of the container therefore does not show the exit, and the connection carries only standard output. The reason is
+on standard error, which is only in the pod's log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FailureLogs:
         self._secrets = secrets
 
     async def read(self, server: McpServer) -> str:
-        """The explaining line; empty if there is none or the log cannot be read now. Never raises."""
+        """The log line that explains the failure; empty without one, or if the log cannot be read now. Never raises."""
         pod = self._newest(server.key)
         if not pod:
             return ""

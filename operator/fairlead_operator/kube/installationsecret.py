@@ -28,7 +28,7 @@ RETRY_SECONDS: Final = 1.0
 
 
 class InstallationSecret:
-    """Creates and restores the Secret; implements `informer.Store` for it. All replicas may call `ensure`
+    """Creates and restores the Secret, as the `informer.Store` of the Secret's informer. All replicas may call `ensure`
     concurrently.
     """
 

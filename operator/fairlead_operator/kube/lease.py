@@ -1,16 +1,17 @@
 """Leader election by a Lease object: only its holder runs the leader's tasks and writes.
 
-The rules that make two leaders impossible, whatever the clocks say:
+The rules that make two leaders impossible, whatever the wall clocks of the machines show:
 
-- Another holder's lease has expired when it stayed unchanged for its duration on *our* monotonic clock. The times
-  written in the lease are never compared.
+- Another holder's lease has expired when it stayed unchanged for its duration on *this process's* monotonic clock. The
+  times written in the lease are never compared.
 - A term counts from the moment *before* the last successful renewal was sent. The leader stops writing (`leading()` is
-  False) `deadline` seconds later; other replicas wait `duration` seconds. Each write ends before that (`allowance()`),
-  and a write that was not sent by the deadline is never sent: see `fence`.
-- When `deadline` passes, the leader's tasks are cancelled and it contends again. If they do not end, because something
-  blocks the event loop or swallows the cancellation, a watchdog thread ends the process.
-- A lease that yields to another one (`superior`) reads that one before each renewal, and once more after it was
-  acquired. If both are acquired at the same time, the yielding one therefore sees the other.
+  False) `deadline` seconds later; other replicas wait `duration` seconds. Each write ends before another replica may
+  lead (`allowance()`), and a write that was not sent by the deadline is never sent: see `fence`.
+- When `deadline` passes, the leader's tasks are cancelled and the replica contends again. If the tasks do not end,
+  because something blocks the event loop or swallows the cancellation, a watchdog thread ends the process.
+- A lease may yield to a superior lease (`superior`). The holder of the yielding lease reads the superior lease before
+  each renewal, and once more after the acquisition. If both leases are acquired at the same time, the holder of the
+  yielding lease therefore sees the other holder, and releases its own lease.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ class Timings:
     """Timings in seconds. `duration` minus `deadline` is the time that a write sent at the last moment may take."""
 
     duration: float = 15.0
+    """Time without a renewal after which other replicas may take the lease."""
     renew: float = 2.0
+    """Interval of renewals."""
     deadline: float = 10.0
+    """Time without a renewal after which the leader stops."""
     grace: float = 3.0
     """Seconds that cancelled tasks may take to end before the watchdog ends the process."""
 
@@ -70,8 +74,8 @@ class Expiry:
 
 
 Superior = Callable[[float], Awaitable[str]]
-"""Returns the holder of a lease that this one yields to, empty without a holder. The argument is the monotonic time.
-Raises ApiError.
+"""Returns the holder of the superior lease, to which this process's lease yields; empty without a holder. The argument
+is the monotonic time. Raises ApiError.
 """
 
 
@@ -88,6 +92,7 @@ class LeaseOptions:
     monotonic: Callable[[], float] = boottime
     rng: random.Random = field(default_factory=random.Random)
     end_process: Callable[[], None] | None = None
+    """Ends the process when the leader's tasks do not end in time; None: the process is not ended."""
     owners: Sequence[Json] = ()
     """Owner references of the Lease object."""
     family: str = ""
@@ -138,7 +143,7 @@ class Lease:
 
     @property
     def waiting(self) -> bool:
-        """Whether another process is known to hold the lease, or one that this lease yields to."""
+        """Whether another process is known to hold this lease or the superior lease."""
         return bool(self.holder)
 
     @property
@@ -153,7 +158,7 @@ class Lease:
     def allowance(self) -> float:
         """Seconds that a write which begins now may take; 0 when this process may not write.
 
-        It ends before another replica may lead, with a tenth of `duration` minus `deadline` to spare.
+        Such a write ends before another replica may lead, with a tenth of `duration` minus `deadline` to spare.
         """
         now, timings = self._monotonic(), self._timings
         if now >= self._leading_until:
@@ -182,12 +187,15 @@ class Lease:
             logger.warning("the lease %s was lost; contending again", self._name)
 
     async def _acquire(self) -> None:
+        """Wait until the lease is acquired."""
         # polls, because a release happens in another process, which cannot set an event here
         while not (await self._acquire_or_renew() and await self._confirm()):  # noqa: ASYNC110
             await asyncio.sleep(self._period() / 2)  # a read is cheap, and a released lease is then acquired sooner
 
     async def _confirm(self) -> bool:
-        """Whether the lease that was just acquired may be kept; releases it if it yields to another, or on an error."""
+        """Whether the lease that was just acquired may be kept. Releases it if the superior lease has a holder, or
+        cannot be read.
+        """
         try:
             if not (other := await self._superior(self._monotonic())):
                 return True
@@ -261,7 +269,9 @@ class Lease:
         return True
 
     async def _handle_conflict(self) -> bool:
-        """Handle a write by another client since the last read; if it did not take the lease, the next try renews."""
+        """Read the lease again after another client wrote it. If that client did not take the lease, the next attempt
+        renews it.
+        """
         try:
             lease = await self._read()
         except ApiError as error:
@@ -324,6 +334,7 @@ class Lease:
             )
 
     def _wait_for(self, holder: str) -> None:
+        """Note the holder that this process waits for; log a new holder."""
         holder = holder[:IDENTITY_LIMIT]
         if holder != self.holder:
             self.holder = holder

@@ -1,8 +1,8 @@
 """Stores the objects that run servers, and applies manifests only where an object differs.
 
-An object is up to date if the wanted manifest equals the last applied one, and the object is unchanged since that
-apply; then no request is sent. Fingerprints of whole objects are compared, not manifests with objects, because the API
-server adds and rewrites values.
+An object is up to date if the wanted manifest equals the last applied manifest, and the object is unchanged since that
+apply; then no request is sent. Fingerprints of the whole object, just after the apply and now, show whether it changed.
+The object is not compared with its manifest, because the API server adds and rewrites values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ObservedObject:
     uid: str
     owner: ServerKey | None
     owner_uid: str
-    """UID of the controlling McpServer; `owner` is None and this is empty for an object without one."""
+    """UID of the controlling McpServer. For an object that no McpServer controls, it is empty and `owner` is None."""
     fingerprint: str
     """Hash of everything except the status and bookkeeping metadata."""
     generation: int
@@ -77,7 +77,7 @@ def fingerprint(item: Json) -> str:
 
 
 def has_surplus(wanted: Any, actual: Any) -> bool:
-    """Whether a list in `actual` has more items than the one in `wanted`."""
+    """Whether a list in `actual`, at any depth, has more items than the list at the same place in `wanted`."""
     if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
         return any(has_surplus(value, actual.get(member)) for member, value in wanted.items())
     if isinstance(wanted, list) and isinstance(actual, list):
@@ -87,7 +87,7 @@ def has_surplus(wanted: Any, actual: Any) -> bool:
 
 
 def owner_of(item: Json) -> tuple[ServerKey, str] | None:
-    """Key and UID of the McpServer that controls an object; None without one."""
+    """Key and UID of the McpServer that controls an object; None if no McpServer does."""
     metadata = item.get("metadata", {})
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller") and reference.get("kind") == MCP_SERVERS.kind:
@@ -96,6 +96,7 @@ def owner_of(item: Json) -> tuple[ServerKey, str] | None:
 
 
 def _observe(item: Json) -> ObservedObject:
+    """The relevant content of an API object."""
     metadata, owner = item["metadata"], owner_of(item)
     return ObservedObject(
         uid=metadata["uid"],
@@ -185,8 +186,8 @@ class Owned:
         self._drift.forget([WriteTarget(kind, key.namespace, key.name)])
 
     async def _apply_exactly(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
-        """Apply the manifest; if another client added items to a list, first replace the list, which an apply does
-        not.
+        """Apply the manifest; if another client added items to a list, replace the list, which a server-side apply
+        does not do, and apply again.
 
         Members that others added (an annotation, an autoscaler's `replicas`) stay.
         """
@@ -194,7 +195,8 @@ class Owned:
         try:
             answer = await self._kube.apply(kind, namespace, manifest)
         except Invalid:
-            # An apply takes a port with a changed number for another item, and so creates a duplicate port name.
+            # A server-side apply takes a port with a changed number for a new item beside the old one, whose name it
+            # then duplicates.
             if not exists:
                 raise
         else:
@@ -204,7 +206,9 @@ class Owned:
         return await self._kube.apply(kind, namespace, manifest)
 
     async def _check_unclaimed(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
-        """Raise ForeignObject if an object of that name exists without our label, which the store lacks."""
+        """Raise ForeignObject if an object of that name exists and does not belong to the server. The API server is
+        asked, because the store lacks objects without Fairlead's label.
+        """
         try:
             item = await self._kube.get(kind, namespace, name)
         except NotFound:

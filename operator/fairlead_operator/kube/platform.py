@@ -1,7 +1,8 @@
 """Runs servers on a cluster: implements `ports.Platform`.
 
 Applies the plans of `server.object_plan` in the namespaces of the servers, and stores their credentials where gateways
-may read them. Its only decision is whether an error of the API server is temporary or has to be cured by a user.
+may read them. The only decision made here is whether an error of the API server is temporary or has to be cured by a
+user.
 """
 
 from __future__ import annotations
@@ -58,10 +59,15 @@ class KubePlatformParts:
     events: Events
     pods: Pods
     installation: ManifestContext
+    """Values of the installation that manifests depend on."""
     pod_templates: PodTemplateChecker = RESTRICTED
+    """Decides in which namespaces servers may have an unrestricted pod template."""
     enforcement: Callable[[], ConditionVerdict | None] | None = None
+    """Returns the verdict of the network probe; None if the probe is switched off."""
     last_words: FailureLogs | None = None
+    """Reads the log lines that explain failures; None if logs are not read."""
     enqueue: Callable[[ServerKey], None] = lambda key: None
+    """Schedules a reconcile of a server."""
     drift: DriftRepairs = field(default_factory=DriftRepairs)
 
 
@@ -108,8 +114,8 @@ class KubePlatform:
         return resolved
 
     def _with_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
-        """Add the token of the stdio server's gate. It is kept even if the references fail, because running pods expect
-        it.
+        """Add the token of the stdio server's gate, even if the server's Secret references fail, because running pods
+        expect the token.
         """
         token = self._store.token(server.key) or secrets.token_urlsafe(32)
         return dataclasses.replace(

@@ -25,21 +25,25 @@ from fairlead_operator.server.symptoms import (
 )
 
 MOST_WARNINGS: Final = 5000
-"""Maximum pods whose last warning is kept; beyond it, the oldest warning is dropped. It includes pods of other owners,
-because an event does not contain its pod's labels.
+"""Maximum number of pods whose last warning is kept; beyond it, the oldest warning is dropped. Pods that are not
+Fairlead's count too, because an event does not contain its pod's labels.
 """
 
 
 @dataclass(frozen=True)
 class _Pod:
+    """The relevant content of a pod of a server."""
+
     server: ServerKey
     uid: str
     created: str
     is_unready: bool
     symptom: Symptom | None
+    """The fault in the pod's status."""
     closed: ClosedPort | None
+    """The server's port on which its running container does not listen."""
     started_at: datetime | None
-    """Start of the server's running container; None if it does not run."""
+    """Start of the server's container; None if the container does not run."""
 
 
 class Pods:
@@ -58,8 +62,8 @@ class Pods:
         return f"<Pods {len(self.store)}>"
 
     def symptom(self, key: ServerKey) -> Symptom | None:
-        """Symptom of the newest faulty pod, else of a port that is closed for too long, else of a warning; None if
-        there is no fault.
+        """Symptom of the newest faulty pod, else of a port that has been closed for too long, else of a warning event;
+        None if there is no fault.
         """
         pods = self._pods(key)
         faults = [(pod.created, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
@@ -102,7 +106,7 @@ class Pods:
         """The symptom with the kubelet's warning added, if the kubelet ended the container because of a failed
         probe.
 
-        In the pod's status, such a container looks like one that ended by itself.
+        In the pod's status, such a container looks like a container that ended by itself.
         """
         warning = self.warnings.last(name, pod.uid)
         if fault.cause != Cause.CRASH_LOOPING or warning is None or not warning.kills:
@@ -134,7 +138,7 @@ class PodWarnings:
         return len(self._last)
 
     def last(self, pod: ServerKey, uid: str) -> PodWarning | None:
-        """The last warning about the pod with that UID; None without one."""
+        """The last warning about the pod with that UID; None without a warning."""
         warning = self._last.get(pod)
         return warning if warning is not None and warning.uid == uid else None
 
@@ -166,6 +170,7 @@ class PodWarnings:
 
 
 def _pod(item: Json) -> _Pod:
+    """The relevant content of an API object of kind Pod."""
     metadata = item["metadata"]
     server = ServerKey(metadata["namespace"], (metadata.get("labels") or {}).get(LABEL_NAME, ""))
     return _Pod(

@@ -1,6 +1,5 @@
-"""Checks a cluster before the operator starts: it answers, serves the custom resources, and grants the rights.
-
-Writes nothing.
+"""Checks a cluster before the operator starts: the API server answers, serves Fairlead's custom resources, and grants
+the operator its rights. Writes nothing.
 """
 
 from __future__ import annotations
@@ -71,6 +70,7 @@ async def knows_domain_policies(kube: Kube) -> bool:
 
 
 async def _check_crds(kube: Kube) -> None:
+    """Check that the API server serves Fairlead's custom resources. Raises CannotStart."""
     install = "install them with `fairlead crds | kubectl apply -f -`"
     try:
         listing = await kube.get_path(f"/apis/{API_VERSION}")

@@ -1,8 +1,8 @@
 """Creates the default LatencyTiers, because a chart cannot contain objects of kinds that it installs itself.
 
-Operators up to 0.1 created `fast` with `default: true`. The creator of an object, and later writers of its spec, are in
-its `managedFields` (Kubernetes API conventions, "Field management"); `metadata.generation` grows with each change of
-the spec.
+Operators up to 0.1 created the tier `fast` with `default: true`. This operator withdraws that default unless somebody
+has edited the tier since: the creator of an object, and later writers of its spec, are in its `managedFields`
+(Kubernetes API conventions, "Field management"), and `metadata.generation` grows with each change of the spec.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fairlead_kube.resources import LATENCY_TIERS, Scope
 logger = logging.getLogger(__name__)
 
 SEEDER: Final = "fairlead-operator-seeds"
-"""Field manager of the tiers that this operator creates. Tiers of older operators have MANAGER, by which only their
-default is withdrawn, never one that this operator creates because the installation names it.
+"""Field manager of the tiers that this operator creates. Older operators created tiers as MANAGER. The difference shows
+which defaults to withdraw: those of older operators, never a default that the installation names.
 """
 RETRY_SECONDS: Final = 1.0
 
@@ -89,16 +89,16 @@ class TierSeeder:
         return True
 
     async def _withdraw_default(self, item: Json) -> None:
-        """Remove `default: true` from a tier that an older operator created with it, unless somebody has edited the
-        tier, or the installation names it as default. Otherwise latency would hide tools from clients that name no
-        tier.
+        """Remove `default: true` from a tier that an older operator created as the default, unless somebody has edited
+        the tier, or the installation names it as default. With a default tier, latency hides tools from clients that
+        name no tier.
         """
         metadata = item["metadata"]
         name = metadata["name"]
         named = {tier.metadata.name for tier in self._tiers if tier.spec.default}
         if name in named or not is_old_default(item):
             return
-        # because of the version, the API server refuses the patch if somebody edits the tier at the same time
+        # because of the resourceVersion, the API server refuses the patch if somebody edits the tier at the same time
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"default": False}}
         try:
             await self._kube.merge(LATENCY_TIERS, None, name, patch)

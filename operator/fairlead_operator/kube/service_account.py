@@ -1,9 +1,9 @@
 """Owner references to the operator's ServiceAccount, for all objects that it writes into the release's namespace.
 
-Documents, copied credentials and the Lease are not part of the Helm release, so uninstalling it would leave them. The
-ServiceAccount is part of the release, and the garbage collector deletes the objects that it owns. The Deployment is not
-their owner: when somebody deletes it, decisions stop, but the served documents must stay. Without its ServiceAccount
-the operator could not write anyway.
+Documents, copied credentials and the Lease are not part of the Helm release, so uninstalling the release would leave
+them. The ServiceAccount is part of the release, and the garbage collector deletes the objects that it owns. The
+operator's Deployment is not the owner: when somebody deletes the Deployment, decisions stop, but the served documents
+must stay. Without its ServiceAccount the operator could not write anyway.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class _Account(msgspec.Struct):
 
 
 class _Kubernetes(msgspec.Struct):
+    """The claim `kubernetes.io` of a ServiceAccount token."""
+
     namespace: str
     serviceaccount: _Account
 
@@ -39,9 +41,9 @@ class _Claims(msgspec.Struct):
 def owners(token: str, namespace: str) -> list[Json]:
     """`ownerReferences` for objects in `namespace`: the ServiceAccount whose token is in the file `token`.
 
-    The API server includes the account's name and UID in each token that it mounts into a pod. Empty without a path.
-    Empty, with a warning, if the file has no such token, or one of another namespace: the garbage collector deletes
-    objects with an owner in another namespace at once.
+    Each token that Kubernetes mounts into a pod contains the account's name and UID. The list is empty without a path.
+    The list is also empty, with a warning, if the file has no such token, or if the account is in another namespace:
+    the garbage collector deletes objects with an owner in another namespace at once.
     """
     if not token:
         return []

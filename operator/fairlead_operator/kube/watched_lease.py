@@ -1,13 +1,14 @@
 """Lease over the namespaces that an operator watches: of two releases that watch one namespace, only one writes.
 
-The Lease of a release (`lease_name`) elects one of its replicas. This Lease elects one of several releases, so it is
-where all of them look, wherever they are installed: in the watched namespace, or in `default` for all namespaces.
+The Lease of a release (`lease_name`) elects one of its replicas. This Lease elects one of several releases, and is
+therefore where all of them look, wherever they are installed: in the watched namespace, or in `default` for all
+namespaces.
 
 A release that watches all namespaces takes precedence over one that watches a single namespace. Otherwise anybody who
 may write Leases in some namespace (the cluster's role `edit` may) could keep the operator of the whole cluster from
-leading. An operator of one namespace therefore reads the Lease over all namespaces before each renewal of its own; the
-release that watches all namespaces lets every ServiceAccount read that Lease. It waits until the others have noticed
-(`wait_until_vacant`).
+leading. An operator of one namespace therefore reads the Lease over all namespaces before each renewal of its own
+Lease, and yields to its holder; the release that watches all namespaces lets every ServiceAccount read that Lease. The
+holder begins to write only after the operators of single namespaces have stopped (`wait_until_vacant`).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ forbid charts to use `kube-system`.
 ONE_NAMESPACE: Final = "fairlead-namespace"
 """Name of the Lease over a single namespace; it is in that namespace."""
 PATIENCE: Final = 4.0
-"""Duration of this Lease as a multiple of that of a release's own Lease, so that a crashed pod can restart before
-another release takes over.
+"""Duration of this Lease as a multiple of the duration of a release's own Lease: long enough for a crashed pod to
+restart before another release takes over.
 """
 LOOK_SECONDS: Final = 0.5
 
@@ -58,8 +59,8 @@ class OtherReleases:
         self._expiry_of_all = Expiry(duration * PATIENCE)
 
     async def superior(self, now: float) -> str:
-        """Identity of the holder of the Lease over all namespaces; empty if this release watches them all, or without a
-        holder. Raises ApiError.
+        """Identity of the holder of the Lease over all namespaces; empty if this release watches all namespaces itself,
+        or without a holder. Raises ApiError.
         """
         if not self._watched:
             return ""
@@ -73,8 +74,9 @@ class OtherReleases:
     async def wait_until_vacant(self) -> None:
         """Wait until no operator of a single namespace renews its Lease or may still write.
 
-        They read the Lease over all namespaces before each renewal, and stop writing within their deadline if they
-        cannot renew.
+        Operators of a single namespace read the Lease over all namespaces before each renewal of their own Lease, and
+        stop when the Lease over all namespaces has a holder. Operators that cannot read or renew a Lease stop writing
+        within their deadline.
         """
         if self._watched:
             return

@@ -14,7 +14,7 @@ VARIANCE_EXPLAINED: Final = 0.85
 
 
 def is_bimodal(durations_ms: Sequence[float]) -> bool:
-    """Whether sorted durations have two modes.
+    """Whether sorted durations have two modes; False for fewer than `FEWEST_SAMPLES` durations.
 
     On a logarithmic scale, the durations are split at the widest gap that leaves at least 5 % (and three) on each side.
     They are bimodal if the means of the two sides differ by a factor of three, and the split explains 85 % of the

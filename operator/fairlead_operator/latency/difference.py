@@ -10,8 +10,8 @@ from fairlead_api.documents.state import Quantiles, ToolState
 CHANGE_SHARE: Final = 0.1
 """Relative change from which a figure is published again."""
 GROWTH_FACTOR: Final = 4
-"""Growth factor of the number of samples from which unchanged figures are published again, because a restarted operator
-continues from the published ones.
+"""Factor by which the number of samples has to grow for unchanged figures to be published again: a restarted operator
+continues from the published number.
 """
 HOUR_LENGTH: Final = len("2026-01-31T09")
 """Length of an RFC 3339 time up to its hour: the age of figures is published hourly."""
@@ -49,4 +49,5 @@ def round_trips_differ(published: Mapping[str, float], now: Mapping[str, float])
 
 
 def _has_moved(old: float, new: float) -> bool:
+    """Whether a figure in milliseconds changed by more than `CHANGE_SHARE`."""
     return abs(new - old) > CHANGE_SHARE * max(old, 0.1)

@@ -1,11 +1,12 @@
-"""The latency records of all tools, and which state documents have to be written. Pure; owned by the task that pulls
-samples.
+"""Keeps the latency records of all tools, and decides which state documents have to be written. Pure; owned by the task
+that receives the samples.
 
-A state document holds up to 100 servers. It is written at once when a tier or health state in it changed. Otherwise it
-is written at most every 60 s, and only when a published figure changed by more than a tenth, so that a fleet of steady
-tools writes nothing.
+A state document holds up to 100 servers. It is written at once when the tiers or the health of one of its tools
+changed. Otherwise it is written at most every 60 s, and only when a published figure changed by more than a tenth, so
+that a fleet of steady tools causes no writes.
 
-A round visits only the tools that were called since the last round, and those that the passage of time may bring back.
+A round of decisions visits only the tools that were called since the last round, and the hidden tools that the passage
+of time may bring back.
 """
 
 from __future__ import annotations
@@ -59,9 +60,13 @@ class _ServerRecord:
     """Latency records of one server's tools, by tool name and environment."""
 
     shard: int
+    """Number of the state document that contains the server."""
     declarations: dict[str, Declaration] = field(default_factory=dict)
+    """Declared latencies of the tools in the server's catalog, by tool name."""
     records: dict[tuple[str, str], ToolRecord] = field(default_factory=dict)
+    """Records of the tools that were measured, or decided about, since this operator began to lead."""
     published: dict[tuple[str, str], ToolState] = field(default_factory=dict)
+    """State of each tool in the stored document."""
     probed: frozenset[str] = frozenset()
     """Tools that are probed even while tiers hide them."""
     round_trips: dict[str, float] = field(default_factory=dict)
@@ -75,7 +80,7 @@ class Ledger:
     """
 
     def __init__(self, tiers: Sequence[Tier], environment: str = "cluster") -> None:
-        """`environment` is the one that the operator's own probes measure."""
+        """`environment` is the name under which measurements of the operator's own probes are kept."""
         self._tiers = tuple(tiers)
         self._floors = Floors(self._tiers)
         self._environment = environment
@@ -290,6 +295,7 @@ class Ledger:
         return count
 
     def _shows(self, server_record: _ServerRecord, name: str, declaration: Declaration, tier: Tier) -> bool:
+        """Whether a tier shows a tool, by the tool's record, else by its published state, else by its declaration."""
         record = server_record.records.get((name, self._environment))
         if record is not None:
             return tier.name in record.tiers
@@ -300,6 +306,7 @@ class Ledger:
         return declaration.fits(tier) and not (floor is not None and floor.hides(tier))
 
     def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
+        """Record of a tool, created if necessary; None for an unknown tool, or while no tiers are known."""
         server_record = self._servers.get(tool.server)
         if server_record is None or tool.name not in server_record.declarations or not self._tiers:
             return None

@@ -3,7 +3,7 @@
     score = 100 - 5 × points,  points from 0 to 20:  +5 for a bad call, −1 for a good one
     degraded at score 0, healthy again from score 25
 
-Four bad calls in a row therefore degrade a tool, and five good ones in a row heal it, however long it was down. Bad
+Four bad calls in a row therefore degrade a tool, and five good calls in a row heal it, however long it was down. Bad
 calls are transport errors, time-outs, calls longer than `maxDurationMs`, and internal errors of the server. Results
 with `isError`, refused arguments and cancelled calls do not count as failures of the tool.
 """

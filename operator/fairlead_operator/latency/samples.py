@@ -37,6 +37,7 @@ class Sample:
     duration_ms: float
     outcome: AttemptOutcome
     probe: bool = False
+    """Whether the attempt was a probe of the operator, not a call of an agent."""
 
 
 def rfc3339(seconds: float) -> str:

@@ -1,4 +1,5 @@
-"""Score of one tool in one tier: counts late calls and decides whether the tier shows the tool.
+"""Score of one tool in one tier: counts late calls, and decides by them whether the tier shows the tool. The tests that
+hide a tool are explained in `thresholds`, the times of its return in `hysteresis`.
 
 Pure; owned by `tool_record.ToolRecord`.
 """
@@ -46,7 +47,9 @@ class TierScore:
     )
 
     def __init__(self, tier: Tier, *, points: int | None = None, bimodal: bool = False) -> None:
-        """`points` is the score to continue from: 0 for a tool that its window decides about, None for a new tool."""
+        """`points` is the score to continue from: 0 for a tool with enough samples in its window, and None for a new
+        tool, which begins with the detector's `start`.
+        """
         assert tier.max_latency_ms is not None
         self.tier = tier.name
         self.rule = tier
@@ -61,11 +64,15 @@ class TierScore:
         self.cause = "recent"
         """Why the tool is hidden: `recent`, `window`, `declared` or `unmeasured`."""
         self.points = self._lowest = self.detector.start if points is None else points
+        """Score that grows with late calls, and its lowest value since it began."""
         self._since = 0
+        """Number of samples since the score was lowest: those that led to the present score."""
         self._alarm = False
+        """Whether the score reached its cap, or a call of a trial was late, since the last decision."""
         self._was_late = False
+        """Whether a call was late since the last decision."""
         self.run = 0
-        """Present number of samples in time in a row."""
+        """Number of consecutive samples in time, up to the last sample."""
 
     def begin_hidden(self, now: float, cause: str) -> None:
         """Hide the tool from the start: because of its declaration, because it is unmeasured, or as before a
@@ -126,7 +133,7 @@ class TierScore:
         return window.late(self.late_from_ms)
 
     def samples_needed(self, window: Window) -> int:
-        """Total samples in time in a row that bring a hidden tool back, which is also the number of calls of a
+        """Number of consecutive samples in time that bring a hidden tool back, which is also the number of calls of a
         trial.
         """
         before = len(window) - self.run
@@ -147,10 +154,12 @@ class TierScore:
         self.run = 0
 
     def _show(self, now: float, window: Window, *, keep: int, trial: int = 0) -> None:
+        """Show the tool, and drop all samples before the last `keep` ones."""
         self.gate.show(now, trial=trial)
         window.keep_last(keep)
         self._restart(self.detector.again)
 
     def _restart(self, points: int) -> None:
+        """Continue from this score, without the history of the previous score."""
         self.points = self._lowest = points
         self._since = 0

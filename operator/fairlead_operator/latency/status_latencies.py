@@ -57,6 +57,7 @@ class StatusLatencies:
 
 
 def _summary(slowest: ToolState | None) -> LatencySummary:
+    """The figures of a server's slowest tool as its status shows them; empty if no tool is measured."""
     if slowest is None or slowest.quantiles is None:
         return LatencySummary()
     figures = slowest.quantiles
@@ -64,6 +65,7 @@ def _summary(slowest: ToolState | None) -> LatencySummary:
 
 
 def _differ(summary: LatencySummary, other: LatencySummary) -> bool:
+    """Whether two summaries name different tools, or a figure differs by more than `CHANGE_SHARE`."""
     if summary.slowest_tool != other.slowest_tool:
         return True
     pairs = ((summary.p50_ms, other.p50_ms), (summary.p95_ms, other.p95_ms))

@@ -1,14 +1,15 @@
 """Thresholds for the number of late calls that hide a tool, one set per quantile. Pure.
 
-"p95 within the limit" means that at most 5 of 100 calls may be late. Late calls are therefore counted, and no estimated
-quantile is compared with the limit: a plain p95 of the last 100 calls would sooner or later hide a steady tool at 0.9
-of the limit.
+A call is late if it takes longer than the tier's limit (with its hysteresis), else in time. "p95 within the limit"
+means that at most 5 of 100 calls may be late. Late calls are therefore counted. An estimated quantile is not compared
+with the limit, because estimates vary by chance: a plain p95 of the last 100 calls would sooner or later hide a steady
+tool whose true p95 is at 0.9 of the limit.
 
 A tool is hidden by either of two tests:
 
 - *recent*: a bounded score that grows with each late call and falls with each call in time (a CUSUM of Bernoulli
   trials). For p95 the steps 6 : 1 are the log likelihood ratio of "30 % late" against "5 % late".
-- *window*: too many late calls among the last 100 for chance (binomial, 1.4e-4 for p95).
+- *window*: more late calls among the last 100 than chance explains (binomial probability 1.4e-4 for p95).
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from typing import Final
 WINDOW: Final = 100
 """Maximum number of samples in a window."""
 RUN: Final = 5
-"""Samples in time in a row that bring back a tool whose calls were all late."""
+"""Number of consecutive samples in time that bring back a tool whose calls were all late."""
 LONGEST_RUN: Final = 30
+"""Maximum number of consecutive samples in time that bring back a tool."""
 DOUBT: Final = 0.01
-"""Probability that a tool which is late as often as when it was hidden returns by a chance run."""
+"""Probability that a tool which is still late as often as when it was hidden returns by a chance run of samples in
+time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,9 @@ class Detector:
         return _limits(self.share, self.most_late)[min(samples, WINDOW)]
 
 
-# `start` is `cap` minus three late calls, except for p50, which reacts slowly. With two late calls, chance hid one in a
-# thousand steady tools with a p95 at 0.8 of the limit at their first calls; with three, one in ten thousand. A tool
-# that was hidden before (`again`) needs only two late calls.
+# `start` is `cap` minus the points of three late calls, except for p50, which reacts slowly: three late calls hide a
+# new tool. If two were enough, chance would hide one in a thousand steady tools with a p95 at 0.8 of the limit at their
+# first calls; with three, it hides one in ten thousand. Two late calls hide a tool that has just returned (`again`).
 DETECTORS: Final = {
     "p50": Detector("p50", 0.50, late=2, in_time=3, cap=36, start=0, again=0, most_late=69),
     "p90": Detector("p90", 0.10, late=3, in_time=1, cap=21, start=12, again=15, most_late=23),
@@ -64,11 +68,11 @@ DETECTORS: Final = {
 
 
 def run_needed(late_share: float, relapses: int = 0) -> int:
-    """Samples in time in a row after which a hidden tool returns (5 to 30).
+    """Number of consecutive samples in time after which a hidden tool returns (5 to 30).
 
-    `late_share` (0 to 1) is the share of late calls while the tool was hidden: the smaller it is, the longer a run of
-    calls in time has to be to mean anything. The share is measured after the tool became slow, and overestimates that
-    of later calls, so each of the `relapses` after such a run doubles the run.
+    `late_share` (0 to 1) is the share of late calls while the tool was hidden: the smaller the share, the longer a run
+    of calls in time has to be to show an improvement. The share is measured while the tool is slow, and overestimates
+    the share of later calls, so that the run may be too short. Each of the `relapses` therefore doubles the run.
     """
     run = RUN if late_share >= 1 else math.ceil(math.log(DOUBT) / math.log(1 - max(late_share, 0.01)))
     return min(LONGEST_RUN, max(RUN, run) << min(relapses, 3))

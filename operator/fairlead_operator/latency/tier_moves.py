@@ -26,7 +26,9 @@ class MoveReasons:
     window: Window
     health: HealthScore
     declared_ms: int | None
+    """The declared duration of a call."""
     floor: Floor | None = None
+    """The fastest tier that may show the tool; None: any tier may."""
 
     def why_lost(self, tier: str) -> str:
         """Why the tool has left a tier; empty if unknown."""
@@ -88,6 +90,7 @@ def _tiers(names: Sequence[str]) -> str:
 
 
 def _measurement(score: TierScore, window: Window) -> str:
+    """Clause about the calls in the window: how many were late, and the tier's quantile of their durations."""
     late, seen = score.late(window), len(window)
     figure = window.quantile(1 - score.detector.share)
     digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # 500.4 ms has to read as over 500 ms

@@ -27,7 +27,7 @@ from fairlead_operator.ports import PLATFORM_ERRORS, Documents
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 1.0
-"""Longest seconds between two rounds of decisions without measurements, because hidden tools return with time."""
+"""Maximum seconds between two rounds of decisions: without new measurements, hidden tools return with time."""
 RETRY_SECONDS: Final = 1.0
 
 
@@ -65,7 +65,9 @@ class Timekeeper:
         self._monotonic = clocks.monotonic
         self._changed = asyncio.Event()
         self._gateway_servers: set[ServerKey] = set()
-        """Servers that gateways run themselves; they have no McpServer, and their tools are decided like any others."""
+        """Servers that gateways run themselves. They have no McpServer, but tiers decide about their tools as about all
+        others.
+        """
         self.environment = environment
         self._remeasured = observer.remeasured
         self._delayed = observer.delayed
@@ -76,7 +78,7 @@ class Timekeeper:
         self.ledger = Ledger((), environment)
 
     async def restore(self) -> None:
-        """Restore rules, states and catalogs from the published documents. Raises PLATFORM_ERRORS."""
+        """Restore tiers, latency records and tools from the published documents. Raises PLATFORM_ERRORS."""
         rules = await self._read(RULES_NAME)
         if isinstance(rules, Rules):
             self.use_tiers(rules.tiers)  # the tiers by which the states were decided
@@ -194,11 +196,12 @@ class Timekeeper:
     def _offer(self, state: State) -> None:
         for published in state.servers:
             server = ServerKey(published.namespace, published.name)
-            if server not in self._gateway_servers:  # they have no status
+            if server not in self._gateway_servers:  # those have no McpServer whose status could show figures
                 self.figures.offer(server, self.ledger.slowest(server), self._monotonic())
 
 
 def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:
+    """The samples in a gateway's report of one tool. Their IDs are unique among replicas."""
     for attempt in tool.attempts:
         outcome = _outcome(attempt)
         if outcome is not None:
@@ -206,7 +209,7 @@ def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:
 
 
 def _outcome(attempt: Attempt) -> AttemptOutcome | None:
-    """The outcome of an attempt; None for one that this operator does not know, from a newer gateway."""
+    """The outcome of an attempt; None for an outcome of a newer gateway that this operator does not know."""
     try:
         return AttemptOutcome(attempt.outcome)
     except ValueError:

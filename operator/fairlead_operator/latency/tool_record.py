@@ -35,8 +35,9 @@ class Declaration:
     """Declared latency and limits of a tool, which apply before it is measured."""
 
     estimated_ms: int | None = None
+    """Declared duration of a call."""
     max_ms: int | None = None
-    """A longer call counts against the tool's health."""
+    """Declared maximum duration; a longer call counts against the tool's health."""
     min_tier: str | None = None
     """The fastest tier that may show the tool, from the McpServer."""
     authored_min_tier: str | None = None
@@ -88,15 +89,17 @@ class ToolRecord:
         self._unlimited = _tiers_without_limit(tiers)
         self._floors = _floors(tuple(tiers))
         self._running: dict[str, tuple[int, set[str]]] = {}
+        """Running attempts by ID: the number of their entry in the window, and the tiers that counted them as late."""
         self._samples = 0
+        """Number of samples since the last check whether the durations are bimodal."""
         self.decide(now)
 
     def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
-        """Decide by other tiers from now on. The window is kept, and the scores of tiers with an unchanged
+        """Decide by other tiers from now on. The window is kept, and so are the scores of tiers with an unchanged
         definition.
 
         A tier that existed before keeps showing or hiding the tool until the next decision, so that the difference is
-        reported as a move. A new tier shows it as decided now.
+        reported as a move. Whether a new tier shows the tool is decided now.
         """
         shown, existed = self.tiers, {*(score.tier for score in self._scores), *self._unlimited}
         scores = {(score.tier, score.definition): score for score in self._scores}
@@ -193,8 +196,8 @@ class ToolRecord:
     def _figures(self, published: ToolState | None) -> Quantiles | None:
         """The quantiles to publish.
 
-        The published ones are repeated while the tiers are the same and no quantile changed by more than a tenth. A
-        document that is written because of another tool then does not change what is displayed about this one.
+        The published quantiles are repeated while the tiers are the same and no quantile changed by more than a tenth.
+        A document that is written because of another tool then does not change what is displayed about this tool.
         """
         now = self.window.quantiles()
         before = published.quantiles if published is not None and published.tiers == self.tiers else None
@@ -209,8 +212,7 @@ class ToolRecord:
         return sentence(name, before, self.tiers, reasons)
 
     def hidden_limit_ms(self) -> float | None:
-        """Milliseconds within which a probe counts as success for the return of a hidden tool; None for one that is
-        shown.
+        """Milliseconds within which a probe has to succeed for the return of a hidden tool; None for a shown tool.
 
         0 for a tool with bimodal durations: a fast probe may be answered from a cache, so only late probes count.
         """

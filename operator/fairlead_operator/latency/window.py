@@ -16,7 +16,7 @@ from fairlead_operator.latency.thresholds import WINDOW
 class Window:
     """The last durations, in order of arrival and sorted.
 
-    Both are arrays of doubles: with one object per duration, ten thousand active tools took a hundred megabytes.
+    Both lists are arrays of doubles: with one object per duration, ten thousand active tools took a hundred megabytes.
     """
 
     __slots__ = ("_dropped", "_durations", "_sorted")

@@ -44,7 +44,7 @@ def why_hidden(
 
 
 def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, declared_ms: int | None) -> str:
-    """Why the tier shows the tool, and how close it is to being hidden. `figures` are the published quantiles of
+    """Why the tier shows the tool, and how close the tool is to being hidden. `figures` are the published quantiles of
     `window`.
     """
     tier = f"tier={_ms(score.limit_ms)}"
@@ -73,6 +73,7 @@ def cause_of(reason: str) -> str:
 
 
 def _quantile(score: TierScore, figures: Quantiles) -> str:
+    """The published quantile by which the tier decides, such as `p95=812ms`."""
     quantile = score.detector.quantile
     return f"{quantile}={_ms(getattr(figures, f'{quantile}_ms'))}"
 

@@ -66,6 +66,7 @@ def read_configuration(
     """Read a client configuration; None for a file of another kind. Invalid JSON is reported as a problem.
 
     Args:
+        is_own: Tells whether a URL is the URL of this gateway; such an entry is skipped.
         bare: Whether a list of servers may be the top-level object, without a member such as `mcpServers` around it.
     """
     try:
@@ -118,6 +119,7 @@ def _are_manifests(text: str) -> bool:
 
 
 def _is_blank(text: str, file: Path) -> bool:
+    """Whether a text that yielded no usable document is blank, instead of YAML with several documents."""
     return file.suffix in JSON_SUFFIXES or not list(documents(text))
 
 
@@ -262,6 +264,7 @@ def _as_written(entry: ConfiguredServer, inner: str) -> str:
 
 
 def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:
+    """The McpServer of an entry. Raises EntryProblem, in the keys of the client's file."""
     try:
         return McpServer.model_validate(translated.manifest)
     except ValidationError as error:
@@ -269,6 +272,7 @@ def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:
 
 
 def _path(entry: ConfiguredServer, inner: str) -> str:
+    """Path of an entry, or of the member `inner` of it, for a message, such as `mcpServers.time.env`."""
     *members, step = entry.path
     outer = ".".join(map(str, members))
     outer = f"{outer}[{step}]" if isinstance(step, int) and not entry.name else f"{outer}.{entry.name}".lstrip(".")

@@ -96,7 +96,7 @@ class DirectoryDocuments:
         return document if isinstance(document, Catalog) else None
 
     async def holds(self, blobs: list[Blob]) -> bool:
-        """Whether the document is stored, by the labels of its head; edits of these files are not expected."""
+        """Whether the document is stored, as the labels of its head show; edits of these files are not expected."""
         head = blobs[-1]
         return head.labels.items() <= self._labels.get(head.name, {}).items()
 

@@ -1,4 +1,5 @@
-"""Plans how a package of PyPI or npm is installed and started, and explains failures. Only reads installed files.
+"""Plans how a package of PyPI or npm is installed and started, and explains failed installations. It runs no program,
+and only reads installed files.
 
 `packages` runs the steps that are planned here. The addresses of registries come only from the configuration of `uv`
 and `npm`.
@@ -58,7 +59,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Tools:
-    """Paths of the installers; None for one that this machine lacks."""
+    """Paths of the programs that install and start packages; None for a program that this machine lacks."""
 
     uv: str | None = None
     npm: str | None = None
@@ -77,7 +78,9 @@ class Step:
     """Prefix of the installer's own environment variables, in lower case."""
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Environment of the command. Only safe variables of ours are passed on: installed code could read secrets."""
+        """Environment of the command. Of this process's variables (`ours`), only the basic ones, those about the
+        network, and the installer's own settings are passed on: code of the package may run, and could read secrets.
+        """
         return {name: value for name, value in ours.items() if self._passes(name)} | self.env
 
     def _passes(self, name: str) -> bool:
@@ -175,6 +178,7 @@ def _python(environment: Path) -> Path:
 
 
 def _pypi_launch(package: PackageVersion, target: Path) -> Launch:
+    """The command of a Python package: its console script, else `python -m` its module. Raises InstallFailed."""
     name = re.sub(r"\[.*", "", package.name)
     scripts = _console_scripts(target, name)
     chosen = _choose(package, scripts, name)
@@ -203,10 +207,12 @@ def _console_scripts(target: Path, name: str) -> list[str]:
 
 
 def _canonical(name: str) -> str:
+    """Name of a package in normalized form (PyPA, names and normalization)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _choose(package: PackageVersion, names: Sequence[str], default: str) -> str | None:
+    """The program to run: the requested one, else the only one, else the one named `default`; None if there is none."""
     if package.executable is not None:
         return package.executable if package.executable in names else None
     if len(names) == 1:
@@ -224,6 +230,7 @@ def _no_program_error(package: PackageVersion, names: Sequence[str]) -> InstallF
 
 
 def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
+    """The command of an npm package, from `bin` in its package.json. Raises InstallFailed."""
     folder = target / "node_modules" / package.name
     try:
         manifest = json.loads((folder / "package.json").read_bytes())
@@ -242,7 +249,9 @@ def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
 
 
 def _scripts_left_out(target: Path) -> str:
-    """Message about the packages whose install scripts were not run, from npm's lock file; empty without one."""
+    """Message about the packages whose install scripts were not run, from npm's lock file; empty without such
+    packages.
+    """
     try:
         record = json.loads((target / "node_modules" / ".package-lock.json").read_bytes())
         packages: dict[str, object] = record["packages"]
@@ -259,6 +268,7 @@ def _scripts_left_out(target: Path) -> str:
 
 
 def _is_javascript(program: Path) -> bool:
+    """Whether a program is JavaScript for Node.js, by its file name or its first line."""
     if program.suffix in {".js", ".mjs", ".cjs"}:
         return True
     try:

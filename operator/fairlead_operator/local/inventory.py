@@ -40,7 +40,7 @@ class DeclaredServer:
     server: McpServer
     credential: Credential = field(default_factory=Credential)
     cwd: str | None = None
-    """Absolute path of the working directory; None: the one of `fairlead up`."""
+    """Absolute path of the working directory; None: the working directory of `fairlead up`."""
     origin: str = ""
     """File and line of the declaration, for messages."""
 
@@ -59,7 +59,7 @@ class Contents:
     secrets: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     refused: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
-    """Servers with an invalid declaration; one that is also in `servers` keeps running as declared before."""
+    """Servers with an invalid declaration; a server that is also in `servers` keeps running as declared before."""
 
 
 @dataclass(frozen=True)

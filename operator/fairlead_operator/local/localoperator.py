@@ -1,6 +1,6 @@
 """The operator of one machine: composes inventory, platform, packages and controller, and scans files for changes.
 
-Shares its child processes with the gateway. Runs in one event loop.
+The child processes are shared with the gateway, which runs in the same process. Everything runs in one event loop.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class LocalOperator:
         return tuple(tier.metadata.name for tier in self.inventory.contents.tiers or DEFAULT_TIERS)
 
     def look(self) -> None:
-        """Scan files and approvals once, and enqueue the servers that changed. `run` does it periodically."""
+        """Scan files and approvals once, and enqueue the servers that changed. `run` does so periodically."""
         self._scan_approvals()
         scan = self._scanner.scan()
         if scan is None:

@@ -38,13 +38,15 @@ from fairlead_operator.local.installers import (
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 2
-"""Number of concurrent installations. Installed packages start without waiting for them."""
+"""Number of concurrent installations. Installed packages start without waiting for a running installation."""
 STEP_SECONDS: Final = 600.0
+"""Timeout of one command of an installation."""
 FIRST_RETRY: Final = 5.0
 """Seconds until the first retry after a network failure; doubles with each failure."""
 FIRST_RETRY_OTHERWISE: Final = 60.0
 """Seconds until the first retry after any other failure; doubles with each failure."""
 LAST_RETRY: Final = 300.0
+"""Maximum seconds until a retry."""
 _MARKER: Final = ".fairlead-installed"
 """Name of the empty file that marks a package's folder as complete."""
 _KEPT_LINES: Final = 60
@@ -52,9 +54,10 @@ _KEPT_LINES: Final = 60
 
 @dataclass(frozen=True)
 class Installing:
-    """State of a package that is being installed, or waits for that."""
+    """State of a package that is being installed, or waits for its installation."""
 
     progress: str
+    """Present step, for the server's condition."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Failed:
 
     message: str
     retry_seconds: float
+    """Seconds from the failure to the next attempt."""
     network: bool = False
     """Whether the package's registry could not be reached."""
 
@@ -81,6 +85,8 @@ Run = Callable[[Step, Callable[[str], None]], Awaitable[int]]
 
 @dataclass
 class _PackageState:
+    """State of one package, and the task that installs it."""
+
     state: State
     task: asyncio.Task[None] | None = None
     lines: list[str] = field(default_factory=list)
@@ -240,7 +246,7 @@ async def _lock(lock: IO[str]) -> None:
 
 
 class StepRunner:
-    """Runs installers with standard input closed. Their processes end with this process, even if it is killed."""
+    """Runs installers with standard input closed. The installers end with this process, even if it is killed."""
 
     def __init__(self) -> None:
         self._guard = processes.GroupGuard()

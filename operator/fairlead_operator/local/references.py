@@ -53,8 +53,8 @@ def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[s
 
 
 def withheld_pointers(contents: Contents, environ: Mapping[str, str]) -> Iterator[ManifestProblem]:
-    """A problem for each file whose servers do not get one of the variables `POINTERS` of this environment, which name
-    what tools work on. The message contains the variable's name, never its value.
+    """A problem for each file with servers that do not get all of the variables `POINTERS` that are set in this
+    environment. Such a variable tells tools what to work on. The message contains the variable's name, never its value.
     """
     missing_by_file: dict[str, dict[str, list[str]]] = {}
     for declared in contents.servers.values():
@@ -79,6 +79,7 @@ def _missing_pointers(declared: DeclaredServer, contents: Contents, environ: Map
 
 
 def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
+    """The environment variables of `env` and `envFrom`, with resolved references. Raises Unresolved."""
     spec, namespace = declared.server.spec, declared.key.namespace
     env: dict[str, str] = {}
     for source in spec.env_from:
@@ -91,6 +92,7 @@ def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]
 
 
 def _all_values(source: EnvFromSource, namespace: str, contents: Contents) -> dict[str, str]:
+    """The variables of one entry of `envFrom`. Raises Unresolved."""
     secret = source.secret_ref is not None
     reference = source.secret_ref or source.config_map_ref
     if reference is None:
@@ -104,6 +106,7 @@ def _all_values(source: EnvFromSource, namespace: str, contents: Contents) -> di
 
 
 def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | None:
+    """Value of one entry of `env`; None for an absent optional reference. Raises Unresolved."""
     source = variable.value_from
     if source is None:
         return variable.value or ""
@@ -125,6 +128,7 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
 
 
 def _auth(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
+    """The header that `spec.auth` requires, with the value from its Secret. Raises Unresolved."""
     auth = declared.server.spec.auth
     if auth is None:
         return {}

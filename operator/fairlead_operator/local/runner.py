@@ -2,8 +2,8 @@
 server.
 
 `python -m fairlead_operator.local.runner [--allow-build] REGISTRY NAME VERSION [EXECUTABLE]` runs as an init container
-of a `package` server. On failure it writes one sentence as the container's termination message, from which, with the
-exit code, the operator makes a condition. It only needs the standard library, to keep the image small.
+of a `package` server. On failure it writes one sentence as the container's termination message; the operator makes a
+condition of the message and the exit code. The program only needs the standard library, to keep the image small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Reads manifests and client configurations into an inventory, and again when a file changes.
 
-An unreadable file, or an invalid server in it, does not affect other ones. It is reported as a problem with file, line
-and field, and what the file declared before keeps being served. Files are never written.
+An unreadable file does not affect other files, and an invalid server does not affect other servers of its file. Both
+are reported as problems with file, line and field, and what they declared before keeps being served. Files are never
+written.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _OURS: Final = ("mcpServers", "fairlead.dev/")
 """A file in a folder without any of these words belongs to another program, and its problems are not reported."""
 
 Signature = tuple[int, int, int]
+"""Modification time in nanoseconds, size and inode of a file, by which a change is noticed."""
 KeyedT = TypeVar("KeyedT", bound=DeclaredServer | LatencyTier | ToolPolicy)
 
 
@@ -131,8 +133,8 @@ class Sources:
                 yield ManifestProblem(str(path), 0, "", _nothing_in(len(files)))
 
     def _files(self, unreadable: list[ManifestProblem]) -> Iterator[tuple[Path, bool]]:
-        """Each file, and whether its own path was given; appends problems of missing or unreadable paths to
-        `unreadable`.
+        """Each file, and whether the user named the file itself, not only its folder. Appends problems of missing or
+        unreadable paths to `unreadable`.
         """
         for path in self._paths:
             if not path.is_dir():
@@ -232,6 +234,7 @@ def _nothing_in(files: int) -> str:
 
 
 def _signature(file: Path) -> Signature | None:
+    """Signature of a file; None if it cannot be read."""
     try:
         stat = file.stat()
     except OSError:
@@ -289,6 +292,7 @@ def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
 
 
 def _merge(files: Iterable[FileContents]) -> Scan:
+    """Combine the contents of all files. If two files declare the same server, the first one counts."""
     servers: dict[ServerKey, DeclaredServer] = {}
     tiers: dict[ServerKey, LatencyTier] = {}
     policies: dict[ServerKey, ToolPolicy] = {}

@@ -1,8 +1,8 @@
 """Chooses the definitions to serve from a server's listing: on a pinned server, changed definitions are held back.
 
-Approved and held-back definitions are stored in a document of their own, not in the catalog. The catalog is deleted
-when a lost server has `onDisconnect: Remove`, and the listing after its return must not count as the first one. At most
-one call per server at a time.
+Approved and held-back definitions are stored in a document of their own, not in the catalog: the catalog of a lost
+server with `onDisconnect: Remove` is deleted, and the server's listing after its return must not count as its first
+listing, which needs no approval. Callers make at most one call per server at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fairlead_tools.definitions.scan import Finding, scan
 logger = logging.getLogger(__name__)
 
 IN_THREAD: Final = 256 << 10
-"""Bytes of definitions from which they are checked and scanned in a thread; that many take about 10 ms."""
+"""Bytes of definitions above which a listing is checked and scanned in a thread; this many take about 10 ms."""
 Counted = Callable[[ServerKey, int | None], None]
 """Receives the number of a server's definitions that are held back; None: the server is not pinned, or was deleted."""
 
@@ -79,19 +79,23 @@ class PinnedDefinitions:
         now: Callable[[], datetime],
         asked_approvals: AskedApprovals | None = None,
     ) -> None:
-        """`asked_approvals` are the approvals that administrators of gateways requested; empty if these do not
-        count.
+        """`asked_approvals` are the approvals that administrators of gateways requested; empty if the installation
+        does not accept such approvals.
         """
         self._documents = documents
         self._asked_approvals = AskedApprovals() if asked_approvals is None else asked_approvals
         self._now = now
         self._counted = counted
         self._pins: dict[ServerKey, Pins] = {}
+        """Last stored pins of each pinned server."""
         self._scanned: dict[ServerKey, _Scanned] = {}
         self._verdicts: dict[ServerKey, tuple[ConditionVerdict | None, ConditionVerdict]] = {}
+        """Verdicts Approved (None for a server that is not pinned) and DefinitionsClean of each server."""
 
     def verdicts(self, key: ServerKey) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
-        """Verdicts for the conditions `Approved` and `DefinitionsClean` from the last listing; None before one."""
+        """Verdicts for the conditions `Approved` and `DefinitionsClean` from the last listing; None before the first
+        listing.
+        """
         return self._verdicts.get(key, (None, None))
 
     def approvals(self, key: ServerKey) -> tuple[GivenApproval, ...]:
@@ -104,8 +108,8 @@ class PinnedDefinitions:
     ) -> PinnedOffer:
         """The catalog of a listing, without its definitions that are held back. Raises PLATFORM_ERRORS.
 
-        `published` is the catalog served before. If nothing is pinned yet, its definitions count as approved, because
-        users have seen them.
+        `published` is the catalog that was served before. If the server has no pins yet, the definitions of that
+        catalog count as approved, because users have seen them.
         """
         key, listing = server.key, complete_from_catalog(listing, published)
         catalog, remarks = await _catalog(server, listing, reached)
@@ -143,7 +147,9 @@ class PinnedDefinitions:
     async def _scan(
         self, key: ServerKey, now: tuple[Pinned, ...]
     ) -> tuple[tuple[Finding, ...], tuple[Announcement, ...]]:
-        """Suspicious texts of a listing, and announcements of new ones; an unchanged listing is not scanned again."""
+        """Suspicious texts of a listing, and announcements of those that are new; an unchanged listing is not scanned
+        again.
+        """
         of = held_hash(now)
         scanned = self._scanned.get(key)
         if scanned is not None and scanned.hash == of:

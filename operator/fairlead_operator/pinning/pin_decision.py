@@ -30,6 +30,7 @@ class PinDecision:
     """
 
     approved: tuple[Pinned, ...]
+    """All definitions that count as approved from now on, also those that the server does not list at present."""
     held: tuple[Pinned, ...]
     in_force: tuple[Pinned, ...]
     newly_approved: int = 0
@@ -42,8 +43,8 @@ class PinDecision:
 def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Collection[str]) -> PinDecision:
     """Decide about the listed definitions `now`. `approvals` are the approved hashes.
 
-    A hash identifies the exact bytes of either all definitions that are held back, or a single one. An approval
-    releases these definitions, or nothing if they have changed since.
+    An approved hash identifies the exact bytes of either all definitions that are held back, or a single definition.
+    The approval releases these definitions, or nothing if they have changed since.
     """
     in_force = {definition.identity: definition for definition in approved}
     held = tuple(definition for definition in now if not _same(definition, in_force.get(definition.identity)))
@@ -76,11 +77,12 @@ def _approve_individually(
 
 
 def _same(definition: Pinned, other: Pinned | None) -> bool:
+    """Whether two definitions have the same bytes."""
     return other is not None and bytes(definition.definition) == bytes(other.definition)
 
 
 def restore(listing: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
-    """The listing with the definitions in force in place of the listed ones."""
+    """The listing with the definitions in force in place of the definitions that the server listed."""
     definitions_by_sort: dict[Sort, list[Raw]] = {}
     for definition in in_force:
         definitions_by_sort.setdefault(definition.sort, []).append(definition.definition)
@@ -121,6 +123,7 @@ def summary(decision: PinDecision) -> str:
 
 
 def _part(word: str, definitions: list[Pinned]) -> str:
+    """Numbers and names of definitions, such as "2 tools changed (a, b)"."""
     counts = Counter(definition.sort for definition in definitions)
     counted = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in counts.items())
     return (

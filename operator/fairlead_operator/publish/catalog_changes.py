@@ -27,4 +27,5 @@ def tool_changes(before: Catalog | None, now: Catalog) -> ToolChanges:
 
 
 def _digests(tool: ToolEntry) -> tuple[str, str, str | None]:
+    """The values by which a change of a tool is noticed."""
     return tool.hash, tool.search_hash, tool.description

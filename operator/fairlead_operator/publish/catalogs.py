@@ -32,7 +32,9 @@ def labels_for(key: ServerKey, uid: str) -> dict[str, str]:
 
 
 class _Stamped(NamedTuple):
-    """A published catalog, as its digest: a thousand whole catalogs would take ten megabytes."""
+    """Digest and time of a published catalog, kept instead of the catalog: a thousand catalogs would take ten
+    megabytes.
+    """
 
     digest: str
     updated_at: str
@@ -85,7 +87,7 @@ class Catalogs:
             self._retained[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
 
     def retained_copy(self, key: ServerKey, uid: str) -> Catalog | None:
-        """The copy of the catalog of the server with this UID; None without one."""
+        """The kept copy of the server's catalog; None without a copy, or if it is of an earlier server of that name."""
         copy = self._retained.get(key)
         catalog = None if copy is None else decode(zlib.decompress(copy.data))
         return catalog if isinstance(catalog, Catalog) and catalog.uid == uid else None
@@ -133,7 +135,9 @@ class Catalogs:
         return catalog
 
     def _stamp(self, catalog: Catalog, digest: str, stored: Catalog | None) -> str:
-        """Time at which this content was first published; a document that somebody deleted or edited keeps it."""
+        """Time at which this content was first published. A document that is published again because somebody deleted
+        or edited it keeps its time.
+        """
         if stored is not None and same_content(stored, catalog):
             return stored.updated_at
         last = self._last.get(catalog.key)
@@ -142,7 +146,7 @@ class Catalogs:
         return self._now().isoformat(timespec="milliseconds")
 
     async def withdraw(self, key: ServerKey) -> bool:
-        """Withdraw a server's catalog; whether one existed."""
+        """Withdraw a server's catalog; return whether it existed."""
         self._last.pop(key, None)
         self.release(key)
         name = catalog_name(key)

@@ -13,7 +13,7 @@ from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 DEFAULT_SELECTION: Final = LatencyTierSelection()
 _SHIPPED: Final = frozenset(tier.metadata.name for tier in DEFAULT_TIERS)
-"""Names of the tiers for which the gateway has built-in words."""
+"""Names of the tiers for which the gateway has built-in keywords and commands that select the tier."""
 
 
 def compile_rules(
@@ -25,7 +25,7 @@ def compile_rules(
 ) -> Rules:
     """The rules document; equal resources give an equal document.
 
-    `labels` are those of all McpServers. `named` is the default tier from the installation's settings; empty: none.
+    `labels` are the labels of all McpServers. `named` is the default tier from the installation's settings, or empty.
     """
     declared = tiers or DEFAULT_TIERS
     default = default_tier(declared, named)
@@ -69,6 +69,7 @@ def selects_all(selector: ServerSelector | None) -> bool:
 
 
 def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy one requirement of a selector's `matchExpressions`."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -108,6 +109,7 @@ def _selection(tier: str, selection: LatencyTierSelection) -> TierSelection:
 
 
 def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -> Policy:
+    """The policy in the rules document, with the names of the servers that it selects."""
     spec, namespace = policy.spec, policy.metadata.namespace
     selected = (key.name for key in labels if key.namespace == namespace and selects(spec.servers, labels[key]))
     return Policy(

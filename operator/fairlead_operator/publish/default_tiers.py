@@ -1,7 +1,8 @@
 """The default LatencyTiers of an installation that declares none. On a cluster, the operator creates them. Pure.
 
-None of them is the default tier, so that latency hides a tool only from clients that choose a tier. Their words are
-built into the gateway and are English; an installation in another language declares its own tiers.
+None of these tiers has `default: true`, so that latency hides a tool only from clients that choose a tier. The keywords
+and commands that select the tiers are built into the gateway and are English; an installation in another language
+declares its own tiers.
 """
 
 from __future__ import annotations

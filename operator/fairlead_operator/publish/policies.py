@@ -37,6 +37,7 @@ class PolicyStatuses:
         self._now = now
         self._rules = Rules()
         self._shelves: dict[ServerKey, IndexedServer] = {}
+        """Tools of each server with a catalog."""
         self._unlisted: set[ServerKey] = set()
         """Servers that were reconciled and have not listed their tools."""
         self._announced: dict[ServerKey, tuple[Cause, ...]] = {}
@@ -57,7 +58,9 @@ class PolicyStatuses:
             self.wanted.set()
 
     def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
-        """Note a reconciled server; one that is not ready and has no catalog counts as not having listed its tools."""
+        """Note a reconciled server. A server that is not ready and has no catalog counts as not having listed its
+        tools.
+        """
         if not ready and key not in self._shelves and key not in self._unlisted:
             self._unlisted.add(key)
             self.wanted.set()
@@ -137,8 +140,8 @@ def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
 
 
 def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
-    """The review, completed with the stored condition about rules that match nothing, until this leader has reconciled
-    all servers.
+    """The review, completed with the stored condition about rules that match nothing, while this leader cannot judge
+    the rules itself, because it has not reconciled all selected servers yet.
     """
     condition = policy.status.condition(ConditionType.PARTIALLY_INVALID)
     shown = as_shown(condition)

@@ -1,6 +1,6 @@
 """Reviews each ToolPolicy: which servers it selects, which tools it matches, and which other policies contradict it.
 
-Pure. Uses the index and the matching of the gateway.
+Pure. Rules are matched by the gateway's own index, so that the review agrees with what agents are offered.
 """
 
 from __future__ import annotations
@@ -44,15 +44,18 @@ class Review:
 
     accepted: ConditionVerdict
     servers: int
+    """Number of selected servers."""
     tools: int | None
     """Number of tools that the policy allows; None while a selected server was not reconciled yet."""
     unmatched: tuple[str, ...] | None
     """Rules that match no listed tool, by name or index; None while a selected server was not reconciled yet."""
     unlisted: tuple[str, ...] | None = ()
-    """Selected servers that were reconciled and have not listed tools; None while one was not reconciled yet."""
+    """Selected servers that were reconciled and have not listed tools; None while a selected server was not reconciled
+    yet.
+    """
     conflicts: tuple[PolicyConflict, ...] = ()
     partially_invalid: ConditionVerdict | None = None
-    """Parts of the spec without effect; None if each part has one."""
+    """Verdict about parts of the spec that have no effect; None if each part has an effect."""
 
     @property
     def conflicted(self) -> ConditionVerdict | None:
@@ -97,10 +100,12 @@ class _Space:
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
     shelves: dict[str, IndexedServer] = field(default_factory=dict)
+    """Tools of each server that has listed any, by server name."""
     unlisted: Collection[str] = ()
     """Servers that were reconciled and have not listed their tools."""
 
     def index(self) -> ToolIndex:
+        """Index of the listed tools, by which rules are matched."""
         return ToolIndex(selectable for _, selectable in sorted(self.shelves.items()))
 
 
@@ -112,8 +117,8 @@ def review(
 ) -> dict[ServerKey, Review]:
     """Review every policy of the rules; the result is by namespace and name.
 
-    `servers` are all existing servers, `shelves` the tools of those that listed any (see `selectable`), `unlisted`
-    those that were reconciled and have not listed tools.
+    `servers` are all existing servers, `shelves` the tools of each server that has listed any (see `selectable`), and
+    `unlisted` the servers that were reconciled and have not listed tools.
     """
     spaces = {policy.namespace: _Space(()) for policy in rules.policies}
     for namespace, space in spaces.items():
@@ -134,6 +139,7 @@ def review(
 
 
 def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str, float]) -> Review:
+    """Review one policy. `tiers` are the limits of the existing tiers in milliseconds, by name."""
     selected = [name for name in space.servers if selects(policy, name)]
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
@@ -161,7 +167,7 @@ def _partially_invalid(
     unmatched: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
-    """Verdict about the parts without effect: the message names all of them, the cause is the worst one."""
+    """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is the worst."""
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
         f"rules[{rule.label(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
@@ -199,8 +205,8 @@ def _partially_invalid(
 
 
 def _fault(schema: Mapping[str, Any]) -> str | None:
-    """Why the gateway's validator, which matches patterns without back-tracking, rejects a schema; None if it
-    accepts.
+    """Why the gateway's validator, which matches patterns without back-tracking, rejects a schema; None if the
+    validator accepts it.
     """
     try:
         jsonschema_rs.validator_for(
@@ -216,6 +222,7 @@ def _fault(schema: Mapping[str, Any]) -> str | None:
 
 
 def _union(policy: Policy, matched: Sequence[int], action: str) -> int:
+    """Bits of all tools that the rules with this action match."""
     bits = 0
     for rule, rule_bits in zip(policy.rules, matched, strict=True):
         if rule.action == action:
@@ -224,6 +231,7 @@ def _union(policy: Policy, matched: Sequence[int], action: str) -> int:
 
 
 def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
+    """The other policies of the namespace that contradict a policy for a common subject."""
     conflicts = []
     for other in others:
         if other is not policy and _share_subjects(policy, other):
@@ -244,6 +252,7 @@ def _share_subjects(first: Policy, second: Policy) -> bool:
 
 
 def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
+    """Sentences about tools that one policy allows and the other denies, or that only one limits by arguments."""
     both = selected_by(index, policy) & selected_by(index, other)
     sides = []
     for each in (policy, other):
@@ -260,6 +269,7 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
 
 
 def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
+    """Sentences about limits and tiers for which the two policies have different values."""
     for member in PolicyLimits.__struct_fields__:
         mine, theirs = getattr(policy.limits, member), getattr(other.limits, member)
         if mine is not None and theirs is not None and mine != theirs:
@@ -276,6 +286,7 @@ def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
 
 
 def _names(index: ToolIndex, bits: int) -> str:
+    """Up to three names of the tools whose bits are set, and how many more there are."""
     names = [f"{server}/{tool}" for server, tool in index.select(bits, index.refs)]
     more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
     return ", ".join(names[:_EXAMPLES]) + more

@@ -27,7 +27,7 @@ class RulesPublisher:
         compiled: Callable[[Rules], None] = lambda rules: None,
     ) -> None:
         """`compiled` is called with the rules after each compilation. `default_tier` is the default tier from the
-        installation's settings, which overrides `default: true` of LatencyTiers; empty: it does not.
+        installation's settings, which overrides `default: true` of LatencyTiers; empty if the settings name no tier.
         """
         self._declarations = declarations
         self._documents = documents
@@ -35,7 +35,9 @@ class RulesPublisher:
         self._compiled = compiled
         self._default_tier = default_tier
         self._missing: tuple[str, ...] | None = None
-        """The tiers of the last warning that the default tier does not exist; None without one."""
+        """The tiers that the last warning named, which said that the default tier does not exist; None without a
+        warning.
+        """
 
     async def publish(self) -> bool:
         """Publish the rules of the present declarations; return whether they had to be written."""

@@ -68,8 +68,8 @@ class ServerEntries:
     def refuse(self, entries: Mapping[ServerKey, ServerEntry], files: Sequence[FileProblem] = ()) -> None:
         """Replace the entries of all servers with invalid declarations, and the problems of `files`.
 
-        The state of an entry is FAILED for a server that does not run. It is READY for one that runs as declared
-        before; such an entry is published only if the server has no other one.
+        The state of an entry is FAILED for a server that does not run, and READY for a server that runs as declared
+        before. A READY entry is published only if the server has no other entry.
         """
         self._refused = dict(entries)
         self._files = tuple(files[:MOST_FILE_PROBLEMS])

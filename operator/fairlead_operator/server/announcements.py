@@ -21,8 +21,8 @@ def catalog_announcement(before: Catalog | None, now: Catalog) -> Announcement:
 
 
 def condition_announcements(shown: McpServerStatus, now: McpServerStatus) -> Iterator[Announcement]:
-    """Announcements of changes of Ready, of its reason while it is not True, and of new conditions about a part of the
-    spec without effect.
+    """Announcements of changes of the condition Ready, of a new reason while Ready is not True, and of new conditions
+    that are abnormal when True, such as PartiallyInvalid.
     """
     for kind in (ConditionType.READY, *sorted(ABNORMAL)):
         before, after = shown.condition(kind), now.condition(kind)

@@ -32,10 +32,11 @@ NO_POD: Final = ConditionVerdict(False, Cause.UNREACHABLE, "none of the server's
 def judge(
     server: McpServer, generation: int, status: Mapping[str, Any]
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """Verdict Programmed, and the verdict Verified of a server that was up before and is down.
+    """Verdict Programmed, and the verdict Verified of a server that was up before and is down (None for any other).
 
-    `generation` is the Deployment's: an older status says nothing about its progress. If pods were up and no longer
-    are, `Programmed` stays True, because the objects are as desired; only the server does not answer.
+    `generation` is the generation of the Deployment: a status of an older generation says nothing about the present
+    rollout. If pods were up and no longer are, `Programmed` stays True, because the objects are as desired; only the
+    server does not answer.
     """
     wanted = server.spec.effective_replicas
     if wanted == 0:
@@ -83,12 +84,13 @@ def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:
 
 
 def rollout(generation: int, status: Mapping[str, Any]) -> str:
-    """Revision that changes when pods of a new template start, and when the last pod of the old one is gone."""
+    """Revision that changes when pods of a new template start, and when the last pod of the old template is gone."""
     updated, total = int(status.get("updatedReplicas") or 0), int(status.get("replicas") or 0)
     current = int(status.get("observedGeneration") or 0) >= generation
     return f"{generation}:{'new' if current and updated else 'old'}:{'done' if updated == total else 'mixed'}"
 
 
 def _was_up(server: McpServer) -> bool:
+    """Whether the server's status already said that the present generation runs."""
     shown = server.status.condition(ConditionType.PROGRAMMED)
     return shown is not None and shown.status == "True" and shown.observed_generation == server.metadata.generation

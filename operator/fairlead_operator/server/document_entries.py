@@ -54,10 +54,10 @@ def entry_for(
     mask: Mask = NO_MASK,
     conflicted: ConditionVerdict | None = None,
 ) -> ServerEntry | None:
-    """Entry of a server in the servers document; None for one that is ready without a problem.
+    """Entry of a server in the servers document; None for a server that is ready without a problem.
 
-    `removes`: whether its tools are removed while it is down. `mask` removes the server's credential from texts that it
-    wrote. `conflicted`: verdict that another server has its prefix, which is added to any other problem.
+    `removes`: whether the server's tools are removed while it is down. `mask` removes the server's credential from
+    texts that the server wrote. `conflicted`: verdict that another server has the prefix, added to any other problem.
     """
     state, ready = state_of(status), status.condition(ConditionType.READY)
     if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED):
@@ -80,7 +80,7 @@ def entry_for(
 
 
 def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:
-    """Why another server has the prefix, with advice; empty if none has."""
+    """Why another server has the prefix, with advice; empty if no other server has it."""
     if verdict is None:
         return ""
     condition = status.condition(ConditionType.CONFLICTED)

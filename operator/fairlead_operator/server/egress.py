@@ -18,17 +18,20 @@ _Network = IPv4Network | IPv6Network
 
 NAME_SERVERS: Final[Json] = {"ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]}
 _LINK_LOCAL: Final = ("169.254.169.254/32", "169.254.170.0/24")
-"""Metadata services with link-local addresses. The whole range is not denied: nodes have name servers in it."""
+"""Link-local addresses of metadata services. A CiliumNetworkPolicy does not deny the whole link-local range, because
+nodes have name servers in it, which the denial would block too.
+"""
 _LOOKUPS: Final[Json] = {
     "toEndpoints": [{"matchLabels": {"k8s:io.kubernetes.pod.namespace": "kube-system", "k8s:k8s-app": "kube-dns"}}],
     "toPorts": [{"ports": [{"port": "53", "protocol": "ANY"}], "rules": {"dns": [{"matchPattern": "*"}]}}],
 }
 API_PORTS: Final = (443, 6443)
 NEVER: Final[tuple[_Network, ...]] = (ip_network("169.254.0.0/16"), ip_network("fe80::/10"), *METADATA_NETWORKS)
+"""Networks that no server may reach."""
 
 
 def egress_rules(egress: NetworkEgress, api_server: Sequence[str]) -> list[Json]:
-    """The egress rules, that for name servers first. `api_server` are the networks of the API server."""
+    """The egress rules; the first allows name servers. `api_server` are the networks of the API server."""
     api = tuple(ip_network(network, strict=False) for network in api_server)
     denied = NEVER if egress.kubernetes_api else (*NEVER, *api)
     rules = [rule for each in egress.rules if (rule := _rule(each, denied)) is not None]
@@ -40,8 +43,8 @@ def egress_rules(egress: NetworkEgress, api_server: Sequence[str]) -> list[Json]
 def domain_rules(egress: NetworkEgress, api_server: Sequence[str]) -> Json | None:
     """`egress` and `egressDeny` of a CiliumNetworkPolicy for the rules with domain names; None without such rules.
 
-    Cilium learns the addresses of names from DNS answers in its proxy, so the rules send lookups through it. A name
-    that resolves to a denied address opens nothing, because denials take precedence.
+    Cilium learns the addresses of names from DNS answers in its proxy, so the rules send lookups through that proxy. A
+    name that resolves to a denied address opens nothing, because denials take precedence.
     """
     rules = [rule for rule in egress.rules if rule.domain_names]
     if not rules:
@@ -51,6 +54,7 @@ def domain_rules(egress: NetworkEgress, api_server: Sequence[str]) -> Json | Non
 
 
 def _domains(rule: EgressRule) -> Json:
+    """A Cilium egress rule that allows the domain names of `rule`."""
     names = [{"matchPattern" if "*" in name else "matchName": name} for name in rule.domain_names]
     ports = [{"port": str(port), "protocol": "TCP"} for port in rule.ports]
     return {"toFQDNs": names, **({"toPorts": [{"ports": ports}]} if ports else {})}
@@ -82,6 +86,7 @@ def _block(cidr: str, denied: Iterable[_Network]) -> Json | None:
 
 
 def _pods(peer: PodPeer) -> Json:
+    """The peer of a NetworkPolicy rule that selects pods by labels."""
     rules: Json = {"podSelector": {"matchLabels": peer.labels} if peer.labels else {}}
     if peer.namespace_labels is not None:
         rules["namespaceSelector"] = {"matchLabels": peer.namespace_labels} if peer.namespace_labels else {}

@@ -28,6 +28,8 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 @dataclass(frozen=True)
 class _HostAddress:
+    """Scheme, host and port of a URL or of an entry in the annotation."""
+
     scheme: str
     """Empty for an entry without a scheme."""
     host: str
@@ -53,6 +55,7 @@ def origin(url: str) -> str:
 
 
 def _allows(entry: _HostAddress | None, address: _HostAddress) -> bool:
+    """Whether an entry of the annotation allows an address; an invalid entry (None) allows nothing."""
     if entry is None or entry.host != address.host:
         return False
     if entry.scheme:

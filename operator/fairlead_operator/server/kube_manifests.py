@@ -1,8 +1,8 @@
 """Builds the objects that run an `image` or `package` server, as dicts for server-side apply. Pure.
 
-All objects have the server's name and namespace and are owned by it, so that the garbage collector deletes them even
-when no operator runs. Pods are restricted: not root, no privileges, and a read-only root file system with writable /tmp
-and home.
+All objects have the name and namespace of the McpServer and are owned by it, so that the garbage collector deletes them
+even when no operator runs. Pods are restricted: they do not run as root, have no privileges, and have a read-only root
+file system with a writable /tmp and home folder.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ APP_LABEL: Final = "app.kubernetes.io/name"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 APP: Final = "fairlead"
 CALLERS: Final = ("gateway", "operator")
+"""Components of the release that may connect to the pods."""
 
 DRAIN_SECONDS: Final = 5
 """Seconds for which a terminating pod of a stdio server keeps serving."""
@@ -62,7 +63,7 @@ class ManifestContext:
     release_namespace: str
     """Namespace of gateway and operator, the only allowed clients of the pods."""
     secrets_revision: str = ""
-    """Hash of the Secrets in the pods' environment; empty without one."""
+    """Hash of the Secrets in the pods' environment; empty without such Secrets."""
     token_digest: str = ""
     """Digest of the token with which a connection to a stdio server begins."""
     images: Images = Images()
@@ -91,6 +92,7 @@ def service_host(server: McpServer) -> str:
 
 
 def _metadata(server: McpServer) -> Json:
+    """Metadata of each object of a server: name, labels, and the McpServer as owner."""
     owner = {
         "apiVersion": API_VERSION,
         "kind": "McpServer",
@@ -144,7 +146,7 @@ def network_policy(server: McpServer, context: ManifestContext) -> Json:
 
 
 def domain_policy(server: McpServer, context: ManifestContext) -> Json | None:
-    """CiliumNetworkPolicy for the hosts that `spec.network` allows by name; None if it names none."""
+    """CiliumNetworkPolicy for the hosts that `spec.network` allows by name; None if `spec.network` names no host."""
     network = server.spec.network
     rules = None if network is None or network.egress is None else domain_rules(network.egress, context.api_server)
     if rules is None:
@@ -206,6 +208,7 @@ def _restrict_containers(template: Json) -> Json:
 
 
 def _generate(server: McpServer, context: ManifestContext) -> Json:
+    """The pod template before the overlays of the spec are applied."""
     metadata: Json = {"labels": selector_labels(server)}
     if context.secrets_revision:
         metadata["annotations"] = {ANNOTATION_SECRETS: context.secrets_revision}
@@ -231,6 +234,7 @@ def _generate(server: McpServer, context: ManifestContext) -> Json:
 
 
 def _container(server: McpServer) -> Json:
+    """The container of the server's program."""
     spec, image = server.spec, server.spec.image
     names = {variable.name for variable in spec.env}
     env = [] if "HOME" in names else [{"name": "HOME", "value": _HOME}]
@@ -284,7 +288,8 @@ def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> Non
 
 
 def _add_installation(pod: Json, server: McpServer, package: Package, context: ManifestContext) -> None:
-    """Add the init container that installs the package. It has the server's environment, which may name a registry.
+    """Add the init container that installs the package. The init container has the server's environment, which may name
+    a registry.
 
     The volume `cache` lives as long as the pod; `spec.podTemplate` can replace it by a persistent one.
     """

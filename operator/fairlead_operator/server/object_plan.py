@@ -22,12 +22,12 @@ from fairlead_operator.server.kube_manifests import ManifestContext
 
 @dataclass(frozen=True)
 class WorkloadPlan:
-    """Objects to `apply`, in an order in which pods come last, and kinds of which the server's object is to
-    `remove`.
-    """
+    """Objects of one server to apply and to remove."""
 
     apply: tuple[tuple[Kind, dict[str, Any]], ...]
+    """Kind and manifest of each object to apply, in this order: the Deployment is last."""
     remove: tuple[Kind, ...]
+    """Kinds of which the server must not have an object."""
 
 
 def plan(server: McpServer, context: ManifestContext) -> WorkloadPlan:

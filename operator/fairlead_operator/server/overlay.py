@@ -1,8 +1,9 @@
 """Strategic merge of Kubernetes for pod templates: lays `spec.podTemplate` over the generated template. Pure.
 
 Objects merge member by member; null removes a member. Lists of objects with a merge key merge item by item; an item
-with `$patch: delete` is removed. Any other list of the overlay replaces that of the base. An object may have only one
-member of a union: the overlay's replaces that of the base, as `retainKeys` does for volumes in Kubernetes' own merge.
+with `$patch: delete` is removed. Any other list of the overlay replaces the list of the base. Some objects are unions,
+which may have only one of several members, as a volume has one source: the member in the overlay replaces the member in
+the base, as `retainKeys` does for volumes in Kubernetes' own merge.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ alternative. The alternatives are not listed, because later versions of Kubernet
 
 
 def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
-    """Lay `overlay` over `base` and return the result; neither is changed. `member` is the name of both."""
+    """Lay `overlay` over `base` and return the result; neither is changed. `member` is the name of the member whose
+    values they are, which selects the merge key.
+    """
     if isinstance(base, Mapping) and isinstance(overlay, Mapping):
         return _merged_objects(_without_alternatives(base, overlay, member), overlay)
     if isinstance(base, list) and isinstance(overlay, list) and (key := MERGE_KEYS.get(member)):
@@ -65,7 +68,7 @@ def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
 
 
 def _without_alternatives(base: Mapping[str, Any], overlay: Mapping[str, Any], member: str) -> Mapping[str, Any]:
-    """`base` without the union member that the one of `overlay` replaces."""
+    """`base` without the alternative of a union that `overlay` replaces by another alternative."""
     shared = UNIONS.get(member)
     if shared is None or all(name in shared or value is None for name, value in overlay.items()):
         return base
@@ -73,6 +76,7 @@ def _without_alternatives(base: Mapping[str, Any], overlay: Mapping[str, Any], m
 
 
 def _merged_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two objects member by member."""
     if overlay.get(DIRECTIVE) == "replace":
         return {name: value for name, value in overlay.items() if name != DIRECTIVE}
     result = dict(base)
@@ -87,6 +91,7 @@ def _merged_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict
 
 
 def _merged_lists(base: list[Any], overlay: list[Any], key: str, member: str) -> list[Any]:
+    """Merge two lists item by item; items are identified by the member `key`."""
     result = list(base)
     for item in overlay:
         identity = item.get(key) if isinstance(item, Mapping) else None

@@ -24,8 +24,8 @@ _LIMIT: Final = re.compile(r"memory limit too low|oom-?kill", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[0-9a-f]{12,}|[0-9]+")
 """IDs of sandboxes, addresses and counts, which differ in each repetition."""
 _IGNORED: Final = frozenset({"FailedScheduling", "DNSConfigForming"})
-"""Ignored reasons. The first is in the pod's status, where it is removed when it no longer applies. The second affects
-every pod on a node with many name servers, and does not keep pods from being ready.
+"""Ignored reasons. FailedScheduling is also in the pod's status, which drops it when it no longer applies.
+DNSConfigForming affects every pod on a node with many name servers, and does not keep pods from being ready.
 """
 
 
@@ -39,11 +39,13 @@ class PodWarning:
     reason: str
     note: str
     first: datetime
+    """Time of the first occurrence."""
     last: datetime
+    """Time of the last occurrence."""
 
     @property
     def kills(self) -> bool:
-        """Whether it reports a failed probe after which the kubelet ends the container."""
+        """Whether the warning reports a failed probe after which the kubelet ends the container."""
         return _KILLS.match(self.note) is not None
 
     @property
@@ -58,7 +60,7 @@ class PodWarning:
         )
 
     def repeats(self, earlier: PodWarning) -> bool:
-        """Whether it equals an earlier warning, apart from IDs and numbers."""
+        """Whether the warning equals an earlier warning, apart from IDs and numbers."""
         note, earlier_note = (_VARIABLE.sub("#", warning.note) for warning in (self, earlier))
         return (self.uid, self.reason, note) == (earlier.uid, earlier.reason, earlier_note)
 

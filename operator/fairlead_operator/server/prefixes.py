@@ -1,12 +1,14 @@
 """Assigns prefixes to servers. Does no I/O; keeps its tables in memory.
 
-A server's prefix is `spec.prefix`, else a function of its namespace, its name and one setting; other servers do not
-matter. The first server to claim a prefix holds it; at the operator's start, the oldest server counts as first. New
-servers, and servers that change their prefix, therefore break nothing that works. A holder that has never listed a tool
-loses its prefix after `UNSERVED_S` to a claimant that has, because no agent can know its names.
+The prefix that a server claims is `spec.prefix`, else follows from its namespace, its name and one setting; it does not
+depend on other servers. The first server to claim a prefix holds it; at the operator's start, the oldest server counts
+as first. New servers, and servers that change their prefix, therefore break nothing that works. A holder that has never
+listed a tool loses its prefix after `UNSERVED_S` to a claimant that has listed tools, because no agent can know the
+names of the holder's tools yet.
 
-Agents send arguments to a name. The prefix of a deleted server is therefore not given to another server at once: it
-stays reserved for the same namespace and name, which gets it back when it is created again.
+Agents call a tool by its prefixed name. If another server got the prefix of a deleted server at once, agents could send
+it arguments that were meant for the deleted server. The prefix therefore stays reserved for the same namespace and name
+for a while; a server that is created again under them gets it back.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ logger = logging.getLogger(__name__)
 PrefixStyle = Literal["name", "namespace-name"]
 
 MAX_PER_NAMESPACE: Final = 32
-"""Maximum reservations per namespace for deleted servers; beyond it, the one that ends first is dropped."""
+"""Maximum reservations per namespace for deleted servers; beyond it, the reservation that ends first is dropped."""
 MAX_RESERVATIONS: Final = 1024
-"""Maximum reservations for deleted servers in all namespaces; beyond it, the namespace with most loses one."""
+"""Maximum reservations for deleted servers in all namespaces; beyond it, the namespace with the most reservations loses
+one.
+"""
 SKEW_S: Final = 300.0
 """Minimum seconds for which a restored reservation lasts: another machine's clock wrote its end."""
 
@@ -52,9 +56,10 @@ class Claim(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """Owner of a prefix, regardless of the age of other claimants."""
+    """A prefix's reservation for one server, which holds the prefix even if other claimants are older."""
 
     key: ServerKey
+    """The owner, existing or deleted."""
     until: str = ""
     """End in RFC 3339, for messages and the next leader; empty while the owner exists and claims the prefix."""
     ends: float | None = None
@@ -72,7 +77,7 @@ def default_prefix(key: ServerKey, style: PrefixStyle) -> str:
 
 
 class Prefixes:
-    """The claims of all servers, and the reservations of deleted ones.
+    """The claims of all servers, and the reservations of deleted servers.
 
     `retention` is the number of seconds for which the prefix of a deleted server is reserved; 0 reserves nothing.
     `changed` is called when `owners` has changed.
@@ -94,12 +99,15 @@ class Prefixes:
         self._monotonic = monotonic
         self._claims: dict[ServerKey, Claim] = {}
         self._by_prefix: dict[str, set[ServerKey]] = {}
+        """Claimants of each prefix."""
         self._since: dict[ServerKey, float] = {}
         """Time of each claim on the monotonic clock."""
         self._served: set[ServerKey] = set()
         """Claimants that have had a catalog, so that agents may know the names of their tools."""
         self._reservations: dict[str, Reservation] = {}
+        """Reservation of each reserved prefix."""
         self._settled = False
+        """Whether the start phase has ended: from then on, an older claimant does not take a prefix from its holder."""
         self._releases: dict[ServerKey, frozenset[str]] = {}
         """Prefixes that each server's annotation releases on behalf of its namespace."""
 
@@ -118,6 +126,7 @@ class Prefixes:
         return touched - {key}
 
     def _enter(self, claim: Claim) -> set[ServerKey]:
+        """Replace the claim of a server. Returns the servers whose prefix may have a new holder."""
         key = claim.key
         touched = self._drop(key)
         for prefix in [each for each, owner in self._reservations.items() if owner.key == key and each != claim.prefix]:
@@ -149,13 +158,13 @@ class Prefixes:
         self._changed()
 
     def settle(self) -> None:
-        """End the start phase: all existing claims are entered, so age no longer decides about a prefix that has a
-        holder.
+        """End the start phase, because all existing claims are entered: from now on, an older claimant does not take a
+        prefix from its holder.
         """
         self._settled = True
 
     def release(self, key: ServerKey, *, served: bool = False) -> set[ServerKey]:
-        """Drop the claim of a deleted server. Returns the servers that claim its prefix.
+        """Drop the claim of a deleted server. Returns the other servers that claim the prefix.
 
         The prefix stays reserved for the deleted server if it held the prefix and its tools were ever `served`.
         """
@@ -198,7 +207,9 @@ class Prefixes:
         return touched | self._pass_on(now)
 
     def _pass_on(self, now: float) -> set[ServerKey]:
-        """Pass the prefix of a holder that has not listed a tool within `UNSERVED_S` to the first claimant that has."""
+        """Pass the prefix of a holder that has not listed a tool within `UNSERVED_S` to the oldest claimant that has
+        listed tools.
+        """
         touched: set[ServerKey] = set()
         for prefix, keys in self._by_prefix.items():
             holder = self.holder(prefix)
@@ -220,7 +231,8 @@ class Prefixes:
     def restore(self, owners: Iterable[PrefixOwner]) -> None:
         """Take over the stored reservations of the previous leader; call it before the first claim.
 
-        Each lasts between `SKEW_S` and `retention` seconds from now, however wrong either machine's clock is.
+        Each reservation lasts between `SKEW_S` and `retention` seconds from now, however wrong the clock of this
+        machine or of the previous leader's machine is.
         """
         if self._retention <= 0:
             return
@@ -229,7 +241,7 @@ class Prefixes:
             until = owner.until
             try:
                 left = (datetime.fromisoformat(until).astimezone(UTC) - now).total_seconds()
-            except (ValueError, OverflowError):  # empty, as its owner existed; or edited by hand
+            except (ValueError, OverflowError):  # empty, because the owner existed; or edited by hand
                 left, until = self._retention, self._until(self._retention)
             left = min(max(left, SKEW_S), self._retention)
             self._reservations.setdefault(owner.prefix, Reservation(owner.key, until, monotonic + left))
@@ -275,7 +287,7 @@ class Prefixes:
     def _take_back(self, prefix: str, key: ServerKey) -> set[ServerKey]:
         """Handle a claim of the reservation's owner. Returns all claimants of the prefix if its reservation changed.
 
-        The reservation is dropped if the owner would hold the prefix without it, else it becomes one without an end.
+        The reservation is dropped if the owner would hold the prefix without it, else it gets no end.
         """
         oldest = min(self._claims[each] for each in self._by_prefix[prefix]).key
         if oldest == key and key in self._served:
@@ -315,6 +327,7 @@ class Prefixes:
         return set(self._by_prefix.get(prefix, ()))
 
     def _drop(self, key: ServerKey) -> set[ServerKey]:
+        """Remove the claim of a server. Returns the other claimants of its prefix."""
         claim = self._claims.pop(key, None)
         if claim is None:
             return set()

@@ -29,7 +29,7 @@ class SecretReference:
     """None: all keys."""
     optional: bool = False
     environment: bool = False
-    """Whether it is read into the environment when a container starts, so that a new value needs new pods."""
+    """Whether the value is read into the environment when a container starts, so that a new value needs new pods."""
 
 
 def secret_references(template: Mapping[str, Any]) -> list[SecretReference]:
@@ -59,6 +59,7 @@ def without_secrets(template: Json, absent: Collection[str]) -> Json:
 
 
 def _container_references(container: Mapping[str, Any]) -> Iterator[SecretReference]:
+    """References of a container's environment."""
     for variable in _objects(container, "env"):
         if selector := _object(_object(variable, "valueFrom"), "secretKeyRef"):
             yield _reference(selector, "name", key=_text(selector, "key"), environment=True)
@@ -68,6 +69,7 @@ def _container_references(container: Mapping[str, Any]) -> Iterator[SecretRefere
 
 
 def _volume_references(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
+    """References of a volume."""
     if secret := _object(volume, "secret"):
         yield from _keys(secret, "secretName")
     for source in _objects(_object(volume, "projected"), "sources"):
@@ -93,6 +95,7 @@ def _reference(
 
 
 def _container_without(container: Json, absent: Collection[str]) -> Json:
+    """A container without its optional references to `absent` Secrets."""
     result = dict(container)
     for member, read in (("env", "secretKeyRef"), ("envFrom", "secretRef")):
         if member in result:
@@ -105,6 +108,7 @@ def _container_without(container: Json, absent: Collection[str]) -> Json:
 
 
 def _volume_without(volume: Json, absent: Collection[str]) -> Json:
+    """A volume without its optional references to `absent` Secrets."""
     if _is_absent(_object(volume, "secret"), "secretName", absent):
         return {**{name: value for name, value in volume.items() if name != "secret"}, "emptyDir": {}}
     projected = _object(volume, "projected")

@@ -23,9 +23,9 @@ class PodTemplateChecker:
     """Decides in which namespaces servers may have an `unrestrictedPodTemplate`."""
 
     any: bool = False
-    """Whether they may in all namespaces."""
+    """Whether the servers of all namespaces may have one."""
     any_in: frozenset[str] = frozenset()
-    """Namespaces in which they may."""
+    """Namespaces whose servers may have one even if `any` is False."""
 
     def restricts(self, namespace: str) -> bool:
         """Whether servers of a namespace may only have a `podTemplate`."""
@@ -43,7 +43,7 @@ def _refusal(message: str) -> ConditionVerdict:
 
 
 def command_on_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """Refuse `command` on a cluster. A CEL rule does so at admission, but older objects may exist."""
+    """Refuse `command` on a cluster. A CEL rule does so at admission, but objects older than the rule may exist."""
     if environment == "cluster" and server.spec.source_kind == "command":
         return _refusal(
             "command runs a local child process, for `fairlead up` only: use image, package or url on a cluster"
@@ -80,8 +80,8 @@ def pod_template_not_allowed(
 
 
 def resources_of_pods(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """Check the CRD's rules about `spec.resources` for the containers of the pod template, where they would be too
-    costly for the API server. A pod that violates them would not start.
+    """Apply the CRD's rules for `spec.resources` to the containers of the pod template. The API server cannot do so,
+    because these rules would be too costly there. A pod that violates the rules would not start.
     """
     spec = server.spec
     if environment != "cluster" or (spec.pod_template is None and spec.unrestricted_pod_template is None):

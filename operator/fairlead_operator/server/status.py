@@ -69,15 +69,15 @@ class Facts:
 
     endpoint: Endpoint | None = None
     catalog: Catalog | None = None
-    """The published catalog; None without one."""
+    """The published catalog; None if no catalog is published."""
     tools_left_out: int | None = None
     """Number of tools left out of the last listing; None keeps the shown number."""
     latency: LatencySummary | None = None
-    """Latency of the slowest tool; None keeps the shown one, a summary without a tool removes it."""
+    """Latency of the slowest tool; None keeps the shown latency, a summary without a tool removes it."""
     pods: PodCount | None = None
     """The server's pods; None without pods."""
     approvals: tuple[GivenApproval, ...] = ()
-    """Approvals of pinned definitions; empty keeps the shown ones."""
+    """Approvals of pinned definitions; empty keeps the shown approvals."""
 
 
 def build_status(
@@ -134,6 +134,7 @@ def _combine(first: ConditionVerdict | None, second: ConditionVerdict | None) ->
 
 
 def _approvals(facts: Facts, shown: McpServerStatus) -> list[ApprovalRecord] | None:
+    """The approvals to show: the given ones, else those that the status shows."""
     if not facts.approvals:
         return shown.approvals
     return [
@@ -168,6 +169,7 @@ def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
 
 
 def _tools_offline(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
+    """Number of enabled tools that are listed while their server is offline; 0 while it is online."""
     return 0 if catalog is not None and catalog.online else _tools(catalog, shown)
 
 
@@ -179,6 +181,7 @@ def _tools_left_out(facts: Facts, shown: McpServerStatus) -> int | None:
 
 
 def _address(endpoint: Endpoint | None) -> str | None:
+    """The server's URL, its TCP address or its command, for display."""
     if endpoint is None or isinstance(endpoint, LocalEndpoint):
         return None
     if isinstance(endpoint, ChildEndpoint):

@@ -1,10 +1,10 @@
 """Listener and gate that make a stdio server reachable in a pod, both run by one static busybox. Pure.
 
-`busybox nc` starts one process per connection, with the socket as its standard input and output; the end of either ends
-the other. The gate starts the server only if the first line of a connection is the server's token, because the port is
-open to every pod unless the cluster enforces NetworkPolicies. The pod has a digest of the token instead of the token.
-No Secret is therefore needed in the server's namespace, and neither the server nor a reader of its pods can connect to
-its other replicas.
+`busybox nc` starts one process per connection, with the socket as its standard input and output; when the process or
+the connection ends, so does the other. The gate starts the server only if the first line of a connection is the
+server's token, because the port is open to every pod unless the cluster enforces NetworkPolicies. The pod has a digest
+of the token instead of the token. No Secret is therefore needed in the server's namespace, and neither the server nor a
+user who may read its pods can connect to the server's other replicas.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ exec "$@"
 server. The script uses backquotes because Kubernetes expands `$(NAME)` in commands, and a subshell so that its
 variables do not overwrite the server's environment.
 
-The limit counts children of the listener that are no longer gates, so that clients without the token cannot use it up.
-Connections within the same milliseconds do not see each other, so they may exceed the limit. A refused connection is
-read for a moment, because unread data would make the kernel reset the connection, and the peer could lose the reason
-(`fairlead_mcp.tcp` reads it).
+The limit counts children of the listener that already run the server, not those that still run the gate, so that
+clients without the token cannot use the limit up. Connections within the same milliseconds do not see each other, so
+they may exceed the limit. The gate reads a refused connection for a moment, because unread data would make the kernel
+reset the connection, and the peer could lose the reason for the refusal (`fairlead_mcp.tcp` reads it).
 """
 
 

@@ -55,7 +55,7 @@ _MISSING: Final = re.compile(r"executable file not found|no such file or directo
 
 @dataclass(frozen=True)
 class Symptom:
-    """Why a pod does not serve; becomes the server's verdict. `hopeless` False: it may still start by itself."""
+    """Why a pod does not serve; becomes the server's verdict. `hopeless` False: the pod may still start by itself."""
 
     cause: Cause
     message: str
@@ -125,9 +125,11 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
 
 
 def _scheduling_symptom(message: str) -> Symptom:
-    """The cause from the reasons that the scheduler counts per node, because each has another remedy.
+    """Symptom of an unschedulable pod. The scheduler's message counts nodes by reason; the reason decides the cause,
+    because each reason has another remedy.
 
-    Lack of resources takes precedence over nodes that do not fit, because control plane nodes are always tainted.
+    Lack of resources takes precedence over excluded nodes, because control plane nodes are always tainted and therefore
+    always among the excluded ones.
     """
     reason = _PREEMPTION.sub("", message)
     causes = (
@@ -141,6 +143,7 @@ def _scheduling_symptom(message: str) -> Symptom:
 
 
 def _container_symptom(container: Mapping[str, Any]) -> Symptom | None:
+    """The fault of one container of a pod, from its status; None if it has no fault."""
     state = container.get("state") or {}
     waiting, ended = state.get("waiting") or {}, _last_end(container)
     reason, message = str(waiting.get("reason", "")), cut(waiting.get("message", ""))
@@ -154,11 +157,12 @@ def _container_symptom(container: Mapping[str, Any]) -> Symptom | None:
         return None
     ends = int(container.get("restartCount") or 0) + ("terminated" in state)
     if ended.get("exitCode") in (None, 0) and reason != "CrashLoopBackOff" and ends < 2:
-        return None  # it was asked to end, and is being restarted
+        return None  # the container was asked to end, and is being restarted
     return _crash_symptom(ended)
 
 
 def _creation_symptom(message: str) -> Symptom:
+    """Symptom of a container that the runtime could not create or start."""
     if _ROOT.search(message):
         return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"the image requires root ({message}): {SECURITY_ADVICE}")
     if _MISSING.search(message):
@@ -167,6 +171,7 @@ def _creation_symptom(message: str) -> Symptom:
 
 
 def _installation_symptom(state: Mapping[str, Any], ended: Mapping[str, Any] | None) -> Symptom | None:
+    """Symptom of the init container that installs a package; None unless it is running or has failed."""
     if ended is not None and ended.get("reason") == "OOMKilled":
         return Symptom(Cause.INSTALL_FAILED, f"the installation {_OUT_OF_MEMORY}")
     if ended is not None and ended.get("exitCode"):
@@ -179,9 +184,10 @@ def _installation_symptom(state: Mapping[str, Any], ended: Mapping[str, Any] | N
 
 
 def _crash_symptom(ended: Mapping[str, Any]) -> Symptom:
+    """Symptom of a container whose program ended, from its last termination."""
     if ended.get("reason") in _NEVER_RAN:
         return _creation_symptom(cut(ended.get("message") or ""))
-    printed = str(ended.get("message") or "")  # the end of its log, where it left no message
+    printed = str(ended.get("message") or "")  # the end of the log, if the container left no termination message
     words = cut(_explaining_line(printed) or printed or ended.get("reason") or "it printed nothing")
     message = f"the container ended with exit code {ended.get('exitCode')}: {words}"
     if ended.get("reason") == "OOMKilled":
@@ -218,7 +224,7 @@ def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _server_container(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """The server's container among those of a pod; empty if there is none."""
+    """The server's container among the containers of a pod; empty if the pod has no such container."""
     return next((container for container in containers or () if container.get("name") == CONTAINER), {})
 
 

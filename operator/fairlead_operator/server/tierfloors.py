@@ -15,13 +15,16 @@ _NAMED: Final = 5
 
 
 class TierFloors:
-    """The tiers that each server names. `changed(key)` is called when the verdict about a server may have changed."""
+    """The tiers that each server names as `minTier`. `changed(key)` is called when the verdict about a server may have
+    changed.
+    """
 
     def __init__(self, changed: Callable[[ServerKey], None]) -> None:
         self._changed = changed
         self._tiers: frozenset[str] | None = None
         """Existing tiers; None before they are known."""
         self._named: dict[ServerKey, frozenset[str]] = {}
+        """Tiers that each server names."""
 
     def take_tiers(self, tiers: Collection[str]) -> None:
         """Take over the existing tiers."""
