@@ -1,7 +1,7 @@
-"""Content of the aggregate file, and merging of several files. Pure module.
+"""The aggregate file, which has latency histograms of tools, and the merging of several such files. Pure module.
 
-Merging adds integers, so the order does not matter. No count is added twice: each file lists random ids of the
-processes that counted, and files with a common id are not merged.
+Merging adds integers, so the order of the files does not matter. No call is counted twice: each file lists random ids
+of the processes that counted its calls, and files with a common id are not merged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ VERSION: Final = 1
 LOCAL: Final = "local"
 CLUSTER: Final = "cluster"
 OTHER: Final = "other"
-"""Class of all other environments, whose names are kept private."""
+"""Stands for all environments but `local` and `cluster`, because their names are private."""
 LONGEST: Final = 256
+"""Most characters of a name."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=LONGEST)]
 
@@ -30,7 +31,7 @@ class BadFile(ValueError):
 
 
 class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Histogram of one tool definition of one release of a server, in one class of environments."""
+    """Latency histogram of one tool definition, of one version of a server, in one kind of environment."""
 
     server: Text
     """The server's `serverInfo.name`."""
@@ -43,9 +44,9 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     environment: Text
     """`local`, `cluster` or `other`."""
     counts: tuple[Count, ...]
-    """Successful attempts per bucket; one bucket more than there are bounds."""
+    """Successful attempts per bucket; the last bucket is for durations above all bounds."""
     total_us: Count
-    """Sum of their durations in microseconds."""
+    """Sum of the durations of all successful attempts, in microseconds."""
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
@@ -56,8 +57,9 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
         return sum(self.counts)
 
     def quantile_ms(self, share: float) -> float | None:
-        """Quantile in milliseconds, interpolated within its bucket as Prometheus does it. Durations beyond the last
-        bound count as that bound; None without calls.
+        """The quantile `share` (0 to 1) of the durations in milliseconds; None without calls.
+
+        It is interpolated within its bucket, as by Prometheus. Durations above the last bound count as that bound.
         """
         rank, below, lower = share * self.calls, 0, 0
         for count, upper in zip(self.counts, BOUNDS_MS, strict=False):
@@ -68,7 +70,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 
 class Aggregates(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The aggregate file."""
+    """Content of an aggregate file."""
 
     kind: str = KIND
     version: int = VERSION
@@ -87,8 +89,9 @@ def line(server: str, version: str, tool: str, environment: str, tally: Tally) -
 
 
 def gather(origin: str, lines: Iterable[Line]) -> Aggregates:
-    """Create the file of one process, without definitions that were never called. Equal definitions of several servers
-    are added up.
+    """Create the file of the process with the random id `origin`.
+
+    Definitions that were never called are left out. Counts of equal definitions of several servers are added up.
     """
     return Aggregates(origins=(origin,), tools=_sum_lines(line for line in lines if line.calls))
 

@@ -1,6 +1,6 @@
-"""Histogram of the durations of successful attempts of one tool definition. Pure module.
+"""Histogram of the durations of successful attempts to call one tool. Pure module.
 
-`reports.samples` keeps one per tool, and `GET /v1/aggregates` reads it.
+`reports.samples` has a histogram per tool, and `GET /v1/aggregates` returns them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 from fairlead_gateway.telemetry import BOUNDS
 
 BOUNDS_MS: Final = tuple(round(bound * 1000) for bound in BOUNDS)
-"""Upper bounds in milliseconds of all buckets but the last; the same as of `mcp.server.operation.duration`."""
+"""Upper bounds in milliseconds of all buckets but the last, equal to those of `mcp.server.operation.duration`."""
 
 
 class Tally:
-    """Counts per bucket and the sum of durations. The sum is in whole microseconds, so that merging is exact."""
+    """Histogram: counts per bucket, and the sum of durations in whole microseconds, so that merging is exact."""
 
     __slots__ = ("buckets", "definition", "total_us")
 

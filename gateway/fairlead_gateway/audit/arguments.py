@@ -1,7 +1,7 @@
 """Renders call arguments for the audit log: not at all, as a keyed hash, with redacted members, or in full.
 
-Pure module that runs in the log's thread. The keyed hash shows whether two calls had equal arguments without disclosing
-them; guesses can be tested against the hash only with the key.
+Pure module that runs in the audit log's thread. The keyed hash shows whether two calls had equal arguments without
+disclosing the arguments: only somebody with the key can test a guess against the hash.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ REDACTED: Final = "[redacted]"
 MAX_ARGUMENTS: Final = 16 << 10
 """Most bytes of arguments in a line; larger arguments are left out."""
 ANY: Final = "*"
+"""Step of a path that matches any member or list item of one level."""
 DEEP: Final = "**"
+"""Step of a path that matches any number of levels."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 Path = tuple[str, ...]
+"""Path to arguments that are redacted: the names of the members, from the outermost."""
 
 
 class BadPath(ValueError):
-    """A path of `FAIRLEAD_AUDIT_REDACT` is invalid; the message names it."""
+    """A path in `FAIRLEAD_AUDIT_REDACT` is invalid; the message names the path."""
 
 
 def read_path(text: str) -> Path:
@@ -71,7 +74,10 @@ def _matches(step: str, name: str | None) -> bool:
 
 
 def argument_renderer(mode: Mode, key: bytes, paths: Sequence[Path]) -> Callable[[Raw], dict[str, Any]]:
-    """Return the function that renders raw arguments as members of a line."""
+    """Return the function that renders raw arguments as members of a line.
+
+    `key` is the key of the mode `hash`, `paths` are those of the mode `redact`.
+    """
     if mode == "hash":
         return lambda raw: {"argumentsHash": _hash(key, raw)}
     if mode == "redact":

@@ -1,6 +1,6 @@
-"""Selects the decisions and calls that are recorded in the audit log.
+"""Creates the entries of the audit log, for those calls and decisions that the audit level includes.
 
-Recording creates one object and appends it to a buffer; a thread formats and writes the lines.
+A call only creates an entry and appends it to a buffer; a thread formats and writes the lines.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ MAX_NAME: Final = 256
 _REFUSED_BY_GATEWAY: Final = frozenset(
     {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"}
 )
+"""Codes of calls that the gateway did not send to the server, although a policy allows them."""
 
 
 class AuditedRequest(Protocol):
@@ -42,8 +43,9 @@ class AuditedRequest(Protocol):
 
 
 class Auditor:
-    """Records audit entries during calls. `arguments` says in which form lines have arguments; `now` is in seconds
-    since the epoch.
+    """Records entries of the audit log during calls.
+
+    `arguments` is the form in which lines have call arguments; `now` returns seconds since the epoch.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Auditor:
         self._now = now
 
     def record_call(self, request: AuditedRequest, call: AuditedCall) -> None:
-        """Record a tool call or another request to a server that is over."""
+        """Record a finished tool call, or another finished request to a server."""
         if call.limited or call.denied:
             decision: Decision = LIMITED if call.limited else DENIED
         elif not self.every:
@@ -95,7 +97,7 @@ class Auditor:
     def record_model_request(
         self, request: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse
     ) -> None:
-        """Record a request to an LLM endpoint that is over. `outcome` is empty for a success."""
+        """Record a finished request to an LLM endpoint. `outcome` is empty for a success."""
         if outcome == RATE_LIMITED:
             decision: Decision = LIMITED
         elif not self.every:

@@ -28,7 +28,7 @@ REFUSED: Final = "refused"
 
 
 class AuditedCall(msgspec.Struct, gc=False):
-    """A finished request for a tool, prompt or resource."""
+    """A finished request for a tool, prompt or resource, as the audit log needs it."""
 
     method: str
     tool: str
@@ -42,7 +42,7 @@ class AuditedCall(msgspec.Struct, gc=False):
     size: int = 0
     """Bytes of the result."""
     limited: str = ""
-    """The limit that was exceeded; empty if none was."""
+    """Name of the limit that was exceeded; empty if none was."""
     denied: str = ""
     """The policy rules that denied the call; empty if none did."""
     span: SpanIds | None = None
@@ -56,6 +56,7 @@ class ModelUse(msgspec.Struct, frozen=True):
     """Configured name of the provider; empty if no request was sent to one."""
     model: str
     rounds: int
+    """Number of requests to the provider: one, and one after each round of tool calls."""
     input_tokens: int
     output_tokens: int
     cached_tokens: int
@@ -79,6 +80,7 @@ class AuditEntry(msgspec.Struct, gc=False):
     reason: str = ""
     """The policy and rule that denied the call, or the limit that was exceeded."""
     seconds: float = 0.0
+    """Duration."""
     result_bytes: int = 0
     traceparent: bytes = b""
     meta: Raw | None = None

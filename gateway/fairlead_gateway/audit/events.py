@@ -1,7 +1,7 @@
 """Converts entries of the audit log to events for an OpenTelemetry collector.
 
-Pure module that runs in the log's thread. The body of an event is the written line, so events never have data that is
-left out of lines or redacted. Attributes are searchable and have the names of span attributes.
+Pure module that runs in the audit log's thread. The body of an event is the line that is written for the entry, so an
+event has no data that lines leave out or redact. Attributes, for searches, have the names of span attributes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead_otel.events import LogEvent
 NAME: Final = "fairlead.audit"
 """Prefix of event names, which end with `.call`, `.model`, `.request` or `.admin`."""
 SEQUENCE: Final = "fairlead.audit.sequence"
-"""Attribute with the number of the entry in its process, from 1. A gap means that entries were lost."""
+"""Attribute with the number of the entry in its process, from 1. A missing number means that an entry was lost."""
 
 
 def event_of(entry: AuditEntry, line: bytes, number: int) -> LogEvent:

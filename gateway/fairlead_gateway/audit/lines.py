@@ -1,6 +1,6 @@
 """Formats entries of the audit log as lines of JSON.
 
-Pure module that runs in the log's thread.
+Pure module that runs in the audit log's thread.
 """
 
 from __future__ import annotations

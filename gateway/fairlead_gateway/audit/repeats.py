@@ -1,6 +1,6 @@
-"""Sums up repeated denials, so that no caller can fill the audit log or displace the lines of others.
+"""Sums up repeated denials in one line, so that a caller who is denied again and again cannot fill the audit log.
 
-Pure module. The event loop adds entries and the log's thread takes sums; a lock protects both.
+Pure module. The event loop adds entries, and the audit log's thread takes the sums; a lock protects both.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.addresses import client_of
 
 WINDOW_S: Final = 1.0
+"""Seconds over which denials are summed up."""
 LINES_OF_TOOL: Final = 10
 """Denials per caller, tool and window that are written as single lines; further ones are summed up."""
 LINES: Final = 100
@@ -34,7 +35,7 @@ _Key = tuple[str, ...]
 
 
 class _Window:
-    """Denials of one caller since `began`, in seconds since the epoch."""
+    """Denials of one caller in the WINDOW_S seconds since `began`, which is in seconds since the epoch."""
 
     __slots__ = ("began", "lines", "lines_of_tools", "shared", "sums")
 
@@ -43,13 +44,17 @@ class _Window:
         self.shared = shared
         """Whether the window counts the denials of many callers."""
         self.lines = 0
+        """Denials that got a line of their own."""
         self.lines_of_tools: dict[_Key, int] = {}
+        """Such denials by decision, method, outcome, server and tool."""
         self.sums: dict[_Key, AuditEntry] = {}
+        """Sums of all further denials, by the same key; the empty key sums up all tools beyond the limits."""
 
 
 class RepeatedDenials:
-    """Counts denials by caller and tool. A caller is a principal at an address or IPv6 /64 network. All unknown tool
-    names count as one tool.
+    """Counts denials by caller and tool.
+
+    A caller is a principal at an address or IPv6 /64 network. All unknown tool names count as one tool.
     """
 
     def __init__(self) -> None:
@@ -58,14 +63,17 @@ class RepeatedDenials:
         self._named_sums = 0
 
     def absorbs(self, entry: AuditEntry) -> bool:
-        """Count an entry; True if a sum includes it, so that no line of its own is written."""
+        """Count an entry; True if the entry is part of a sum, so that no line of its own is written."""
         if entry.decision not in _SUMMED:
             return False
         with self._lock:
             return self._count(self._window(entry), entry)
 
     def take(self, now: float, *, everything: bool = False) -> list[AuditEntry]:
-        """Take the sums, entries with `times`, of all windows that have ended at `now` (seconds since the epoch)."""
+        """Remove the windows that have ended at `now` (seconds since the epoch), and return their sums.
+
+        A sum is an entry with `times`. With `everything`, windows that have not ended are taken too.
+        """
         taken: list[AuditEntry] = []
         with self._lock:
             for caller, window in [*self._windows.items()]:
@@ -86,7 +94,7 @@ class RepeatedDenials:
             caller = _OTHERS
         window = self._windows.get(caller)
         if window is not None and (window.sums or not _is_over(window, entry.at)):
-            return window  # a window with sums stays until the thread takes them, even if the disk is slow
+            return window  # a window with sums is kept until the thread takes the sums, even if the disk is slow
         window = self._windows[caller] = _Window(entry.at, shared=caller is _OTHERS)
         return window
 
@@ -116,7 +124,7 @@ class RepeatedDenials:
 
 
 def _is_over(window: _Window, now: float) -> bool:
-    return abs(now - window.began) >= WINDOW_S  # abs: a clock that was set back ends the window too
+    return abs(now - window.began) >= WINDOW_S  # `abs`, so that a window also ends if the clock was set back
 
 
 def _sum_of(entry: AuditEntry, *, named: bool) -> AuditEntry:

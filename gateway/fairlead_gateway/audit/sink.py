@@ -1,6 +1,6 @@
 """Outputs of the audit log: standard output, or a file that may be moved away at any time.
 
-All functions may block; they run in the log's thread.
+All functions may block; they run in the audit log's thread.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Final, Protocol
 
 MODE: Final = 0o640
+"""Permissions of a new file."""
 
 
 class Sink(Protocol):
     """Output of whole lines."""
 
     def write(self, lines: bytes) -> None:
-        """Write lines. Raises OSError; any part of the lines may be written then."""
+        """Write lines. Raises OSError, after which a part of the lines may have been written."""
         ...
 
     def close(self) -> None: ...
@@ -35,17 +36,19 @@ class LogOutput:
 
 
 class File:
-    """A file that is opened at the first write and reopened when its name refers to another file, so that other
-    programs can rotate it without a signal. With `most` bytes, a full file is renamed to `….1`, replacing the previous
-    one.
+    """A file that is opened at the first write, and again when its name refers to another file: programs that rotate
+    logs need not send a signal.
+
+    With `most` above 0, a file that would exceed `most` bytes is renamed to `….1`, replacing the previous such file.
     """
 
     def __init__(self, path: Path, most: int = 0) -> None:
         self._path = path
         self._most = most
         self._number = -1
+        """File descriptor; -1 while the file is closed."""
         self._torn = False
-        """Whether the last line may be incomplete, so that the next one has to begin with a line feed."""
+        """Whether the last line may be incomplete, so that the next write has to begin with a line feed."""
 
     def write(self, lines: bytes) -> None:
         if self._number >= 0 and self._rotate(len(lines)):
@@ -68,7 +71,7 @@ class File:
             os.close(number)
 
     def _rotate(self, coming: int) -> bool:
-        """Whether the file has to be reopened before `coming` more bytes; renames a full one."""
+        """Whether the file has to be reopened before `coming` more bytes are written; renames a full file."""
         opened = os.fstat(self._number)
         try:
             named = self._path.stat()

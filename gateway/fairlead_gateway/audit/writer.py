@@ -1,8 +1,8 @@
 """Writes the audit log in a thread, so that no call waits for a disk.
 
-The buffer is bounded. Entries that arrive while it is full, and entries that cannot be written, are lost and counted;
-a line before the next written one reports their number. Export to an OpenTelemetry collector is independent: a full
-disk loses no exported entry, and an unreachable collector loses no line.
+The buffer is bounded. Entries that arrive while the buffer is full, and entries that cannot be written, are lost and
+counted; the next write begins with a line that reports their number. Entries are exported to an OpenTelemetry collector
+independently: a full disk loses no exported entry, and an unreachable collector loses no line.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ CAPACITY: Final = 10_000
 CAPACITY_BYTES: Final = 32 << 20
 """Most bytes from clients (arguments, `_meta`, names) in buffered entries."""
 GATHER_SECONDS: Final = 0.05
-"""Time for which entries are collected before a write, so that the thread is not woken for each."""
+"""Seconds for which entries are collected before a write, so that the thread is not woken for each entry."""
 BATCH: Final = 500
+"""Most entries in one write."""
 CLOSE_SECONDS: Final = 2.0
+"""Longest time in seconds that the shutdown waits for the last write."""
 
 
 class Writer:
-    """Buffer and thread that write the audit log. `render` formats an entry in the thread; `now` is in seconds since
-    the epoch; `emit` exports an event per entry, whether or not its line can be written.
+    """Buffer and thread that write the audit log.
+
+    `render` formats an entry in the thread. `now` returns seconds since the epoch. `emit` exports an event per entry,
+    whether or not the entry's line can be written.
     """
 
     def __init__(
@@ -50,22 +54,25 @@ class Writer:
         self._sink = sink
         self._emit = emit
         self._numbered = 0
-        """Entries that got a sequence number for their event."""
+        """Number of entries that were passed to `emit` so far."""
         self._render = render
         self._now = now
         self._capacity = capacity
         self._buffer: deque[AuditEntry] = deque()
         self._repeated = RepeatedDenials()
         self._awake = False
+        """Whether the thread is awake, or was told to wake up."""
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._working = True
+        """Whether the last write succeeded."""
         self._missing = 0
+        """Number of lost lines that were reported so far."""
         self._taken = 0
         self._written = 0
-        """Client bytes that the loop buffered (`_taken`) and that the thread removed (`_written`). There are two
-        counters, so that each has one writer and needs no lock.
+        """Bytes from clients in entries that the event loop put into the buffer (`_taken`), and that the thread removed
+        (`_written`). Two counters need no lock, because each is changed in one thread only.
         """
         self.written = 0
         """Lines written so far."""
@@ -120,7 +127,8 @@ class Writer:
             self._closing.wait(self.gather_seconds)
             self._wake.clear()
             self._awake = False
-            closing = self._closing.is_set()  # read once: a later `close` wakes the thread for one more pass
+            # read only here: if `close` is called after this line, it wakes the thread for one more pass
+            closing = self._closing.is_set()
             while self._buffer:
                 entries = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
                 self._write(entries)
@@ -154,7 +162,7 @@ class Writer:
             log.warning("The audit log can be written again")
 
     def _emit_events(self, emit: EmitEvent, entries: list[AuditEntry], lines: list[bytes]) -> None:
-        """Emit an event per entry. Sequence numbers skip the entries that were lost because the buffer was full."""
+        """Export an event per entry. Sequence numbers skip the entries that were lost because the buffer was full."""
         first = self._numbered + self.overflowed + 1
         self._numbered += len(entries)
         for number, (entry, line) in enumerate(zip(entries, lines, strict=True), first):

@@ -1,7 +1,7 @@
 """Caches the last documents on disk, so that a gateway can serve them if it starts while their source is unreachable.
 
-Reads and writes block and run in a thread. A cache that cannot be read or written is logged and never a failure. The
-cache has catalogs and rules, but no credentials.
+Reads and writes block, and run in a thread. If the cache cannot be read or written, the gateway logs that and goes on.
+The cache has the documents of the source, such as catalogs and rules, but no credentials.
 """
 
 from __future__ import annotations
@@ -18,22 +18,27 @@ log = logging.getLogger(__name__)
 
 FILE: Final = "documents.cache"
 _FORMAT: Final = 2
+"""Version of the file's format; files of other versions are ignored."""
 
 
 class Cached(msgspec.Struct, frozen=True):
-    """Documents by name, and when their source was last reached (seconds since the epoch)."""
+    """Content of the cache file."""
 
     saved_at: float
+    """When the source of the documents was last reached, in seconds since the epoch."""
     documents: dict[str, bytes]
+    """Encoded documents by name."""
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """Index in the first line of the file, in JSON. The documents follow unchanged: encoding all of them at once would
-    hold the GIL and so delay every call.
+    """First line of the file, as JSON; the bytes of the documents follow unchanged.
+
+    If the documents were encoded with the index, encoding would hold the GIL for all of them, and delay every call.
     """
 
     saved_at: float
     lengths: dict[str, int]
+    """Bytes of each document, in the order of the documents."""
     format: int = _FORMAT
 
 
@@ -70,7 +75,7 @@ class SnapshotCache:
         return cached
 
     def write(self, documents: dict[str, bytes], seen_at: float) -> None:
-        """Replace the file atomically."""
+        """Replace the file atomically. `seen_at`: when the source was last reached, in seconds since the epoch."""
         temporary = self._file.with_suffix(".tmp")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -20,24 +20,25 @@ from fairlead_gateway.core.credentials import CredentialUnreadable
 from fairlead_mcp.waiting import wait_until_set
 
 POLL_SECONDS: Final = 0.25
+"""Interval between polls of the directory."""
 WHOLE_LOOKS: Final = 8
-"""Every eighth poll checks all files, to find files that were written in place."""
+"""Every eighth poll checks all files, to find files that were overwritten, not replaced."""
 TICK_NS: Final = 100_000_000
-"""Granularity of modification times. A directory that changed less than this before a poll may change again without a
-new modification time."""
+"""Granularity of modification times, in nanoseconds. A directory that changed less than this before a poll may change
+again without a new modification time."""
 SUFFIX: Final = ".json"
 PAUSE: Final = 0.0001
-"""Seconds between reads of two files, which let the event loop run if it waits for the core of this thread."""
+"""Seconds that this thread sleeps after each file, so that the event loop can run if both share one CPU core."""
 
 Stamp = tuple[int, int, int]
 """Inode, size and modification time (ns) of a file, which change when the file is replaced."""
 
 
 class DirectorySource:
-    """Source of the documents `NAME.json` in a directory. It polls every `poll` seconds, and at once if `nudge` is set.
+    """Source of the documents `NAME.json` in a directory, polled every `poll` seconds, and at once if `nudge` is set.
 
-    Files are checked when the modification time of the directory has changed, as it does when a file is replaced.
-    Checking a hundred files four times a second would interrupt the event loop hundreds of times.
+    Most polls check the files only if the modification time of the directory has changed, as happens when a file is
+    replaced. Checking a hundred files four times a second would interrupt the event loop hundreds of times.
     """
 
     def __init__(self, path: Path, *, nudge: asyncio.Event | None = None, poll: float = POLL_SECONDS) -> None:
@@ -45,9 +46,10 @@ class DirectorySource:
         self._nudge = nudge or asyncio.Event()
         self._poll = poll
         self._stamps: dict[str, Stamp] = {}
+        """Stamps of the files at the last check, by document name."""
         self._changed_at: int | None = None
-        """Modification time of the directory at the last poll, in nanoseconds; None if it is too recent to be relied
-        on.
+        """Modification time of the directory at the last poll, in nanoseconds; None if the time was so recent that a
+        later change might not show (TICK_NS).
         """
 
     async def run(self, inbox: Inbox) -> None:
@@ -67,16 +69,17 @@ class DirectorySource:
             await wait_until_set(self._nudge, self._poll)
 
     def _look(self, *, whole: bool) -> tuple[list[Change], set[str]]:
-        """Changes since the last poll, and the names of all documents. Raises OSError if the directory
-        cannot be read.
+        """Changes since the last poll, and the names of all documents; with `whole`, all files are checked.
+
+        Raises OSError if the directory cannot be read.
         """
         changed_at = self._path.stat().st_mtime_ns
         if not whole and changed_at == self._changed_at:
             return [], set(self._stamps)
         self._changed_at = changed_at if time.time_ns() - changed_at > TICK_NS else None
         seen: dict[str, Stamp] = {}
-        # A server is removed from the servers document once its catalog is stored. So that a server is always in one of
-        # them, the servers document is read before the catalogs and delivered after them.
+        # The operator stores a new server's catalog, and then removes the server from the servers document. To find the
+        # server in at least one of the two, the servers document is read before the catalogs and delivered after them.
         last = self._read(self._path / f"{SERVERS_NAME}{SUFFIX}", seen)
         changes = []
         for file in self._path.iterdir():
@@ -86,7 +89,7 @@ class DirectorySource:
         return changes + last, set(seen)
 
     def _read(self, file: Path, seen: dict[str, Stamp]) -> list[Change]:
-        """Changes of one file since the last poll; none if it is unchanged or deleted."""
+        """The change of one file since the last poll; empty if the file is unchanged or deleted."""
         try:
             status = file.stat()
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
@@ -105,8 +108,10 @@ class DirectorySource:
 
 
 async def _deliver(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
-    """Deliver changes to the inbox. The first ones are delivered `at_once`, so that no partial catalog is served. Later
-    ones take one step of the event loop each, as decoding hundreds of documents at once would delay calls.
+    """Deliver changes to the inbox.
+
+    The changes of the first poll are delivered together (`at_once`), so that no partial catalog is served. Later ones
+    are delivered one per iteration of the event loop: decoding hundreds of documents together would delay calls.
     """
     if at_once:
         inbox.update(changes)

@@ -1,12 +1,14 @@
 """Reads documents and credentials from the Kubernetes API, for gateways on a cluster.
 
-Implements `catalog.source.Source` and `core.credentials.Credentials` over `fairlead_kube`. Documents are watched, since
-a mounted volume would lag by a minute. Credentials are read from a volume only while the API server does not respond.
-The gateway needs read access to ConfigMaps and to named Secrets in the release's namespace.
+Implements `catalog.source.Source` and `core.credentials.Credentials` over `fairlead_kube`. The ConfigMaps of documents
+are watched, since the files of a mounted volume would be up to a minute old. Credentials are read from a volume only
+while the API server does not respond. The gateway needs read access to ConfigMaps and to named Secrets in the release's
+namespace.
 
-The operator annotates a document before it deletes it. A document that disappears without the annotation was deleted by
-hand, or its annotation was missed during an outage of the watch. Such a document is served until the operator has had
-time to restore it. Rules are served forever, as without them all tools would be allowed.
+The operator annotates a ConfigMap before it deletes it. A ConfigMap that disappears without the annotation was deleted
+by somebody else, or the annotation was missed while the watch was interrupted. The document is then served for a while,
+in which the operator may restore it. Rules are served without a time limit, as without rules all tools would be
+allowed.
 """
 
 from __future__ import annotations
@@ -46,14 +48,15 @@ log = logging.getLogger(__name__)
 DOCUMENTS: Final = f"{LABEL_DOCUMENT} in ({','.join(SERVED)})"
 """Label selector of the documents that gateways read; it excludes held-back definitions."""
 HOLD_SECONDS: Final = 30.0
-"""Time for which a document is served that disappeared without being withdrawn. It is longer than another operator
-replica needs to take over."""
+"""Seconds for which a document is served after its ConfigMap has disappeared without the operator's annotation. Another
+replica of the operator needs less to take over and restore it."""
 API_SECONDS: Final = 1.5
-"""Timeout for reading a credential from the API server; the registry of servers gives up half a second later."""
+"""Timeout in seconds for reading a credential from the API server. `upstream.registry` gives up half a second later,
+which leaves time to read the volume instead."""
 PINS_SECONDS: Final = 5.0
-"""Timeout for reading the pins of a server."""
+"""Timeout in seconds for reading the pins of a server."""
 IN_THREAD: Final = 64 << 10
-"""Blobs above this many bytes are unpacked in a thread."""
+"""ConfigMaps with more bytes are unpacked in a thread."""
 
 
 def blob_of(item: ConfigMap) -> Blob:
@@ -91,8 +94,9 @@ class KubeSource:
 
 
 class _DocumentStore:
-    """Assembles documents from ConfigMaps for `inbox`. A document that disappeared without being withdrawn is served
-    for `hold` more seconds.
+    """Assembles documents from ConfigMaps, as an informer reports them, and delivers the changes to `inbox`.
+
+    A document whose ConfigMap disappears without the operator's annotation is served for `hold` more seconds.
     """
 
     def __init__(self, inbox: Inbox, hold: float) -> None:
@@ -100,8 +104,11 @@ class _DocumentStore:
         self._hold = hold
         self._assembler = DocumentAssembler()
         self._heads: set[str] = set()
+        """Names of all documents; a large document has further ConfigMaps, its parts."""
         self._held: dict[str, asyncio.TimerHandle | None] = {}
-        """Documents that disappeared without being withdrawn, each with the timer that drops it."""
+        """Documents that are served although their ConfigMap has disappeared, each with the timer that drops it; None
+        for rules.
+        """
 
     def close(self) -> None:
         for name in [*self._held]:
@@ -135,7 +142,7 @@ class _DocumentStore:
         self._inbox.update(await self._put(blob))
 
     def _hold_deleted(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the changes that are not deletions, and start the hold of deleted documents."""
+        """The changes without deletions; a deleted document is still served, until its timer drops it."""
         documents = []
         for change in changes:
             if change.document is not None or change.problem is not None:
@@ -169,7 +176,7 @@ class _DocumentStore:
 
 
 class KubePins:
-    """`PinReader` of a release's ConfigMaps; it lists those of one server per request."""
+    """`PinReader` that lists the ConfigMaps with the pins of one server, in the release's namespace."""
 
     def __init__(self, kube: Kube, namespace: str) -> None:
         self._kube = kube
@@ -193,8 +200,8 @@ class KubePins:
 class KubeCredentials:
     """Credentials in Secrets of the release's namespace, one `Credential` per key.
 
-    `mounted` is a directory with the same keys as files, such as a projected volume. Its files may be a minute old and
-    are read while the API server does not respond.
+    `mounted` is a directory, such as a projected volume, with a file per key. The files may be a minute old, and are
+    read only while the API server does not respond.
     """
 
     def __init__(self, kube: Kube, namespace: str, mounted: Path | None = None) -> None:

@@ -1,7 +1,7 @@
 """The snapshot: all servers and tools of the documents, compiled into look-up tables.
 
-Pure module. A snapshot is built in slices whenever documents change. It is immutable, so a call in flight finishes with
-the snapshot that it began with. Unchanged parts are reused from the previous snapshot.
+Pure module. A snapshot is built in slices whenever documents change. A snapshot is immutable, so a call in flight ends
+with the snapshot with which it began. Servers with an unchanged catalog are taken from the previous snapshot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairlead_tools.names import exposed_name
 
 _UNDECLARED: Final = DeclaredLatency()
 REMOVE: Final = "Remove"
-"""`discovery.onDisconnect` of a server whose tools leave every list at the first loss."""
+"""`discovery.onDisconnect` of a server whose tools are not listed while the server cannot be reached."""
 
 
 Shown = TypeVar("Shown", Tool, Item)
@@ -39,13 +39,17 @@ Shown = TypeVar("Shown", Tool, Item)
 
 
 class Collision(msgspec.Struct, frozen=True):
-    """Two tools, prompts or resources with the same exposed name or URI. The one of the first server by namespace and
-    name is listed; servers without a prefix precede all others.
+    """Two tools, prompts or resources with the same exposed name or URI, of which merged endpoints list only one.
+
+    Listed is that of the first server by namespace and name; for tools, servers without a prefix precede all others.
     """
 
     exposed: str
+    """The common name or URI."""
     holder: ServerKey
+    """Server whose tool, prompt or resource is listed."""
     dropped: ServerKey
+    """Server whose tool, prompt or resource is not listed."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -53,8 +57,9 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     servers: Mapping[ServerKey, Server] = {}
     merged: Mapping[str, tuple[Server, Tool]] = {}
-    """Tools by exposed name, sorted by name."""
+    """Tools by exposed name, sorted by name, for merged endpoints."""
     prompts: Mapping[str, tuple[Server, Item]] = {}
+    """Prompts by exposed name, for merged endpoints."""
     resources: Mapping[str, tuple[Server, Item]] = {}
     """By URI, for merged endpoints."""
     templates: Mapping[str, tuple[Server, Item]] = {}
@@ -63,17 +68,17 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By URI, for merged endpoints."""
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
-    """The rules published last; empty if none were published."""
+    """Tiers and policies of the last rules document; empty if there was none."""
     states: Mapping[ServerKey, Mapping[str, ToolState]] = {}
     """Measurements and tier decisions of tools in this gateway's environment, by server and the server's own tool
     name.
     """
     decided_at: str = ""
-    """When the oldest of the states was written (RFC 3339); empty without states."""
+    """When the oldest of the state documents was written (RFC 3339); empty without such documents."""
     round_trips: Mapping[ServerKey, float] = {}
-    """Milliseconds of a request to the server that calls no tool, in this gateway's environment."""
+    """Duration in milliseconds of a request that calls no tool, by server, in this gateway's environment."""
     entries: Mapping[ServerKey, ServerEntry] = {}
-    """Servers with a status other than ready. Servers that never answered are here but not in `servers`."""
+    """Servers with a status other than ready. A server that never answered has an entry here, and none in `servers`."""
     files: tuple[FileProblem, ...] = ()
     """Problems in declaration files that do not make any server unusable."""
 
@@ -83,18 +88,21 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 EMPTY: Final = Snapshot()
+"""Snapshot without documents."""
 
 
 def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
-    """Compile documents without pauses; see `build_in_slices`."""
+    """Compile documents as `build_in_slices`, but in one piece."""
     return finish(build_in_slices(documents, before, environment))
 
 
 def build_in_slices(
     documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster"
 ) -> Generator[None, None, Snapshot]:
-    """Compile documents, given by name. If two documents describe one server, the first by document name is used. Only
-    measurements of `environment` are used. Rules stay in effect after their document is deleted.
+    """Compile documents, given by name, into a snapshot; `before` is the previous one.
+
+    If two documents describe one server, the first by document name is used. Only measurements in `environment` are
+    used. The rules of `before` stay in effect if there is no rules document.
     """
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
@@ -241,8 +249,9 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
 def _drop_mixed_skills(
     skills: dict[str, tuple[Server, Item]], resources: Mapping[str, tuple[Server, Item]]
 ) -> Generator[None, None, tuple[dict[str, tuple[Server, Item]], tuple[Collision, ...]]]:
-    """Drop skills with a file whose URI another server has, as a resource or as a file of a skill. A skill must not
-    read files of another server (SEP-2640).
+    """Drop skills with a file whose URI another server has too, as a resource or as a file of a skill.
+
+    Otherwise a client that reads the skill could get a file of another server (SEP-2640).
     """
     owners: dict[str, ServerKey] = {}
     collisions: dict[str, Collision] = {}
@@ -261,8 +270,10 @@ def _drop_mixed_skills(
 def _merge(
     servers: Iterable[tuple[Server, Iterable[Shown]]],
 ) -> Generator[None, None, tuple[dict[str, tuple[Server, Shown]], tuple[Collision, ...]]]:
-    """Tools or items by exposed name, sorted by name. `servers` are sorted, so that the winner of a name does not
-    depend on the order in which servers were added.
+    """Tools or items by exposed name, sorted by name, and the collisions of names.
+
+    If two servers expose a name, the first in `servers` gets it. `servers` are sorted, so that the order in which
+    servers were added does not matter.
     """
     merged: dict[str, tuple[Server, Shown]] = {}
     collisions = []

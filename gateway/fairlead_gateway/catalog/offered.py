@@ -1,9 +1,10 @@
 """Compiles the prompts, resources, resource templates and skills of a server for listing.
 
-Pure module. On merged endpoints, prompts are prefixed like tools. URIs of schemes whose meaning is local to a server
-get the prefix too (`fairlead_mcp.uris`). All other resources keep their URI, because a model may pass it to a tool,
-whose server has only the original. If two servers have the same URI, merged endpoints serve it from the first server by
-namespace and name. They leave out a skill if one of its files has a URI that another server serves.
+Pure module. On merged endpoints, names of prompts get the server's prefix, like those of tools. URIs of schemes whose
+meaning is local to a server get the prefix too (`fairlead_mcp.uris`). All other resources keep their URI, because a
+model may pass the URI to a tool, whose server knows only the original. If two servers have a resource with the same
+URI, merged endpoints serve that of the first server by namespace and name. They leave out a skill if one of its files
+has a URI that another server serves.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.names import exposed_name
 
 _OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
+"""Members of a resource's definition that have its URI."""
 
 
 def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
-    """Compile the usable entries of a catalog other than tools. This runs in slices, as each entry is validated against
-    the schema of MCP.
+    """Compile the entries of a catalog other than tools; entries that clients would reject are left out.
+
+    Runs in slices, because each entry is validated against the schema of MCP, which takes time.
     """
     problems: list[str] = []
 

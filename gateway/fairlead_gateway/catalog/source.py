@@ -1,8 +1,8 @@
 """Compiles the documents of a source into snapshots and activates them.
 
-A source is a directory or the Kubernetes API. A document that cannot be read does not replace its last good version.
-One task per store compiles and activates, so that snapshots are activated in order; it compiles in slices between
-other work of the event loop.
+A source is a directory or the Kubernetes API. A document that cannot be read does not replace its last valid version.
+Each store has one asyncio task that compiles and activates, so that snapshots are activated in order. The task compiles
+in slices, between other work of the event loop.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ from fairlead_mcp.waiting import wait_until_set
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 5.0
-"""Interval between attempts of an activation that could not be completed, for example without a credential."""
+"""Seconds after which an incomplete activation is tried again, for example if a credential could not be read."""
 SHARE: Final = 1 / 3
-"""Largest share of the time that activations take while documents keep changing."""
+"""Largest share of the time that activations, with compilation, take while documents keep changing."""
 LONGEST_PAUSE: Final = 2.0
+"""Longest pause after an activation, in seconds."""
 REPORTED: Final = 20
 """Most unusable definitions of one server that the log names."""
 CACHE_DELAY: Final = 1.0
-"""Changes within this time are written to the cache together."""
+"""Seconds after an activation until the cache is written, so that several changes share one write."""
 
 
 class Inbox(Protocol):
-    """Receiver of a source's changes. Called in the loop; never blocks."""
+    """Receiver of a source's changes. Its methods run in the event loop and never block."""
 
     def update(self, changes: Iterable[Change]) -> None:
         """Receive documents that are new, changed, deleted or broken."""
         ...
 
     def finish_sync(self, names: Collection[str]) -> None:
-        """All documents were delivered. `names` are all that exist, including those still incomplete."""
+        """Take note that all documents were delivered. `names` are all that exist, including incomplete documents."""
         ...
 
     def away(self, why: str) -> None:
-        """The source cannot be reached; `finish_sync` or `alive` follows when it is back."""
+        """Take note that the source cannot be reached; `finish_sync` or `alive` follows when it can be reached."""
         ...
 
     def alive(self) -> None:
-        """The source has just been reached."""
+        """Take note that the source has just been reached."""
         ...
 
 
@@ -76,7 +77,7 @@ Swap = Callable[[Snapshot], Awaitable[bool]]
 
 
 class InitialCatalog(msgspec.Struct, frozen=True, kw_only=True):
-    """Catalog that is served before and without the source."""
+    """Documents that a gateway serves besides those of its source, or before the source is reached."""
 
     own: Mapping[str, Document] = MappingProxyType({})
     """The gateway's own documents by name. They are part of every snapshot and are never cached."""
@@ -87,6 +88,7 @@ class InitialCatalog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTHING: Final = InitialCatalog()
+"""Initial catalog without documents."""
 
 
 class SnapshotStore:
@@ -102,9 +104,10 @@ class SnapshotStore:
         replaced: Callable[[], Awaitable[None]] = _nothing,
         heap: Heap | None = None,
     ) -> None:
-        """Create the store. `environment` selects the latency measurements that apply. `replaced` is awaited after each
-        activation, when the store no longer references the previous snapshot. `heap` freezes the objects of a new
-        snapshot.
+        """`swap` activates a snapshot. `environment` selects the latency measurements that apply.
+
+        `replaced` is awaited after each activation, when the store does not refer to the previous snapshot any more.
+        `heap` exempts the objects of a new snapshot from garbage collection.
         """
         self._source = source
         self._swap = swap
@@ -115,23 +118,32 @@ class SnapshotStore:
         self._replaced = replaced
         self._heap = heap or Heap(owner=False)
         self._raw: dict[str, bytes] = {}
+        """Encoded documents of the source, by name."""
         self._documents: dict[str, Document] = {}
+        """Decoded documents of the source, by name."""
         self._dirty = asyncio.Event()
+        """Set when a snapshot has to be compiled."""
         self._swap_took = 0.0
+        """Seconds that the last compilation and activation took."""
         self._saving: asyncio.Task[None] | None = None
+        """Task that will write the cache."""
         self._tasks: list[asyncio.Task[None]] = []
         self.broken: dict[str, str] = {}
-        """Documents that cannot be read, by name, with the reason; their last good version is served."""
+        """Why documents cannot be read, by document name; their last valid version is served."""
         self.broken_total = 0
+        """Number of times that a document could not be read."""
         self.snapshot = Snapshot(rules=initial.rules)
+        """Snapshot that was activated last."""
         self.swaps = 0
+        """Number of activations."""
         self.swap_seconds = 0.0
         """Total duration of all activations, including compilation."""
         self.stale = True
-        """Whether the source was not reached since the start, or cannot be reached."""
+        """Whether the source cannot be reached, or has not been reached since the start."""
         self.seen_at: float | None = None
-        """When the source was last reached, in seconds since the epoch; at first the time that the cache has."""
+        """When the source was last reached, in seconds since the epoch; after a start, as stored in the cache."""
         self.first_snapshot = asyncio.Event()
+        """Set when a snapshot has been activated."""
 
     async def start(self) -> None:
         if self._cache is not None:
@@ -198,7 +210,7 @@ class SnapshotStore:
             self._mark_broken(name, str(error))
             return
         if isinstance(document, Pins):
-            return  # pins are for the operator; in a directory they lie beside the gateway's documents
+            return  # pins are for the operator; a directory has them beside the documents for gateways
         if isinstance(document, Catalog) and document.key in self._own_servers:
             problem = (
                 f"this gateway publishes its custom tools as server {document.key}: give the McpServer another name"

@@ -1,5 +1,5 @@
 """Chooses the latency tier for the next answer of a conversation from what the user says.
 
-Pure: the input is text, circumstances and a state; the output is a choice and a new state. The REST API serves it;
-programs may also call `Chooser.choose` directly.
+Pure: the input is the text, the number of waiting requests and the conversation's state; the output is a choice and a
+new state. The REST API offers the choice; programs may also call `Chooser.choose` directly.
 """

@@ -1,12 +1,13 @@
-"""Chooses a tier by rules in a fixed order. The choice has the name of the rule that decided.
+"""Chooses a latency tier for a turn of a conversation, by the first rule that applies.
 
     command          the user asked for a tier explicitly; applies to this turn and the next two
     queue            so many requests wait that a fast tier is preferred
-    keywords         the text has keywords of a tier; the slowest such tier wins, unless it is in its cooldown
-    conversation     the first turn, or a rapid exchange of short turns
+    keywords         the text has keywords of tiers; the slowest of these tiers, without those in their cooldown
+    conversation     the first turn of the conversation, or a rapid exchange of short turns
     default          no other rule applied
 
-Pure. While the transcript of a turn grows, the tier may rise but not fall, unless a command or the queue decides.
+Pure. While a turn is still being transcribed, a later choice may be a slower tier, but a faster one only by the rules
+`command` and `queue`; otherwise the tier is kept, and the rule is called `steady`.
 """
 
 from __future__ import annotations
@@ -29,15 +30,19 @@ RAPID_SECONDS: Final = 5.0
 
 
 class _Meaning(msgspec.Struct, frozen=True):
+    """Effect of a phrase on the choice."""
+
     tier: int
+    """Index of the tier in `Chooser.tiers`."""
     command: bool
+    """Whether the phrase is a command; otherwise it is a keyword."""
 
 
 class Chooser:
-    """The rules of an installation, compiled once per rules document."""
+    """Chooses tiers by the settings and words of an installation's tiers, compiled once per rules document."""
 
     def __init__(self, tiers: Sequence[Tier]) -> None:
-        """Compile the rules. Raises ValueError if there are no tiers."""
+        """Compile the words of the tiers. Raises ValueError if there are no tiers."""
         if not tiers:
             raise ValueError("the installation has no latency tiers to choose from")
         self.tiers = by_speed(tuple(tiers))
@@ -45,12 +50,13 @@ class Chooser:
         self._default = self.tiers.index(default) if default is not None else 0
         self._selections = [tier.selection for tier in self.tiers]
         self.ignored: list[str] = []
-        """Why phrases cannot be used, one message per phrase."""
+        """Messages about phrases that cannot be used, one per phrase."""
         self._phrases = Phrases(self._compile())
 
     def choose(self, turn: Turn, state: ConversationState, now: float) -> tuple[Choice, ConversationState]:
-        """Choose the tier for the turn so far; also returns the state for the next call. `now` is in seconds since the
-        epoch.
+        """Choose the tier for the turn as far as it is transcribed. Also returns the state for the next call.
+
+        `now` is in seconds since the epoch.
         """
         number = _number(turn, state)
         began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
@@ -100,8 +106,9 @@ class Chooser:
     def _command(
         self, phrases: list[tuple[str, _Meaning]], text: str, number: int, state: ConversationState
     ) -> tuple[str | None, int, str | None]:
-        """The commanded tier, the last turn to which the command applies, and its phrase. The last command in the text
-        counts.
+        """The tier that the user asked for, the last turn to which that applies, and the phrase of the command.
+
+        If the text has several commands, the last one counts.
         """
         commands = {phrase: meaning.tier for phrase, meaning in phrases if meaning.command}
         if commands:
@@ -118,7 +125,7 @@ class Chooser:
         return cooldown > 0 and last is not None and 0 <= now - last < cooldown
 
     def _by_conversation(self, number: int, began: tuple[float, ...]) -> tuple[int, str]:
-        """Tier and rule by the state of the conversation: its first turn, or a rapid exchange."""
+        """The tier for the first turn of a conversation, or for a rapid exchange, and the name of the rule."""
         gaps = (later - earlier for earlier, later in pairwise(began))
         rapid = len(began) == RAPID_TURNS and all(gap <= RAPID_SECONDS for gap in gaps)
         circumstances = {"FirstTurn"} if number == 0 else {"RapidExchange"} if rapid else set()
@@ -130,7 +137,7 @@ class Chooser:
     def _keep_tier_of_turn(
         self, index: int, rule: str, matched: str | None, state: ConversationState
     ) -> tuple[int, str, str | None]:
-        """Keep the tier that was already chosen for this turn, if the new one is faster."""
+        """Keep the tier that was already chosen for this turn, if the new choice is faster and not by the queue."""
         names = [tier.name for tier in self.tiers]
         if state.tier in names and names.index(state.tier) > index and rule != "queue":
             return names.index(state.tier), "steady", None

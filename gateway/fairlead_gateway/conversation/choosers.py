@@ -1,4 +1,4 @@
-"""Keeps the compiled rules for choosing a tier, and the key that signs conversation states."""
+"""Caches the `Chooser` of the present rules document, and signs conversation states."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Choosers:
-    """Compiles a `Chooser` for each new rules document."""
+    """Compiles a `Chooser` for each rules document with other tiers than before."""
 
     def __init__(self, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
-        """Create the cache. `key` signs states and is shared by replicas; `clock` is in seconds since the epoch."""
+        """`key` signs conversation states, and is shared by replicas. `clock` returns seconds since the epoch."""
         self.sealer = Sealer(key or secrets.token_bytes(32))
         self.clock = clock
         self._rules: Rules | None = None
@@ -29,9 +29,9 @@ class Choosers:
         if not rules.tiers:
             return None
         if self._chooser is None or self._rules is None or self._rules.tiers != rules.tiers:
-            # imported here to save memory: see `turn`
+            # imported here because most gateways never choose a tier, and RE2 takes 2 MB
             from fairlead_gateway.conversation.choose import Chooser
 
-            self._chooser = Chooser(rules.tiers)  # takes 0.3 s, so not repeated if only policies changed
-        self._rules = rules  # usually the same object at the next call, so that the comparison is immediate
+            self._chooser = Chooser(rules.tiers)  # takes 0.3 s, and is therefore not repeated if only policies changed
+        self._rules = rules  # the next call usually has the same object, whose comparison takes no time
         return self._chooser

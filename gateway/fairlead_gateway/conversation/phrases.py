@@ -1,7 +1,8 @@
-"""Finds many phrases in a text that may still grow, in one pass over the text.
+"""Finds many phrases in a text in one pass; the text may be the incomplete transcript of speech.
 
-Pure. Phrases are words, not regular expressions. The search uses RE2, whose time is linear in the text for any phrase.
-Case, the composition of accents and punctuation are ignored; a `*` at the end of a word matches any ending.
+Pure. Phrases are words, not regular expressions. The search uses RE2, which takes time linear in the length of the text
+whatever the phrases are. Case, the composition of accents and punctuation are ignored; a `*` at the end of a word
+matches any ending.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Meaning = TypeVar("Meaning")
 SHORTEST_STEM: Final = 3
 """Fewest letters before a `*`; a shorter stem would match too many words."""
 MOST_MEMORY: Final = 1 << 26
-"""Most bytes for RE2's automaton, which has hundreds of phrases."""
+"""Most bytes of RE2's automaton, which searches for hundreds of phrases at once."""
 _APOSTROPHES: Final = "'’"
 _ASCII: Final = 128
 _BASIC_PLANE: Final = 0x10000
@@ -65,8 +66,9 @@ class Phrases(Generic[Meaning]):
         self._all.Compile()
 
     def find(self, text: str) -> list[tuple[str, Meaning]]:
-        """Phrases in a normalized text with their meanings, the longest first. A phrase is left out if a longer phrase
-        that begins with the same words and has another meaning matches at each of its positions.
+        """Phrases that occur in a normalized text, with their meanings, the longest first.
+
+        A phrase is left out if everywhere in the text it is only the beginning of a longer phrase with another meaning.
         """
         matches = sorted(self._all.Match(text) or ()) if self._phrases else []
         return [self._phrases[index] for index in matches if not self._is_covered(index, matches, text)]
@@ -77,7 +79,7 @@ class Phrases(Generic[Meaning]):
         return max(phrases, key=lambda phrase: max(self._starts(indexes[phrase], text.encode()), default=-1))
 
     def _is_covered(self, index: int, matches: Sequence[int], text: str) -> bool:
-        """Whether longer phrases with other meanings match at each position of a phrase."""
+        """Whether a longer phrase with another meaning begins at each position of a phrase in the text."""
         longer = [other for other in self._longer.get(index, ()) if other in matches]
         if not longer:
             return False
@@ -86,7 +88,7 @@ class Phrases(Generic[Meaning]):
         return all(start in begun for start in self._starts(index, data))
 
     def _starts(self, index: int, text: bytes) -> Iterator[int]:
-        """Positions of a phrase in the text: those of the blank before it, or 0."""
+        """Positions of a phrase in the text: of the blank before the phrase, or 0 at the start of the text."""
         position, single = 0, self._single(index)
         while (match := single.search(text, position)) is not None:
             yield match.start()

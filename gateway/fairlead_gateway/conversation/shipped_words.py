@@ -1,4 +1,4 @@
-"""Keywords and commands that ship for tiers named `fast`, `standard` and `deep`, read from `words.yaml`.
+"""Keywords and commands that Fairlead ships for tiers named `fast`, `standard` and `deep`, read from `words.yaml`.
 
 A LatencyTier enables them by `shippedWords`; neither LatencyTiers nor rules documents contain the words.
 """
@@ -25,7 +25,7 @@ class ShippedWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def words_of(tier: Tier) -> tuple[list[str], list[str]]:
-    """Keywords and commands of a tier without duplicates; shipped ones, if the tier enables them, precede its own."""
+    """Keywords and commands of a tier, without duplicates: shipped words, if the tier enables them, then its own."""
     selection = tier.selection
     shipped = shipped_words().get(tier.name) if selection.shipped_words else None
     if shipped is None:

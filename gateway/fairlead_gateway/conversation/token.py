@@ -14,6 +14,7 @@ from fairlead_gateway.conversation.turn import ConversationState
 
 _MAC_BYTES: Final = 16
 MOST_CHARACTERS: Final = 4096
+"""Limit on the characters of a token."""
 _decode = msgspec.json.Decoder(ConversationState).decode
 
 

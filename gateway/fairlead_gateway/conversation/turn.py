@@ -1,6 +1,7 @@
-"""Input, state and output types of the choice of a tier.
+"""Types of the choice of a tier: its input (`Turn`), its state, and its outcome (`Choice`).
 
-They are in a module of their own because `choose` imports RE2, which takes 2 MB, and most gateways never choose a tier.
+The types are in a module of their own because `choose` imports RE2, which takes 2 MB, and most gateways never choose a
+tier.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Estimates how long a person waits for an answer in a tier, and recommends how to bridge the wait. Pure."""
+"""Estimates how long a person waits for a spoken answer in a tier, and recommends how to bridge the wait. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def outlook(view: View, snapshot: Snapshot, limit_ms: int | None, speech_turn_ms: int = SPEECH_TURN_MS) -> Outlook:
-    """Estimate the wait for a tier's tools. Tools are called in parallel, so the slowest one counts."""
+    """Estimate the wait for the tools that a tier shows. Tools are called in parallel, so the slowest one counts.
+
+    `limit_ms` is the tier's limit on latency, which is assumed if no duration is known.
+    """
     expected = _slowest(view, snapshot)
     longest = limit_ms if expected is None else expected
     return Outlook(

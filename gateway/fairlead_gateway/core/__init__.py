@@ -1,1 +1,1 @@
-"""Types that all layers of the gateway share; this package imports none of the layers."""
+"""Types that all packages of the gateway share; this package imports none of them."""

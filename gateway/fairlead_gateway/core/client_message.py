@@ -1,6 +1,7 @@
-"""Types of the messages of clients.
+"""Types of the messages that clients send, and of their rejections.
 
-They are in a module of their own, as mypyc does not compile classes of msgspec; `endpoint.inbound` parses messages.
+The types are in a module of their own, because mypyc does not compile classes of msgspec; `endpoint.inbound` parses the
+messages.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from fairlead_tools.refusal import META_ERROR, RATE_LIMITED
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A notification, which gets no response."""
+    """A client's notification, which gets no response."""
 
     modern: bool
+    """Whether the notification is of the modern era."""
     method: str
     params: RawObject
     session: bytes | None
+    """`Mcp-Session-Id`; None without one."""
 
 
 class ClientResponse(msgspec.Struct, frozen=True):
@@ -36,10 +39,14 @@ class Rejection(msgspec.Struct, frozen=True):
     """Rejection of an HTTP request that is not a valid MCP request: a status and a JSON-RPC error."""
 
     status: int
+    """HTTP status."""
     code: int
+    """Code of the JSON-RPC error."""
     message: str
     id: bytes = b"null"
+    """Id of the rejected request, raw JSON."""
     data: bytes | None = None
+    """`data` of the JSON-RPC error, raw JSON; None without it."""
 
 
 def reject_crowd(status: int, message: str, ident: bytes = b"null") -> Rejection:
@@ -49,6 +56,7 @@ def reject_crowd(status: int, message: str, ident: bytes = b"null") -> Rejection
 
 
 RETRY_MS: Final = 1000
+"""Milliseconds after which a client may try again when a limit was reached."""
 RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_MS // 1000)
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended: open a new one with initialize")
 SESSION_UNKNOWN: Final = Rejection(
@@ -66,7 +74,7 @@ NOT_RESUMABLE: Final = Rejection(
 
 
 class RawParams(msgspec.Struct, gc=False):
-    """Members of `params` that may be large, for requests of any method."""
+    """Members of `params` that may be large, in requests of any method; they are not decoded further."""
 
     meta: Raw = msgspec.field(name="_meta", default=Raw())
     argument: Raw = Raw()

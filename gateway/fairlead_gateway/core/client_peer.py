@@ -1,6 +1,6 @@
-"""Identifies the client for which an upstream opens a session with a legacy server.
+"""Identifies the client for which the gateway opens a session with a legacy server.
 
-It is in a module of its own, as mypyc does not compile a msgspec Struct.
+The class is in a module of its own, because mypyc does not compile a msgspec Struct.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ AnswerServer: TypeAlias = Callable[[bytes], None]
 
 
 class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
-    """A client that has separate sessions with legacy servers, which declare the client's capabilities."""
+    """A client for which the gateway opens sessions with legacy servers that declare the client's capabilities.
+
+    Clients without a `ClientPeer` share one session per server.
+    """
 
     session: bytes
     """Id of the client's session with the gateway, or an id that the gateway created for its own requests."""
     features: bytes
     """Normalized capabilities, raw JSON; `{}` for none."""
     passing: bool = False
-    """Whether the session serves requests of different clients one after the other, so that it must not have state of
-    one client.
-    """
+    """Whether its sessions serve different clients, one after the other, and must not keep state of any of them."""

@@ -1,4 +1,4 @@
-"""Interface through which upstreams read the credentials of servers."""
+"""Interface for reading the credentials that the gateway presents to servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class CredentialUnreadable(Exception):
 
 
 class Credentials(Protocol):
-    """Source of the credentials of servers."""
+    """Source of the credentials that the gateway presents to servers."""
 
     async def read(self, ref: CredentialRef) -> Credential:
         """Read a credential. Raises CredentialUnreadable."""

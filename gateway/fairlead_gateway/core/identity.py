@@ -1,7 +1,8 @@
 """Identity of the principal that sends a request.
 
-Pure module. An authenticator creates one `Identity` per credential. Every request carries it: policies select the
-visible tools by it, limits and the audit log count by it, and sessions and streams belong to it.
+Pure module. Authentication creates one `Identity` per credential, and each request has the `Identity` of its
+credential: by the identity, policies select the visible tools, limits count, and the audit log names the caller.
+Sessions and streams belong to it.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Name of the agent in policies."""
     groups: frozenset[str] = frozenset()
     issuers: tuple[str, ...] = ()
-    """Names that policies and settings may use for the issuer of agent, groups and claims."""
+    """Names that policies and settings may use for the issuer that vouches for agent, groups and claims."""
     doubtful: frozenset[tuple[str, ...]] = frozenset()
-    """Names that other issuers may issue too, as keys of `fairlead_api.policies.subjects`. Policies that name them
-    without an issuer only restrict.
+    """Agents, groups and claims of this identity that other issuers may issue too, as keys of
+    `fairlead_api.policies.subjects`. A policy that names one without an issuer can restrict this identity, but cannot
+    allow anything.
     """
     scopes: frozenset[str] = frozenset()
     """Scopes of the token (RFC 6749 section 3.3)."""
@@ -49,7 +51,9 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     claims: Mapping[str, Any] = MappingProxyType({})
     """Claims of a JWT, unchanged."""
     made: bool = False
-    """Whether the credential is an API key that the principal created at a gateway; such keys cannot administer."""
+    """Whether the credential is an API key that the principal created at a gateway; such keys have no rights of
+    administrators.
+    """
     credential: str = ""
     """Name of the credential for logs and revocation, without a secret: the id of an API key, or issuer and key of a
     JWT.

@@ -1,6 +1,6 @@
 """Types for results that exceed a limit on tokens, and for the shortened results that replace them.
 
-Declarations only; a separate process shortens results.
+Interfaces and types only; a separate process shortens results.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import Final, Protocol
 import msgspec
 
 LEAST_TOKENS: Final = 200
+"""Smallest limit on tokens that a request may set."""
 MOST_TOKENS: Final = 10_000_000
+"""Largest limit on tokens that a request may set."""
 META_LIMIT: Final = "fairlead.dev/resultTokens"
-"""Member of a request's `_meta` with the most tokens of its result."""
+"""Member of a request's `_meta` that limits the tokens of the result."""
 HEADER_LIMIT: Final = b"fairlead-result-tokens"
-"""HTTP header with the same limit, for requests of any method."""
+"""HTTP header that limits the tokens of the result, for requests of any method."""
 META_KEPT: Final = "fairlead.dev/result"
 """Member of the `_meta` of a shortened result with its id, its size and the part that is shown."""
 URI: Final = "fairlead://results/"
@@ -25,8 +27,9 @@ class LongResult(msgspec.Struct, frozen=True):
     """A result to be shortened to at most `tokens` tokens."""
 
     result: bytes
-    """Raw MCP result of any era."""
+    """Raw MCP result of either era."""
     tokens: int
+    """Limit on the tokens of the shortened result."""
     id: str = ""
     """Id of the stored result."""
     reader: str = ""

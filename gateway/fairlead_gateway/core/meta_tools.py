@@ -1,6 +1,6 @@
-"""Names and definitions of the gateway's built-in tools, and the interface that answers calls of them.
+"""Names and definitions of the gateway's own tools (meta-tools), and the interface that answers calls of them.
 
-The router endpoint lists three of them instead of the tools of servers. Declarations only.
+The router endpoint lists three of these tools instead of the tools of servers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READ_RESULT: Final = "read_result"
 NAMES: Final = frozenset({SEARCH_TOOLS, EXECUTE_TOOL, RETRIEVE_CONTEXT})
 """Tools of the router endpoint."""
 OWN_TOOLS: Final = NAMES | {READ_RESULT}
-"""The gateway's built-in tools of all endpoints."""
+"""All of the gateway's own tools, at any endpoint."""
 INSTRUCTIONS: Final = (
     "This server has many tools and shows them by search. Find tools for one step with search_tools, call one by its "
     "name with execute_tool, and read earlier results again with retrieve_context instead of repeating a call. Each "

@@ -15,7 +15,7 @@ class PageRequest(msgspec.Struct, frozen=True):
 
     path: str
     query: Mapping[str, str]
-    """Decoded query parameters; the last value of a repeated one."""
+    """Decoded query parameters; of a repeated parameter, the last value."""
     headers: Mapping[bytes, bytes]
     """Headers by lower-case name; values of a repeated header are joined by commas."""
     address: str

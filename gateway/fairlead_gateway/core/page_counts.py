@@ -10,14 +10,14 @@ class PageCount(NamedTuple):
 
     views: int = 0
     nanoseconds: int = 0
-    """Sum of the times from the admission of a request to the end of its response."""
+    """Sum of the durations from the admission of a request to the end of its response."""
 
 
 _NONE = PageCount()
 
 
 class PageCounts:
-    """Counters of one gateway. Callers have to limit the number of page names."""
+    """Counters of one gateway. Callers have to limit the number of different page names, each of which takes memory."""
 
     def __init__(self) -> None:
         self.by_page: dict[tuple[str, int], PageCount] = {}

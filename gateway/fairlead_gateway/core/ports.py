@@ -1,7 +1,7 @@
-"""Interfaces that a route refers to: upstream, admission guard, recorder, meter and schema checks.
+"""Interfaces of the objects that a route refers to: upstream, admission guard, recorder, meter and schema checks.
 
-Declarations only. Guard, recorder and meter are base classes, not Protocols: every call uses them, and compiled code
-calls a method of a compiled class ten times as fast as one of a Protocol.
+Guard, recorder and meter are base classes, not Protocols: every call uses them, and code compiled by mypyc calls a
+method of a compiled class ten times as fast as a method of a Protocol.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ BREAKER_STATES: Final = (CLOSED, HALF_OPEN, OPEN)
 
 
 class Waiter(Protocol):
-    """A call waiting for admission. Unless a queued call is withdrawn, `proceed` or `reject` is called exactly once;
-    they must not raise.
+    """A call waiting for admission by an `AdmissionGuard`.
+
+    Unless the call is withdrawn from the queue, the guard calls `proceed` or `reject` exactly once. These methods must
+    not raise.
     """
 
     @property
@@ -54,8 +56,9 @@ class AdmissionGuard:
     clock: Callable[[], float]
     """Monotonic clock of deadlines, in seconds."""
     random: Callable[[], float]
+    """Random numbers from 0 to 1, which vary the delays of retries."""
     responses_seen: int
-    """Responses and other messages from the server so far."""
+    """Number of responses and other messages from the server so far, which show that the server still answers."""
 
     @property
     def state(self) -> str:
@@ -63,14 +66,13 @@ class AdmissionGuard:
         raise NotImplementedError
 
     def enter_now(self) -> bool:
-        """Admit a call if there is room and no further check is needed; True if it was admitted, with a
-        plain ticket.
-        """
+        """Admit a call with a plain ticket, if there is room and no further check is needed; False if not admitted."""
         raise NotImplementedError
 
     def enter(self, waiter: Waiter, *, retry: bool = False) -> Ticket:
-        """Admit a call and return its ticket, or queue it and return `QUEUED`; then `waiter` is notified. `retry` marks
-        a retry. Raises McpError.
+        """Admit a call and return its ticket, or queue the call, which gets its ticket by `Waiter.proceed` later.
+
+        Returns `QUEUED` for a queued call. `retry` exempts a call from the rate limit. Raises McpError for a refusal.
         """
         raise NotImplementedError
 
@@ -79,19 +81,21 @@ class AdmissionGuard:
         raise NotImplementedError
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Remove a waiter from the queue; no-op if it is not queued."""
+        """Remove a call from the queue; no-op if the call is not queued."""
         raise NotImplementedError
 
     def leave(
         self, ticket: Ticket, error: Exception | None, responses_seen: int, *, abandoned: bool = False, tool: str = ""
     ) -> None:
-        """Report the end of a call. `responses_seen` is the value of the attribute when the call was admitted;
-        `abandoned` says that the gateway abandoned it.
+        """Report the end of a call. `error` is None for a success.
+
+        `responses_seen` is the value of the guard's attribute when the call was admitted. `abandoned` tells that the
+        gateway did not wait for the answer. `tool` is for logs.
         """
         raise NotImplementedError
 
     def leave_well(self) -> None:
-        """Report the end of a call without an error, whatever its ticket."""
+        """Report the end of a call that was admitted with any ticket and has succeeded."""
         raise NotImplementedError
 
     def may_retry(self) -> bool:
@@ -100,7 +104,7 @@ class AdmissionGuard:
 
 
 class CallRecorder:
-    """Counts the operations of one method of one tool."""
+    """Records number and durations of operations: of one MCP method and, for `tools/call`, of one tool."""
 
     __slots__ = ()
 
@@ -119,11 +123,11 @@ class AttemptMeter:
     __slots__ = ()
 
     def begin(self, now: float) -> int:
-        """Start an attempt and return the number to end it with. `now` is in seconds of the gateway's clock."""
+        """Record the start of an attempt, and return its number. `now` is in seconds of the gateway's clock."""
         raise NotImplementedError
 
     def end(self, number: int, now: float, outcome: str) -> None:
-        """End the attempt with that number."""
+        """Record the end and the outcome of the attempt that `begin` gave this number."""
         raise NotImplementedError
 
 
@@ -154,7 +158,7 @@ class ArgumentConstraint(Protocol):
 
     @property
     def by(self) -> str:
-        """Names of the rules for logs."""
+        """Names of the policy rules, for logs."""
         ...
 
     def refusal(self, arguments: bytes | Raw | None) -> Refusal | None:
@@ -193,7 +197,7 @@ class Upstream:
 
     @property
     def keeps_tasks(self) -> bool:
-        """Whether calls may create tasks now, that is, whether the task can still be reached later (SEP-2663)."""
+        """Whether calls may create tasks now (SEP-2663): the server has room for one, and it can be reached later."""
         return True
 
     def next_id(self) -> bytes:
@@ -213,12 +217,14 @@ class Upstream:
         raise NotImplementedError
 
     def end_session(self, session: bytes) -> None:
-        """Drop all state of the client's session with that id, which has ended."""
+        """Drop all state of a client session that has ended; `session` is its id."""
 
     def gauges(self) -> Gauges:
         return Gauges()
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         """Wait up to `grace` seconds for requests in flight, then close all connections. New requests are refused.
-        `replaced` says that a new upstream of the same server has taken over, including a process that both share.
+
+        `replaced` tells that another upstream of the same server is in use, which may share the server's process: the
+        process then stays.
         """

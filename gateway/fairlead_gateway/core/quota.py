@@ -1,4 +1,4 @@
-"""Limits on calls and lists: of one tool, of every agent, and of a policy's subject in a namespace."""
+"""Limits on calls and on lists of tools: for one tool, for each agent, or for a policy's subject in a namespace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Bound(Protocol):
-    """A limit on calls; None means unlimited."""
+    """A limit on the calls per minute, and on those at the same time; None means unlimited."""
 
     @property
     def calls_per_minute(self) -> int | None: ...
@@ -19,7 +19,7 @@ class Bound(Protocol):
 
 
 class Caps(msgspec.Struct, frozen=True):
-    """`Bound` that the installation or a tool sets."""
+    """`Bound` that is set for a tool, or by the installation for each agent."""
 
     calls_per_minute: int | None = None
     concurrency: int | None = None
@@ -29,7 +29,10 @@ class Caps(msgspec.Struct, frozen=True):
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """Limits of one rule set for the servers of one namespace. None means unlimited."""
+    """Limits of one rule set for the servers of one namespace. None means unlimited.
+
+    A rule set is what all policies together set for a subject.
+    """
 
     namespace: str
     max_tools: int | None = None
@@ -39,7 +42,7 @@ class Quota(msgspec.Struct, frozen=True):
     result_tokens: int | None = None
     tokens_per_day: int | None = None
     by: Mapping[str, str] = {}
-    """Names of the policies that set the limits, by member."""
+    """Names of the policies that set the limits, by attribute."""
 
     @property
     def numbers(self) -> dict[str, int]:

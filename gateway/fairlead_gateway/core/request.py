@@ -1,8 +1,8 @@
 """A client's request, validated by `endpoint.inbound`, and the HTTP exchange (RFC 9110 section 3.4) for its response.
 
-`endpoint.exchange` implements exchanges of clients, and `calls.path.direct` those of the gateway's own calls. The
-classes are neither Struct nor Protocol, so that mypyc can compile them: a call reads about 24 of their attributes, and
-reads of compiled attributes are ten times as fast.
+`endpoint.exchange` implements the exchanges of MCP clients, `calls.path.direct` those of tool calls over REST. The
+classes are neither msgspec Structs nor Protocols, so that mypyc can compile them: a call reads about 24 of their
+attributes, and reads of compiled attributes are ten times as fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.progress_token import ProgressToken
 
 Headers: TypeAlias = dict[bytes, bytes]
-"""Lower-case name to value; the values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
+"""Header values by lower-case name; values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
 
 
 class RequestMeta:
@@ -63,7 +63,9 @@ class RequestMeta:
         self.lacking = lacking
         """Message about a required member that a modern request lacks; empty if none is missing."""
         self.misread = misread
-        """Message about a member that servers may interpret differently, which is an error in both eras; else empty."""
+        """Message about a member that servers may interpret differently than the gateway, an error in both eras; empty
+        if there is none.
+        """
         self.version = version
         """Protocol version of a modern request, encoded for a header; None if a header cannot contain it."""
         self.versioned = versioned
@@ -79,7 +81,7 @@ NO_META: Final = RequestMeta(f"params._meta lacks the required {eras.META_VERSIO
 
 
 class McpRequest:
-    """A client's request with raw params. Serving the request removes members from `params`."""
+    """A client's request with raw params. Its members in `params` may be removed while the request is served."""
 
     __slots__ = (
         "any_structured",
@@ -124,20 +126,21 @@ class McpRequest:
         self.any_structured = modern
         """Whether the result's `structuredContent` may be of any type; else it must be an object or is left out."""
         self.recording: str | None = None
-        """Session of stored results to which the result is added (`execute_tool`); None if it is not stored."""
+        """Id of the context session in which the result is stored (`execute_tool`); None to store nothing."""
         self.result_tokens: int | None = None
-        """Most tokens of the result, if set outside of MCP."""
+        """Most tokens of the result, for a call over REST; None if unlimited."""
         self.default_tokens: int | None = None
         """Most tokens of the result if no other limit is set; None if unlimited."""
 
     @property
     def continued(self) -> bool:
-        """Whether the request continues one that returned `input_required` (SEP-2322)."""
+        """Whether the request continues a call that was answered with `input_required` (SEP-2322)."""
         return "inputResponses" in self.params or "requestState" in self.params
 
     def read_name(self, member: str) -> str:
-        """The name or URI in `member` of `params`, which `Mcp-Name` repeats. Raises KeyError if the member is missing,
-        msgspec.DecodeError or UnicodeDecodeError if it is not a string.
+        """The name or URI in `member` of `params`, which the header `Mcp-Name` repeats.
+
+        Raises KeyError if the member is missing, and msgspec.DecodeError or UnicodeDecodeError if it is not a string.
         """
         return jsonrpc.decode_text(self.params[member]) if self.name is None else self.name
 
@@ -148,7 +151,7 @@ class McpRequest:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Exchange:
-    """The HTTP side of a request that awaits its response. All methods are no-ops after the client disconnected."""
+    """HTTP request of a client that awaits its response. All methods are no-ops after the client has disconnected."""
 
     __slots__ = ("headers", "identity", "tier")
 
@@ -171,8 +174,10 @@ class Exchange:
         raise NotImplementedError
 
     def notify(self, message: bytes) -> bool:
-        """Send a message before the response, which makes the response an event stream. Returns False if the message
-        was dropped, because the client disconnected, does not read, or accepts no event stream.
+        """Send a message before the answer, which makes the response an event stream.
+
+        Returns False if the message was dropped, because the client has disconnected, does not read, or accepts no
+        event stream.
         """
         raise NotImplementedError
 
@@ -186,27 +191,31 @@ class Exchange:
         raise NotImplementedError
 
     def pause(self) -> None:
-        """End the client's event stream if the client can resume it, since the server ended its own stream and expects
-        to be polled (SEP-1699).
+        """End the client's event stream before the answer, if the client can resume the stream later.
+
+        The server has ended its stream to the gateway in the same way, and expects to be polled (SEP-1699).
         """
         raise NotImplementedError
 
     def arrival(self, source: Carrier) -> Arrival:
-        """Begin to count a server's large response against the agent's budget."""
+        """Begin to count the bytes of a server's large response, which arrives from `source`, for the agent."""
         raise NotImplementedError
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
-        """Send the JSON-RPC response in parts. Exactly one of `answer` and `succeed` is called, once."""
+        """Answer with an HTTP status and a JSON-RPC response, given in parts.
+
+        Exactly one of `answer` and `succeed` is called, once.
+        """
         raise NotImplementedError
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
-        """Send the result of the request with that id; both are raw JSON."""
+        """Answer with `result` to the request with the id `ident`; both are raw JSON."""
         raise NotImplementedError
 
 
 def agent_of(exchange: Exchange) -> str:
-    """Agent against whose limits a request counts: its principal, or the address or /64 network of an
-    anonymous client.
+    """Name of the agent that a request counts for in limits: the principal, or an anonymous client's address or /64
+    network.
     """
     return agent_name(exchange.identity, exchange.address)
 

@@ -1,4 +1,4 @@
-"""The route of a tool: everything about its calls that can be prepared before a request."""
+"""The route of a tool, prompt or resource: everything about its calls that can be prepared before a request."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def smaller(first: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Route:
-    """Prepared data for calls of one tool, created once per snapshot and shared by all calls.
+    """Prepared data for calls of one tool, prompt or resource, created once per snapshot and shared by all calls.
 
-    Views narrow a route only by copies. It is not a Struct, so that mypyc can compile it: a call reads about 36 of its
-    attributes. It has no `slots=True`, as that creates a second class, which mypyc does not support.
+    A view that restricts a tool has a changed copy of the route. The class is not a msgspec Struct, so that mypyc can
+    compile it: a call reads about 36 of its attributes. It has no `slots=True`, because that creates a second class,
+    which mypyc does not support.
     """
 
     tool: Tool | None = None
@@ -48,7 +49,9 @@ class Route:
     binding: ServerBinding
     server: Server
     name: str
+    """The server's own name or URI of the target."""
     id: str = ""
+    """Server and tool, as the key of the tool's limits; empty for other targets."""
     caps: Caps | None = None
     """Limits on calls of all agents together; None if unlimited."""
     member: str = "name"
@@ -66,21 +69,26 @@ class Route:
     timeout: float
     """Timeout of a call in seconds. Each progress notification restarts the timeout of `binding`, up to `longest`."""
     longest: float = 0.0
-    """Longest duration in seconds of a call that keeps reporting progress; progress has no effect if it is at most
-    `timeout`.
+    """Longest duration in seconds of a call that keeps reporting progress. If at most `timeout`, progress does not
+    extend the call.
     """
     max_bytes: int
     """Most bytes of a result."""
     server_info: bytes
+    """`serverInfo` for modern results, raw JSON."""
     guard: AdmissionGuard
     retries: int
     """Attempts after the first."""
     idempotent: bool
+    """Whether a request may be sent again although the server may have executed it."""
     per_client: bool
+    """Whether each client session has a session of its own with the server (`PerClient`)."""
     cacheable_seconds: int = 0
+    """How long a result is cached for equal calls, in seconds; 0 for not at all."""
     cache_scope: bytes = b""
-    """Prefix of the keys of the tool's cached results."""
+    """Hash of tool and server, the part of a cache key that all calls of the tool share."""
     offline: bool
+    """Whether the catalog says that the server cannot be reached."""
     requires: tuple[str, ...] = ()
     """Client capabilities that a session needs for its server to list the tool."""
     param_headers: tuple[Parameter, ...] = ()
@@ -92,9 +100,9 @@ class Route:
     caller_longest: bool = False
     """Whether the caller or its tier set `longest`."""
     unavailable: Refusal | None = None
-    """Refusal of all calls, returned instead of calling the server; see `available_to`."""
+    """Refusal of all calls, except those for which `available_to` is True; None if calls are not refused."""
     counted: bool = False
-    """Whether a quota or caps limit the number of calls."""
+    """Whether `quota` or `caps` limit the number of calls."""
     constraint: ArgumentConstraint | None = None
     """Restrictions of policies on the arguments; None if all are allowed."""
     manual: str = ""
@@ -124,8 +132,10 @@ class Route:
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 
     def timeout_message(self, reported: bool, quiet_after: float) -> str:
-        """Message for a call that timed out. `reported` says that progress had extended it. `quiet_after` is the total
-        duration in seconds of a call whose progress stopped, or 0 for a call that reached `longest`.
+        """Message for a call that timed out.
+
+        `reported` tells that progress had extended the call. `quiet_after` is then the total duration in seconds of a
+        call whose progress stopped, or 0 for a call that reached `longest`.
         """
         if reported and quiet_after:
             quiet = f"{self.name} of {self.server.key} reported no progress for {self.binding.timeout:g} s"
@@ -143,8 +153,8 @@ class Route:
         return "the most for calls that report progress (limits.maxTimeout of the server)" if reported else _TIMEOUT
 
     def available_to(self, capabilities: bytes | None) -> bool:
-        """Whether the tool is unavailable only for want of a client capability that `capabilities` (raw
-        JSON) declare.
+        """Whether `unavailable` does not apply, because it refuses clients without a capability that `capabilities`
+        (raw JSON) declare.
         """
         if self.unavailable is None or self.unavailable.code != MISSING_CLIENT_CAPABILITY:
             return False
@@ -155,9 +165,7 @@ class Route:
         return replace(self, unavailable=refusal)
 
     def within(self, seconds: float) -> Route:
-        """A route whose timeout is at most `seconds`, which progress does not extend; the route itself if it is shorter
-        already.
-        """
+        """A route whose calls take at most `seconds`, also with progress; the route itself if its limits are lower."""
         if seconds >= self.timeout:
             return self if seconds >= self.longest else replace(self, longest=seconds, caller_longest=True)
         return replace(self, timeout=seconds, longest=seconds, caller_deadline=True, caller_longest=True)

@@ -1,6 +1,7 @@
 """Counters of tool search: rankings, hits that were called later, changes of the index, and compressed results.
 
-Pure module. A later call is the best sign that a hit was relevant, so these counters measure recall on real requests.
+Pure module. That an agent later calls a tool that a search returned is the best sign that the hit was relevant: these
+counters show the quality of the search on real requests.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_PRINCIPALS: Final = 1_000
-"""Most principals whose hits are stored; the one with the oldest search is dropped first."""
+"""Most principals whose hits are stored; the principal with the oldest search is dropped first."""
 MAX_HITS: Final = 100
 """Most hits stored per principal; the oldest are dropped first."""
 
@@ -28,6 +29,7 @@ class SearchCounts:
         self.compressed = dict.fromkeys(("model", "cache", "failed"), 0)
         """Results to be compressed by a model: compressed now (`model`), found in the `cache`, or `failed`."""
         self._hits: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+        """Ranks of tools in recent searches that were not called yet, by principal and tool name."""
 
     def compressions(self, outcome: str) -> None:
         """Count a result to be compressed by its outcome: `model`, `cache` or `failed`."""
@@ -54,6 +56,6 @@ class SearchCounts:
             self.executed[kind] = self.executed.get(kind, 0) + 1
 
     def count_change(self, kind: str, tools: int) -> None:
-        """Count `tools` tools of a kind of change: `added`, `removed` or `modified`."""
+        """Count `tools` tools of the search index that were `added`, `removed` or `modified` (`kind`)."""
         if tools:
             self.changes[kind] = self.changes.get(kind, 0) + tools

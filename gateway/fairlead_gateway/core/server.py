@@ -29,7 +29,7 @@ class Item(msgspec.Struct, frozen=True):
     merged: bytes
     """Raw definition for merged endpoints; empty if there is none."""
     files: tuple[str, ...] = ()
-    """URIs of a skill and its files that have no server prefix on merged endpoints."""
+    """For a skill: those URIs of the skill and its files that get no server prefix on merged endpoints."""
 
 
 class Offered(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     """The server's own name of the tool."""
     ref: ToolRef
-    """Key of the tool in sets and tables. It is one object, so that look-ups compare identities and not texts."""
+    """Key of the tool in sets and tables: always this one object, so that look-ups compare identities, not texts."""
     definition: bytes
     """Raw definition for the server's own endpoint."""
     exposed: str | None
@@ -70,7 +70,7 @@ class Tool(msgspec.Struct, frozen=True):
     hash: str = ""
     """Hash of the definition that the server sent; empty if unknown."""
     estimated_duration_ms: int | None = None
-    """Declared median duration."""
+    """Declared median duration of a call, in milliseconds; None if not declared."""
     estimate_untrusted: bool = False
     """Whether the declared duration comes from the server and the server is not trusted."""
     min_tier: str | None = None
@@ -102,8 +102,8 @@ class Server(msgspec.Struct, frozen=True):
     offered: Offered = Offered()
     """Prompts, resources, templates and skills."""
     interfaces: Mapping[str, tuple[str, ...]] = {}
-    """Tools by the URIs of the user interfaces that they reference, as the server has them. Disabled tools and unlisted
-    resources are included.
+    """Names of the tools that refer to a user interface, by the server's URI of the interface. Disabled tools and
+    unlisted resources are included.
     """
     approved: ApprovedSkills | None = None
     """Approved skills of a pinned server; None if the server is not pinned."""

@@ -1,6 +1,4 @@
-"""Counters of requests that were refused or dropped because a limit per agent or per gateway was reached.
-Pure module.
-"""
+"""Counters of requests and resources that were refused or dropped at a limit per agent or per gateway. Pure module."""
 
 from __future__ import annotations
 
@@ -28,8 +26,10 @@ Kind = Literal[
 
 
 class ShareCounts:
-    """Counters of one gateway since its start, by kind and outcome: refused at the limit `agent` or `gateway`, or
-    dropped in favor of another agent (`gave_way`). Each begins at 0, so that rates include the first increase.
+    """Counters of one gateway since its start, by kind of resource and outcome.
+
+    Outcomes: refused at the limit of one `agent` or of the `gateway`, or dropped to make room for another agent
+    (`gave_way`). Each counter begins at 0, so that rates include the first increase.
     """
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from fairlead_gateway.core.ports import SchemaCheck
 
 
 class TaskRef:
-    """Location of a task, decoded from the sealed id that the client has."""
+    """Task of a server: where it runs and which tool created it, decoded from the sealed id that the client has."""
 
     __slots__ = ("check", "id", "pod", "sealed", "server", "tool")
 

@@ -1,7 +1,7 @@
 """A JSON-RPC request to a server, and the interface that receives the server's messages for it.
 
-Declarations only. The classes are neither Struct nor Protocol, so that mypyc can compile them: a call reads about
-twelve of their attributes.
+The classes are neither msgspec Structs nor Protocols, so that mypyc can compile them: a call reads about twelve of
+their attributes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from fairlead_mcp.messages import Message, ResultMembers
 
 
 class UpstreamRequest:
-    """A request with the server's own names, in the era that `Upstream.modern_for` returned. Its creator sets the
-    attributes that differ from the defaults; it is not changed after it was sent.
+    """A request as a server gets it: with the server's own names, in the era that `Upstream.modern_for` returned.
+
+    Its creator sets the attributes that differ from the defaults. After the request was sent it is not changed.
     """
 
     __slots__ = (
@@ -50,12 +51,12 @@ class UpstreamRequest:
         max_bytes: int,
     ) -> None:
         self.id = id
-        """Raw JSON from the upstream's `next_id`."""
+        """JSON-RPC id from the upstream's `next_id`, raw JSON."""
         self.method = method
         self.params = params
         """Raw JSON object."""
         self.deadline = deadline
-        """Seconds of the monotonic clock."""
+        """Time at which the request fails, in seconds of the monotonic clock."""
         self.max_bytes = max_bytes
         """Most bytes of the response."""
         self.name_lines = b""
@@ -80,7 +81,7 @@ class UpstreamRequest:
         self.tasks = False
         """Whether the response may be a task, whose id then has to identify its pod (SEP-2663)."""
         self.gated = False
-        """Whether the server lists the tool only in a session that declares the client's capabilities."""
+        """Whether the tool exists only in sessions that declare the client's capabilities to the server."""
         self.idempotent = False
         """Whether the request may be sent to a second pod while the first may still execute it."""
 
@@ -128,7 +129,7 @@ class UpstreamRequest:
 class ResponseSink:
     """Receives the messages that a server sends for one request.
 
-    Exactly one of `take_result` and `take_error` is called, once, possibly before `Upstream.send` returns. Before it,
+    Either `take_result` or `take_error` is called, exactly once, possibly before `Upstream.send` returns. Until then,
     the other methods may be called any number of times. Nothing is called after `Pending.cancel`. Implementations must
     not raise or block.
     """
@@ -156,7 +157,7 @@ class ResponseSink:
         answer(jsonrpc.reply_to_server(message))
 
     def pause(self) -> None:
-        """A legacy server ended its event stream and expects to be polled for the rest (SEP-1699)."""
+        """Take note that a legacy server ended its event stream, and expects to be polled for the rest (SEP-1699)."""
 
     @property
     def congested(self) -> bool:

@@ -1,6 +1,7 @@
 """Loads custom tools from entry points of installed packages and from the modules that a setting names.
 
-Runs once, before a gateway is built. A module that cannot be loaded is reported in `problems`; the others are loaded.
+Runs once, before a gateway is built. A module that cannot be loaded is reported in `LoadedTools.problems`; all other
+modules are loaded.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ GROUP: Final = "fairlead.tools"
 
 
 class LoadProblem(msgspec.Struct, frozen=True):
-    """A source of custom tools, or a tool of it, that cannot be loaded; `str()` is the message for users."""
+    """Failure to load a source of custom tools, or one of its tools; `str()` is the message for users."""
 
     source: str
+    """Module or entry point."""
     message: str
 
     def __str__(self) -> str:
@@ -38,15 +40,17 @@ class LoadProblem(msgspec.Struct, frozen=True):
 
 
 class LoadedTools(msgspec.Struct, frozen=True):
-    """Custom tools that were loaded, and the problems of the others."""
+    """Custom tools that were loaded, and the reasons why others were not."""
 
     tools: CustomTools
     problems: tuple[LoadProblem, ...] = ()
 
 
 def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = None) -> LoadedTools:
-    """Load the tools of `modules` (`package.module`, `package.module:member` or the path of a file) and of `points`, by
-    default the entry points of installed packages. The first tool of a name is kept.
+    """Load the tools of `modules` and of entry points, by default those of installed packages.
+
+    A module is given as `package.module`, `package.module:member` or the path of a file. If several tools have the same
+    name, the first is kept.
     """
     tools = CustomTools()
     problems: list[LoadProblem] = []
@@ -94,7 +98,7 @@ def _from_module(name: str) -> ModuleType:
     """Import a module of an installed package, or else one in the working directory."""
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.append(here)  # last, so that no file here shadows a module of another package
+        sys.path.append(here)  # last, so that files in the working directory do not shadow modules of packages
     return importlib.import_module(name)
 
 

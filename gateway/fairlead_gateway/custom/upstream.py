@@ -1,4 +1,4 @@
-"""Upstream of the server `local`, whose tools are functions in this process."""
+"""Upstream of the server `local`, whose tools are Python functions in the gateway's process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ METHOD: Final = "tools/call"
 
 
 class LocalUpstream(Upstream):
-    """Upstream of the custom tools of one gateway. `clock` is the clock of deadlines, in seconds."""
+    """Upstream of the custom tools of one gateway.
+
+    `limit` is the number of calls at once, `threads` that of blocking functions. `clock` is the clock of deadlines, in
+    seconds.
+    """
 
     def __init__(
         self, tools: CustomTools, *, limit: int, threads: int = THREADS, clock: Callable[[], float] = time.monotonic
@@ -35,7 +39,7 @@ class LocalUpstream(Upstream):
         return False
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        """Start a call at once; the result is delivered by a callback, without a task per call."""
+        """Start a call at once. `sink` gets the result by a callback, without an asyncio task per call."""
         if request.method != METHOD:
             sink.take_error(RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools do not support {request.method}"))
             return ANSWERED

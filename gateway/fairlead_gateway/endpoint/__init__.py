@@ -1,4 +1,5 @@
-"""The client side: HTTP connections, classification of requests, and methods answered without a server.
+"""The gateway's side towards clients: HTTP connections, parsing and checks of requests, methods answered without a
+server, and notification streams.
 
 `inbound` and `responses` are pure modules; only `uvicorn_protocols` depends on uvicorn.
 """

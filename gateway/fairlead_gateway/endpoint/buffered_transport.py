@@ -1,7 +1,7 @@
-"""Write buffer in front of a TLS transport, to which it writes one piece at a time.
+"""Write buffer in front of asyncio's TLS transport, which shows when a client does not read.
 
-The TLS transport encrypts all data at once and does not include it in its buffer size, so a client that does not read
-would go unnoticed. This buffer is part of `get_write_buffer_size`.
+The TLS transport encrypts all data at once and leaves them out of its `get_write_buffer_size`, so that writing would
+never pause. This buffer passes data on in pieces, only while the TLS transport can send, and counts the rest.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 PIECE: Final = 64 << 10
-"""Largest number of bytes encrypted at once."""
+"""Largest number of bytes that are passed to the TLS transport, and encrypted, at once."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class BufferedTransport(asyncio.Transport):
     """Transport with a write buffer on top of the transport `below`.
 
-    `pause` is called above `high` buffered bytes and `resume` when the buffer is empty, like `pause_writing` and
-    `resume_writing` of a protocol. The protocol of `below` has to call `on_below_paused` and `on_below_resumed`.
+    `pause` is called when more than `high` bytes are buffered and `resume` when the buffer is empty, like
+    `pause_writing` and `resume_writing` of an asyncio protocol. The protocol of `below` has to call `on_below_paused`
+    and `on_below_resumed` in these two methods.
     """
 
     def __init__(
@@ -33,10 +34,15 @@ class BufferedTransport(asyncio.Transport):
         self._high = high
         self._buffer: deque[memoryview] = deque()
         self._size = 0
+        """Bytes in the buffer."""
         self._below_paused = False
+        """Whether the transport below takes no data at present."""
         self._paused = False
+        """Whether `pause` was called last, not `resume`."""
         self._closing = False
+        """Whether the transport below is closed as soon as the buffer is empty."""
         self._ended = False
+        """Whether `write_eof` of the transport below follows as soon as the buffer is empty."""
 
     def write(self, data: Buffer) -> None:
         self._add(data)

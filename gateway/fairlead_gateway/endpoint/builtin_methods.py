@@ -1,4 +1,4 @@
-"""Methods that the gateway answers itself: handshakes, `ping`, and lists from prepared bytes.
+"""MCP methods that the gateway answers itself: handshakes, `ping`, log levels, and lists, whose bytes are prepared.
 
 Pure module, except for random session ids.
 """
@@ -21,6 +21,7 @@ from fairlead_mcp import eras, jsonrpc, methods, via
 LIST_TTL_MS: Final = 30_000
 """`ttlMs` of lists: how long a modern client may cache them."""
 LEGACY_LIST_TAIL: Final = b"}"
+"""End of a list result for legacy clients; modern ones get cache hints and `_meta` before it."""
 LISTS: Final[dict[str, str | None]] = {
     "tools/list": None,
     "prompts/list": "prompts",
@@ -28,7 +29,7 @@ LISTS: Final[dict[str, str | None]] = {
     "resources/templates/list": "resources",
     "skills/list": "skills",
 }
-"""Capability that an endpoint needs for a list method, by method; None for no requirement."""
+"""List methods, each with the capability that an endpoint must have to support the method; None for no requirement."""
 
 
 class MethodResult(msgspec.Struct, frozen=True):
@@ -41,7 +42,8 @@ class MethodResult(msgspec.Struct, frozen=True):
 class BuiltinMethods:
     """Methods that the gateway answers itself, without storing session state.
 
-    `server_info` is the gateway's, raw JSON. `gateways` returns the installations behind an endpoint, by its base path.
+    `server_info` is the gateway's `serverInfo`, raw JSON. `set_level` stores the log level of a session for an agent;
+    False for an unknown level. `gateways` returns the gateway installations behind the endpoint with a base path.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class BuiltinMethods:
     def answer(self, view: View, request: McpRequest, exchange: Exchange) -> MethodResult | Rejection:
         """The answer to a request, or a rejection of a method that the client's era does not have.
 
-        A new session belongs to the principal of `exchange`.
+        A session that `initialize` opens belongs to the principal of `exchange`.
         """
         method = request.method
         if method in LISTS and LISTS[method] in (None, *features_of(view)):
@@ -143,8 +145,9 @@ class BuiltinMethods:
 
 
 def features_of(view: View) -> frozenset[str]:
-    """Features of an endpoint other than tools. `resources` is one if stored results can be read by
-    `resources/read`.
+    """Features of an endpoint other than tools.
+
+    `resources` is one of them also without servers' resources, if stored results can be read by `resources/read`.
     """
     features = view.offers.features
     return features | {"resources"} if view.reads or view.behind is not None else features

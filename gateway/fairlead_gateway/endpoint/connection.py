@@ -1,8 +1,8 @@
 """HTTP/1.1 connection of a client: an asyncio protocol that answers requests in order, one at a time.
 
-A request that arrives whole, with the same head as the request before, is served without parsing (`head_cache`). All
-others go through the `RequestReader`. The listener checks timeouts every second (`check`), which costs less than a
-timer per connection.
+A request that arrives in one piece, with the same head as the request before, is served without parsing (`head_cache`).
+All other requests are parsed by the `RequestReader`. The listener checks the timeouts of all connections every second
+(`check`), which costs less than a timer per connection.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from fairlead_mcp.addresses import unmapped
 
 log = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 2.0
-"""Time for a rejected client to read the response, before the connection is aborted."""
+"""Time in seconds for a rejected client to read the response, before the connection is aborted."""
 
 
 class ClientConnection(RequestSink):
-    """Protocol for `loop.create_server`. Requests are read by `reader`, wait in `pipeline`, and are served as
-    `current`.
+    """Protocol for `loop.create_server`: `reader` parses requests, `pipeline` holds those that wait, and `current` is
+    the one that is being answered.
     """
 
     __slots__ = (
@@ -87,23 +87,31 @@ class ClientConnection(RequestSink):
         self.current: HttpExchange | FallbackRequest | None = None
         """Request that is being answered."""
         self.cached_head: CachedHead | None = None
+        """Head of an earlier request on this connection, with which the next one is compared."""
         self.since = loop.time()
-        """Start of the present state (idle, reading, serving, paused), in seconds of the loop's clock."""
+        """Start of the present state (idle, reading, serving, paused), in seconds of the event loop's clock."""
         self.write_paused = False
+        """Whether the write buffer is full, because the client does not read."""
         self.reading_stopped = False
-        """Whether all further bytes are ignored, after a rejection."""
+        """Whether all further bytes are ignored, because the connection was rejected."""
         self._paused_servers: list[Callable[[], None]] = []
+        """Functions that resume the reading from servers, which was paused until the client reads."""
         self._tls_buffer: BufferedTransport | None = None
+        """Write buffer in front of TLS; None for a connection without TLS."""
         self._agent = ""
+        """Agent for which unread bytes are counted."""
         self._unread = 0
         """Bytes of responses not yet read by the client, as counted for `_agent`."""
         self._advancing = False
+        """Whether `_advance` is running, which must not be entered twice."""
         self._starts_with_request = False
-        """Whether the bytes that are being parsed begin with the start of a request."""
+        """Whether the bytes that are being parsed begin with the start of a request, so that its head can be cached."""
         self._latest: HttpExchange | None = None
-        """The last request parsed from such bytes."""
+        """The last request parsed from bytes that begin with the start of a request."""
         self._final_response: bytes | None = None
+        """Rejection to write after the responses to earlier requests; None if the connection is not rejected."""
         self._lingering = False
+        """Whether the final response was written, so that only its reading by the client is awaited."""
         self._admission: Admission = CLOSED
         self._upgrades = fallbacks.upgrades
         self._upgraded: PendingUpgrade | None = None
@@ -152,7 +160,7 @@ class ClientConnection(RequestSink):
             upgraded.connection_lost(exc)
 
     def eof_received(self) -> None:
-        """Close the connection (the default of asyncio): half-closed clients get no answer."""
+        """Return None, on which asyncio closes the connection: a client that half-closes gets no answer."""
 
     def pause_writing(self) -> None:
         if self._tls_buffer is None:
@@ -233,7 +241,7 @@ class ClientConnection(RequestSink):
         upgraded.begin(request, self.client, rest)
 
     def upgrade_refused(self) -> None:
-        """Close the connection after a rejected upgrade, once the client could read the response."""
+        """Close the connection after a rejected upgrade, when the client has had time to read the response."""
         self._upgraded = None
         self.reading_stopped = True
         self._write_final_response(b"")
@@ -244,8 +252,9 @@ class ClientConnection(RequestSink):
     # Interface for the listener
 
     def retire(self) -> None:
-        """Close after the next response, which has `Connection: close`. A request that is arriving is still
-        answered.
+        """Close the connection after the next response, which has `Connection: close`.
+
+        A request that is arriving is still answered.
         """
         self.ending = True
         current = self.current
@@ -253,14 +262,14 @@ class ClientConnection(RequestSink):
             current.retire()
 
     def shutdown(self) -> None:
-        """Close at once if no request is in progress, otherwise after its response."""
+        """Close the connection: at once if no request is in progress, otherwise after the response."""
         self.retire()
         upgraded = self._upgraded is not None and self._upgraded.switched
         if not upgraded and self.current is None and not self.reader.in_message:
             self.transport.close()
 
     def check(self, now: float) -> None:
-        """Apply the timeouts. `now` is in seconds of the loop's clock."""
+        """Apply the timeouts of the connection. `now` is in seconds of the event loop's clock."""
         bounds, waited, reader = self._service.bounds, now - self.since, self.reader
         if self._upgraded is not None:  # after the switch, the handler of the new protocol has its own deadlines
             if not self._upgraded.switched and waited > UPGRADE_SECONDS:
@@ -283,7 +292,7 @@ class ClientConnection(RequestSink):
     # Internals
 
     def _abort_unread(self) -> None:
-        """Close the connection, whose client has not read what was written to it for too long."""
+        """Abort the connection, because its client has not read responses for `unread_seconds`."""
         self._service.unread_connections += 1
         address = "" if self.client is None else self.client[0]
         seconds = self._service.bounds.unread_seconds
@@ -328,9 +337,10 @@ class ClientConnection(RequestSink):
             request.start()
 
     def _advance(self) -> None:
-        """Serve the pipeline, one request at a time, then resume reading.
+        """Serve the requests in `pipeline`, one at a time, then resume reading.
 
-        Iterates instead of recursing, because a request may be answered within `_serve`.
+        A request that is answered within `_serve` ends there and calls this method again; that call returns at once, so
+        that a long pipeline does not recurse.
         """
         if self._advancing:
             return
@@ -404,7 +414,10 @@ class ClientConnection(RequestSink):
             self._write_final_response(self._final_response)
 
     def _abandon_unread(self) -> bool:
-        """Disconnect a fallback request whose body will stay incomplete; True if it was answered already."""
+        """Disconnect a request for the ASGI application whose body will stay incomplete.
+
+        True if the request was answered already.
+        """
         request = self.reader.unread
         if request is None:
             return False
@@ -420,8 +433,10 @@ class ClientConnection(RequestSink):
         return False
 
     def _write_final_response(self, final_response: bytes) -> None:
-        """Write, then half-close. Closing both directions would send a RST, and the client's kernel would drop the
-        response.
+        """Write the final response, then half-close the connection.
+
+        If both directions were closed while the client still sends, the kernel would answer with a RST, and the
+        client's kernel would drop the response unread.
         """
         if self._lingering:
             return

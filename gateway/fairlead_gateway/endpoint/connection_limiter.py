@@ -1,6 +1,7 @@
 """Limits on client connections: in total, and per address (for IPv6 per /64 network).
 
-Pure module. A connection beyond a limit is rejected with an HTTP response, or just closed if there are many of them.
+Pure module. A connection beyond a limit is rejected with an HTTP response. If many are being rejected, it is closed
+without a response.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_mcp.addresses import client_of
 
 MAX_ANSWERED: Final = 256
-"""Limit on rejected connections that get a response at the same time; further ones are closed without a response."""
+"""Limit on rejected connections that are open to get a response; further ones are closed without a response."""
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Decision about one connection. It has to be passed to `leave` at the end of the connection."""
+    """Decision about one connection, to be passed to `ConnectionLimiter.leave` at the end of the connection."""
 
     client: str
     """Address or network that the connection is counted for; empty if it only counts for the total."""
@@ -30,13 +31,15 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 CLOSED: Final = Admission("")
+"""Decision that a connection is closed without a response."""
 
 
 class ConnectionLimiter:
     """Counts and limits open connections.
 
-    `most` is the total limit; 0 for none. `most_each` is the limit per address; 0 stands for three quarters of `most`,
-    and then exempts addresses that `many_share`, such as trusted proxies. `counts` counts rejections.
+    `most` is the limit on all connections; 0 for none. `most_each` is the limit per address; 0 stands for three
+    quarters of `most`. With 0, addresses for which `many_share` is true, such as trusted proxies, have no limit of
+    their own. `counts` counts rejections.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """Event store for resumable streams of legacy requests: assigns event ids, and replays events after a reconnection.
 
-From 2025-11-25 on, a client resumes a stream that broke off, or that the server closed, by a GET with `Last-Event-ID`
-(Transports, "Resumability and Redelivery"; SEP-1699). Sent events are stored for a while, within a total limit of
-bytes. Only the session of the stream can resume it, and only at the same replica: other replicas reject the event id.
+From revision 2025-11-25 on, a client resumes a stream that broke off, or that the server closed, by a GET with
+`Last-Event-ID` (Transports, "Resumability and Redelivery"; SEP-1699). The events of a stream are stored until
+KEEP_SECONDS after its answer, unless MAX_STORED_BYTES is exceeded. Only the session that opened a stream can resume it,
+and only at the same replica: other replicas reject the event id.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.limits.shares import oldest_of_largest
 
 SINCE: Final = "2025-11-25"
-"""First revision with resumable streams. Older clients may treat the empty event at the start as a message."""
+"""First revision with resumable streams. Clients of older ones may take the empty event at the start for a message."""
 RETRY_MS: Final = 500
+"""`retry` field of the first event: milliseconds that a client waits before it resumes the stream."""
 KEEP_SECONDS: Final = 60.0
-"""Time for which a finished stream is stored, and after which an abandoned call may be cancelled."""
+"""Seconds for which a stream is stored after its answer, and after which a call without a client may be cancelled."""
 MAX_STORED_BYTES: Final = 8 << 20
+"""Limit on the memory of all streams; beyond it, the oldest streams of the agents with the most bytes are dropped."""
 STREAM_BYTES: Final = 1024
 """Approximate memory of a stream, without its events and session id."""
 FEW_STREAMS: Final = 64
-"""Number of streams up to which each eviction scans all of them."""
+"""Number of streams up to which an eviction frees only the excess: scanning that many streams each time is cheap."""
 MAX_STREAM_EVENTS: Final = 256
 """Limit on the stored events of one stream; the oldest are dropped first."""
 _NAME_BYTES: Final = 18
@@ -49,7 +52,7 @@ class Cancellable(Protocol):
 
 
 class EventSink(Protocol):
-    """Connection that a stream is written to."""
+    """Response of a client's request, to which a stream is written."""
 
     def write(self, chunk: bytes) -> bool:
         """Write a chunk; False if the client is gone or does not read."""
@@ -61,7 +64,7 @@ class EventSink(Protocol):
 
 
 class ResumableStream:
-    """Resumable event stream of one request. `prime` has to be called first, and adds it to the store."""
+    """Resumable event stream of one request. `prime` has to be called first, and adds the stream to the store."""
 
     __slots__ = (
         "_count",
@@ -83,19 +86,27 @@ class ResumableStream:
         self._store = store
         self._name = name
         self._sink: EventSink | None = None
+        """Response to which events are written; None while no client is connected."""
         self._count = 0
+        """Number of the last event."""
         self._forgotten = False
+        """Whether the stream was dropped from the store."""
         self._events: deque[tuple[int, bytes]] = deque()
+        """Stored events with their numbers, oldest first."""
         self.session = session
+        """Id of the session that opened the stream, and may resume it."""
         self.agent = agent
         """Agent that the stream is counted for."""
         self.size = 0
-        """Bytes of memory."""
+        """Estimated bytes of memory."""
         self.done = False
+        """Whether the last event, the answer, was added."""
         self.expires_at = float("inf")
+        """When the store drops the stream, in seconds of its clock; infinity before the answer."""
         self.call: Cancellable | None = None
+        """Call that the stream will answer; None after the answer."""
         self.unread_since = float("inf")
-        """When the last client disconnected; infinity while one is connected."""
+        """When the client disconnected, in seconds of the store's clock; infinity while a client is connected."""
 
     def prime(self, sink: EventSink) -> bytes:
         """The first event of the stream, which has an id and no data."""
@@ -107,7 +118,7 @@ class ResumableStream:
         return responses.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
 
     def append(self, message: bytes) -> bytes:
-        """Number an event and store it. Returns the bytes to send to the client."""
+        """Store a message as the next event. Returns the event's bytes, to be sent to the client."""
         self._count += 1
         event = responses.event(message, b"%b.%d" % (self._name, self._count))
         if self._forgotten:
@@ -121,7 +132,7 @@ class ResumableStream:
         return event
 
     def push(self, message: bytes) -> bool:
-        """Store a message, and send it if a client is connected; False if that client does not read."""
+        """Store a message, and send it if a client is connected; False if the client does not read."""
         event = self.append(message)
         return self._sink is None or self._sink.write(event)
 
@@ -136,20 +147,23 @@ class ResumableStream:
             sink.end(event, responses.END_OF_STREAM)
 
     def pause(self) -> None:
-        """Close the client's connection to the stream, which the client resumes later."""
+        """End the client's response before the answer, so that the client resumes the stream later."""
         sink, self._sink = self._sink, None
         self.unread_since = self._store.clock()
         if sink is not None:
             sink.end(responses.END_OF_STREAM)
 
     def detach(self, sink: EventSink) -> None:
-        """Record that the connection was closed."""
+        """Record that the client of `sink` has disconnected."""
         if self._sink is sink:
             self._sink = None
             self.unread_since = self._store.clock()
 
     def attach(self, sink: EventSink, after: int) -> None:
-        """Continue on another connection, with the events after number `after`. The former connection ends."""
+        """Continue the stream in another response, beginning with the event after number `after`.
+
+        The former response ends.
+        """
         self.pause()
         missed = b"".join([event for number, event in self._events if number > after])
         if self.done:
@@ -160,14 +174,14 @@ class ResumableStream:
             sink.write(missed)
 
     def forget(self) -> None:
-        """Drop the events, so that the stream cannot be resumed; a connected client still gets new ones."""
+        """Drop the stored events, so that the stream cannot be resumed; a connected client still gets new events."""
         self._forgotten = True
         self._events.clear()
         self.size = 0
 
 
 class StreamResumption:
-    """GET that resumes a stream. Its exchange calls `cancel` when the client disconnects."""
+    """GET request that resumes a stream. The request's exchange calls `cancel` when the client disconnects."""
 
     __slots__ = ("_sink", "_stream")
 
@@ -209,8 +223,9 @@ class EventStore:
         cancels_abandoned: bool = False,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`cancels_abandoned` cancels calls whose stream had no client for KEEP_SECONDS. `counts` counts evicted
-        streams.
+        """With `cancels_abandoned`, calls whose stream had no client for KEEP_SECONDS are cancelled.
+
+        `counts` counts evicted streams.
         """
         self._counts = counts or ShareCounts()
         self.clock = clock
@@ -226,7 +241,7 @@ class EventStore:
         return ResumableStream(self, self._new_name(), session, agent)
 
     def find(self, session: bytes, event_id: bytes) -> tuple[ResumableStream, int] | None:
-        """The stream and number of an event that was sent in the session; None if it is unknown."""
+        """The stream and the number of the event with this id; None if the session has no such stream."""
         match = _EVENT_ID.fullmatch(event_id)
         stream = self._streams.get(match[1]) if match is not None else None
         if match is None or stream is None or stream.session != session:
@@ -255,7 +270,8 @@ class EventStore:
     def _make_room(self) -> None:
         """Evict the oldest streams of the agents that use most memory.
 
-        With more than FEW_STREAMS streams an eighth of the memory is freed, as each scan takes a while.
+        With more than FEW_STREAMS streams, an eighth of the limit is freed in addition: evictions, each of which scans
+        all streams, are then rare.
         """
         entries = [(name, stream.agent, stream.size) for name, stream in self._streams.items()]
         spare = MAX_STORED_BYTES // 8 if len(entries) > FEW_STREAMS else 0

@@ -1,6 +1,6 @@
-"""HTTP exchange of one MCP request: the parsed request and its response (RFC 9110 section 3.4).
+"""HTTP exchange: the parsed request of a client to an MCP endpoint, and its response (RFC 9110 section 3.4).
 
-Calls only depend on its base class, `core.request.Exchange`.
+The packages that run calls know only its base class, `core.request.Exchange`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 
 MAX_COPIED_BYTES: Final = 64 << 10
-"""Largest answer that is copied into one write together with its head; larger ones are written in parts."""
+"""Bytes of the largest answer that is copied into one write with its head; larger ones are written in parts."""
 MAX_UNREAD_BYTES: Final = 1 << 20
-"""Limit on the unread bytes of a stream; later messages are dropped. Servers that support flow control are paused much
-earlier (`congested`)."""
+"""Limit on the bytes of a stream that the client has not read; further messages are dropped. Servers whose reading can
+be paused are paused much earlier (`congested`)."""
 
 
 class HttpConnection:
-    """Interface of a client connection to its requests.
+    """Client connection, as its requests see it.
 
     A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
@@ -49,7 +49,7 @@ class HttpConnection:
         self.buffers = buffers
         """Counters of the bytes in unread answers."""
         self.ending = ending
-        """Whether the connection closes after the answer in progress."""
+        """Whether the connection closes after the next answer."""
 
     @property
     def congested(self) -> bool:
@@ -57,7 +57,7 @@ class HttpConnection:
         raise NotImplementedError
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the connection is no longer congested or is closed."""
+        """Call `go_on` once, when the connection is no longer congested or has been closed."""
         raise NotImplementedError
 
     @property
@@ -66,15 +66,15 @@ class HttpConnection:
         raise NotImplementedError
 
     def count_unread(self) -> None:
-        """Update the count of unread bytes of a congested connection."""
+        """Bring the count of bytes that the client has not read up to date; for a congested connection."""
         raise NotImplementedError
 
     def settle_reading(self) -> None:
-        """Pause or resume reading, by the present state of the connection."""
+        """Pause reading from the client, or resume it, as the connection's requests and write buffer allow."""
         raise NotImplementedError
 
     def end_exchange(self) -> None:
-        """Record the end of the exchange in progress."""
+        """Record that the response in progress is complete, so that the next request is served."""
         raise NotImplementedError
 
 
@@ -122,24 +122,29 @@ class HttpExchange(core.Exchange):
         self.body = body
         self._address: str | None = None
         self.keep_alive = True
+        """Whether the connection stays open after the response."""
         self.can_stream = True
+        """Whether the response may be an event stream: the client accepts it, and uses HTTP/1.1."""
         self.cancel_on_disconnect = False
         """Whether closing the connection cancels the call, as in the modern era."""
         self.vetted = vetted
-        """Whether Host, Origin, Accept and Content-Type are valid: checked here, or in an earlier request with equal
-        values.
+        """Whether Host, Origin, Accept and Content-Type are known to be valid, by checks of this request or of an
+        earlier one with equal values.
         """
         self.call: Cancellable | None = None
+        """Call that will answer the request; None before its start and after the answer."""
         self.response_complete = False
         self.disconnected = False
+        """Whether the client has closed the connection."""
         self.stream: ResumableStream | None = None
-        """Resumable event stream of the response; None if the response ends with the connection."""
+        """Resumable event stream of the response; None if the response is lost with the connection."""
         self.resumes: tuple[EventStore, bytes] | None = None
         """Event store and session id for a resumable stream; None if the client cannot resume streams."""
         self.streams_first = False
         """Whether the answer is sent as an event stream even without earlier messages, as the client prefers streams.
         """
         self._streaming = False
+        """Whether the head of an event stream was written."""
         self._deferred_streams: set[DeferredStream] | None = None
         """Set of `StreamStarts` that contains this exchange; None unless `defer_stream` was called."""
 
@@ -162,11 +167,11 @@ class HttpExchange(core.Exchange):
         return self.disconnected or self._connection.transport.is_closing()
 
     def lost(self) -> None:
-        """Handle a closed connection.
+        """Handle a connection that the client has closed.
 
-        In the modern era this cancels the call. In the legacy era it "SHOULD NOT be interpreted as the client
-        cancelling its request" (2025-11-25, Transports), and cancels only with `cancels_abandoned`. A resumable stream
-        gives the client time to come back (`EventStore.sweep`).
+        In the modern era a disconnection cancels the call. In the legacy era it "SHOULD NOT be interpreted as the
+        client cancelling its request" (2025-11-25, Transports), and cancels the call only with `cancels_abandoned`. If
+        the stream is resumable, the client then has some time to resume it first (`EventStore.sweep`).
         """
         self.disconnected = True
         self._cancel_deferred_stream()
@@ -184,22 +189,20 @@ class HttpExchange(core.Exchange):
         return self._streaming and not self.gone and self._connection.congested
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the connection is no longer congested or is closed."""
+        """Call `go_on` once, when the connection is no longer congested or has been closed."""
         self._connection.when_writable(go_on)
 
     def notify(self, message: bytes) -> bool:
-        """Send a message before the answer, as an event. False, and the message is dropped, where that is
-        impossible.
-        """
+        """Send a message as an event before the answer. False if that is impossible, and the message is dropped."""
         if self._streaming:
             stream = self.stream
             return self.write(responses.event(message)) if stream is None else stream.push(message)
         return self.begin_stream(message)
 
     def begin_stream(self, message: bytes | None = None) -> bool:
-        """Begin the event stream, with the priming event of a resumable one and `message`, in one write.
+        """Begin the event stream. Head, first event of a resumable stream, and `message` are one write.
 
-        In a stream that has begun already, only `message` is sent. False where the response cannot be a stream.
+        In a stream that has begun already, only `message` is sent. False if the response cannot be a stream.
         """
         if not self._may_begin():
             return False
@@ -223,7 +226,7 @@ class HttpExchange(core.Exchange):
         return True
 
     def defer_stream(self, starts: StreamStarts) -> None:
-        """Begin the stream with the first message, or after `BEGIN_AFTER_S` at the latest."""
+        """Begin the event stream with the first message, or when the timer of `starts` fires before a message."""
         if not self._streaming and self._may_begin():
             self._deferred_streams = starts.enter(self)
 
@@ -234,7 +237,7 @@ class HttpExchange(core.Exchange):
             self.stream.call = call
 
     def pause(self) -> None:
-        """End a resumable stream before the answer, so that the client resumes it later; no-op for other streams."""
+        """End the response before the answer, if the client can resume the stream to get the rest; otherwise no-op."""
         if self._deferred_streams is not None and self.resumes is not None:
             self.begin_stream()
         if self.stream is not None:
@@ -305,8 +308,8 @@ class HttpExchange(core.Exchange):
     def _answer_in_stream(self, message: bytes, extra: bytes) -> None:
         """Answer with a stream that has not begun yet.
 
-        The stream is a single write, unless the client can resume it and the message is long enough for the connection
-        to break in the middle.
+        Usually the whole response is a single write. Only a long message, during which the connection may break, is
+        sent in a resumable stream, if the client supports that.
         """
         if self.resumes is not None and len(message) > MAX_COPIED_BYTES and self.begin_stream():
             self.answer(200, message)
@@ -325,7 +328,7 @@ class HttpExchange(core.Exchange):
         return extra if self.keep_alive and not self._connection.ending else extra + responses.CLOSE
 
     def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:
-        """Write the end of the response, as `parts` if these are too large to copy. No-op if it is complete."""
+        """Write the end of the response: `data`, or `parts` if they are too large to copy. No-op if it was written."""
         if self.response_complete:
             return
         self.response_complete = True

@@ -1,8 +1,9 @@
-"""Requests for the ASGI application (REST, probes, metadata), each served by its own uvicorn protocol.
+"""Requests for other paths than MCP endpoints, which an ASGI application answers (REST, probes, metadata).
 
-The connection parses and checks a request, then writes it again, with a single framing header, to a uvicorn protocol
-whose transport is the `FallbackRequest`. The ASGI messages show the end of the response. uvicorn is imported with the
-first such request (`uvicorn_protocols`).
+Each request is served by a uvicorn protocol of its own, whose transport is a `FallbackRequest`. The connection has
+parsed and checked the request; it is serialized again, with a single framing header, for uvicorn to parse. The ASGI
+messages of the application tell when the response is complete. uvicorn is imported with the first such request
+(`uvicorn_protocols`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ if TYPE_CHECKING:
     from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 
 WRITE_BUFFER: Final = 2 << 10
-"""Unsent bytes above which an application's response waits for its client."""
+"""Unsent bytes above which the application has to wait until the client reads."""
 log = logging.getLogger(__name__)
 
 _REQUEST: Final = "fairlead_request"
+"""Key of the `FallbackRequest` in `state` of the ASGI scope."""
 
 
 class RequestServer(ABC):
-    """Server of the requests for paths other than MCP endpoints."""
+    """Answers the requests for paths other than MCP endpoints."""
 
     upgrades: UpgradeHandler | None = None
     """Handler of `Upgrade` requests; None declines all of them."""
@@ -45,7 +47,7 @@ class RequestServer(ABC):
 
     @abstractmethod
     def request(self, connection: HttpConnection) -> FallbackRequest:
-        """Create a request, to which the reader adds head and body."""
+        """Create a request, to which the `RequestReader` then adds head and body."""
 
     @abstractmethod
     def start(self, request: FallbackRequest) -> None:
@@ -64,6 +66,7 @@ class FallbackServer(RequestServer):
         self.upgrades = upgrades
         self._protocols = Deferred(self._import, heap)
         self._starts: set[asyncio.Task[None]] = set()
+        """Tasks of requests that wait for the import of uvicorn."""
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -74,7 +77,7 @@ class FallbackServer(RequestServer):
         return FallbackRequest(self, connection)
 
     def start(self, request: FallbackRequest) -> None:
-        """Attach the request to a uvicorn protocol, now or once uvicorn is imported."""
+        """Attach the request to a uvicorn protocol, now or when uvicorn has been imported."""
         protocols = self._protocols.made
         if protocols is not None:
             request.attach(protocols.new(**{_REQUEST: request}))
@@ -118,9 +121,9 @@ class FallbackServer(RequestServer):
 
 
 class FallbackRequest(asyncio.Transport):
-    """One request for the application, and the transport of the uvicorn protocol that serves it.
+    """One request for the ASGI application, and the transport of the uvicorn protocol that serves the request.
 
-    `head` and `body` may be called before `start`, which waits for the responses to earlier requests.
+    `head` and `body` may be called before `start`: bytes are stored while earlier requests are answered.
     """
 
     __slots__ = (
@@ -141,14 +144,18 @@ class FallbackRequest(asyncio.Transport):
         self._server = server
         self._connection = connection
         self._chunked = False
+        """Whether the body is sent to uvicorn in chunked coding."""
         self._full = False
+        """Whether no more of the body may be read from the client at present."""
         self._protocol: Any = None
+        """uvicorn protocol; None before `attach` and after the response."""
         self._waiting: list[bytes] = []
+        """Bytes received before `attach`."""
         self.keep_alive = True
         self.response_started = False
         self.response_complete = False
         self.scope: Message = {}
-        """ASGI scope of the request; empty before the start."""
+        """ASGI scope of the request; empty before uvicorn has parsed the request."""
 
     # Interface for the reader and the connection
 
@@ -189,7 +196,7 @@ class FallbackRequest(asyncio.Transport):
 
     @property
     def wants_no_more(self) -> bool:
-        """Whether the application has paused reading of the body."""
+        """Whether the reading of the body is paused, because the application has not consumed what was read."""
         return self._full and not self.response_complete
 
     def retire(self) -> None:
@@ -207,7 +214,7 @@ class FallbackRequest(asyncio.Transport):
             self._protocol.resume_writing()
 
     def lost(self) -> None:
-        """Disconnect the application from its client."""
+        """Detach the uvicorn protocol, which tells the application that the client has disconnected."""
         self.response_complete = True
         self._waiting.clear()
         protocol, self._protocol = self._protocol, None
@@ -221,7 +228,7 @@ class FallbackRequest(asyncio.Transport):
             self.close()
 
     def finish(self) -> None:
-        """Record that the response is written."""
+        """Record that the whole response was written."""
         if not self.response_complete:
             self.lost()
             self._connection.end_exchange()
@@ -240,7 +247,7 @@ class FallbackRequest(asyncio.Transport):
             self._connection.transport.write(data)
 
     def close(self) -> None:
-        """Close the connection, after its last response or after one that cannot be completed."""
+        """Close the connection, after its last response, or because a response cannot be completed."""
         if not self.response_complete:
             self._connection.transport.close()
             self.finish()

@@ -1,7 +1,7 @@
 """Checks of HTTP/1.1 message framing, against request smuggling (RFC 9112 sections 2.3, 3.2, 6.1).
 
-Pure module. The parser rejects malformed requests. These checks reject requests that it accepts, but that a proxy on
-the way might parse differently.
+Pure module. The parser (httptools) rejects malformed requests. These checks reject requests that the parser accepts,
+but that a proxy in front of the gateway might parse differently.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ def check(version: str, host: bytes | None, coding: bytes | None) -> None:
 
 
 def refusal(error: Exception) -> tuple[int, str]:
-    """HTTP status and message for an error raised by the parser."""
+    """HTTP status and message of the response to a parser error."""
     cause = error.__context__
-    if isinstance(cause, FramingError):  # raised by one of our callbacks
+    if isinstance(cause, FramingError):  # raised in a callback, which the parser wraps in an error of its own
         return cause.status, str(cause)
     return 400, f"not HTTP/1.1: {error}"
 
 
 def check_fields(version: str, fields: Sequence[Field], target: bytes) -> list[Field]:
-    """Check the framing of a request. Returns its fields, with `Host` replaced by that of an absolute target.
+    """Check the framing of a request. Returns its header fields, with the host of an absolute target in `Host`.
 
-    See RFC 9112, section 3.2.2. Raises FramingError.
+    RFC 9112, section 3.2.2, requires the replacement. Raises FramingError.
     """
     check(version, _field_value(fields, _HOST), _field_value(fields, _CODING))
     if target[:1] == b"/":
@@ -73,9 +73,9 @@ def check_fields(version: str, fields: Sequence[Field], target: bytes) -> list[F
 
 
 def serialize_head(method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> tuple[bytes, bool]:
-    """The head of a checked request, serialized for another parser, and whether its body is chunked.
+    """Serialize the head of a checked request for another parser. Returns the bytes, and whether the body is chunked.
 
-    It has at most one framing header, and no hop-by-hop headers. Raises FramingError.
+    The bytes have at most one framing header, and no hop-by-hop headers. Raises FramingError.
     """
     chunked = any(name == _CODING for name, _ in fields)
     lines = [b"%b %b HTTP/%b" % (method, target, version.encode())]
@@ -90,7 +90,7 @@ def serialize_head(method: bytes, target: bytes, version: str, fields: Sequence[
 
 
 def serialize_upgrade(method: bytes, target: bytes, fields: Sequence[Field]) -> bytes:
-    """The head of a checked `Upgrade` request, serialized for the parser of its handler. Raises FramingError."""
+    """Serialize the head of a checked `Upgrade` request for the parser of the upgrade handler. Raises FramingError."""
     protocol = _field_value(fields, b"upgrade") or b""
     if b"\r" in protocol or b"\n" in protocol:
         raise FramingError(400, "a header field contains a line break")
@@ -100,7 +100,7 @@ def serialize_upgrade(method: bytes, target: bytes, fields: Sequence[Field]) -> 
 
 
 def serialize_without_upgrade(method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bytes:
-    """The head of an `Upgrade` request, serialized without the upgrade."""
+    """Serialize the head of an `Upgrade` request as that of an ordinary one, to be parsed again."""
     lines = [b"%b %b HTTP/1.1" % (method, target)]
     lines += [b"%b: %b" % field for field in headers.items() if field[0] != b"connection"]
     return b"\r\n".join([*lines, b"", b""])

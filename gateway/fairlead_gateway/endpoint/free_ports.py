@@ -1,4 +1,4 @@
-"""Suggests free ports to replace ports in use. Each is tested by binding it."""
+"""Suggests free ports in place of ports that are in use, for error messages. A port is tested by binding it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from typing import Final
 
 PORTS_TRIED: Final = 100
+"""Number of ports after the one in use that are tried, before the kernel chooses any."""
 _LAST_PORT: Final = 65535
 
 
 def suggest_ports(host: str, ports: Mapping[str, int]) -> str:
-    """Advice with free ports for the options whose port is in use. `ports` are the ports by option."""
+    """Advice for an error message: a free port for each command-line option whose port is in use.
+
+    `ports` are the ports by option; 0 stands for any port.
+    """
     chosen: dict[str, int] = {}
     for option, port in ports.items():
         if port and not _is_free(host, port):

@@ -1,9 +1,9 @@
-"""Cache of request heads, which spares the parsing of a request with the same head as the request before.
+"""Cache of HTTP request heads: a request with the same head as the request before need not be parsed.
 
-A client's heads are the same for all calls, except for the Content-Length, and in the modern era the tool's name. Only
-the head of a request that passed all checks is cached, and only in the form that `fairlead_mcp.http.heads` supports:
-one Content-Length and no other framing, so that equal bytes mean an equal request. Connections share equal heads, but
-each uses one only after a request with it passed the checks on that connection.
+A client sends the same head with all calls, except for the Content-Length and, in the modern era, `Mcp-Name`. A head is
+cached only if its request passed all checks, and if it has one Content-Length and no other framing header, so that
+equal bytes mean an equal request (`fairlead_mcp.http.heads`). Connections share equal heads in memory, but a connection
+uses a head only after a request with this head passed the checks on the same connection.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192
+"""Limit on the entries of the cache: heads, and headers with another `Mcp-Name`."""
 MAX_BYTES: Final = 1 << 20
 """Limit on the bytes of all cached heads, without the last head of each connection."""
 
@@ -34,12 +35,13 @@ class CachedHead:
         self.headers = headers
         self._memory = memory
         self._headers_by_name: dict[bytes, Headers] = {}
-        """Variants of the headers by their `Mcp-Name`."""
+        """Headers with another `Mcp-Name` than `headers`, by that name."""
 
     def match(self, data: bytes, connection: HttpConnection, limit: int) -> HttpExchange | None:
-        """The request in `data`, if `data` is one complete request with this head and a body of at most `limit` bytes.
+        """The request in `data`; None unless `data` is one complete request with this head and at most `limit` bytes
+        of body.
 
-        Authentication and the look-up of the view take place as for any other request.
+        The request still has to be authenticated, and its view looked up.
         """
         start, headers = self._head.body_start(data), self.headers
         if not start and self._named is not None:
@@ -67,9 +69,9 @@ class HeadCache:
         self._heads: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
 
     def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
-        """Cache the head in `data`, the bytes of one exchange; None if it cannot be cached.
+        """Cache the head in `data`, the bytes of one request; None if the head cannot be cached.
 
-        Heads of clients that do not accept streams are not cached.
+        Heads of clients that do not accept event streams are not cached.
         """
         if not (exchange.vetted and exchange.keep_alive and exchange.can_stream and exchange.authority is None):
             return None
@@ -84,6 +86,6 @@ class HeadCache:
             cached_head = CachedHead(head, name_pattern, exchange.target, headers, self.memory)
             self.memory.keep(self._heads, key, cached_head, 4 * head.size + sys.getsizeof(headers))
         else:
-            # equal, and shared to save memory, as a connection keeps its last exchange
+            # a connection refers to its last exchange: sharing the equal headers saves memory
             exchange.headers = cached_head.headers
         return cached_head

@@ -1,4 +1,4 @@
-"""Holds requests for a starting server, until its tools are known or the wait times out."""
+"""Holds requests for a server that is starting, until the server's tools are known or the wait times out."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_AFTER_MS // 1000)
 
 
 class HeldRequests:
-    """Held requests for servers without a catalog.
+    """Requests that wait for servers without a catalog.
 
-    `selection` returns the served selection, `server_info` is the gateway's as raw JSON. `on_failure` is called for an
-    exception after a wait.
+    `selection` returns the servers and tools that are served at present. `server_info` is the gateway's `serverInfo`,
+    raw JSON. `on_failure` is called for an exception in a request that goes on after its wait.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class HeldRequests:
     def hold_endpoint(self, exchange: HttpExchange, retry: Callable[[HttpExchange, Identity], None] | None) -> bool:
         """Hold a request to the endpoint of a starting server, and call `retry` after the wait.
 
-        The request is rejected if `retry` is None or the server failed. False, without effect, if the principal does
-        not see such a server.
+        The request is rejected if `retry` is None, or if the server has failed. Returns False and does nothing for the
+        endpoint of any other server, and for servers that the principal may not see.
         """
         entry = unready_by_endpoint(self._selection(), exchange.identity, exchange.target)
         if entry is None:
@@ -77,7 +77,10 @@ class HeldRequests:
         request: McpRequest,
         retry: Callable[[HttpExchange, McpRequest], None] | None,
     ) -> bool:
-        """Hold a call of a tool that the view does not have, like `hold_endpoint`; a refusal is a tool result."""
+        """Hold a call of an unknown tool that may belong to a starting server, like `hold_endpoint`.
+
+        A refusal is a tool result, not an HTTP error.
+        """
         name = name_in(request)
         entry = None if name is None else unready_by_tool(self._selection(), exchange.identity, name, view.base)
         if entry is None:
@@ -93,7 +96,7 @@ class HeldRequests:
         return True
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
-        """Cancel a held call of a legacy client; no-op if there is none with that session and id."""
+        """Cancel a legacy client's held call; no-op if no held call has this session and id."""
         task = self._calls.get((session, request_id)) if session is not None else None
         if task is not None:
             task.cancel()
@@ -127,7 +130,7 @@ class HeldRequests:
             self._on_failure(exchange, error)
 
     def _wait_seconds(self, view: View) -> float:
-        """Seconds to wait: the smallest of the general limit, and the tier's timeout and latency limit."""
+        """Seconds for which a call may wait: the general limit, or the tier's timeout or latency limit if shorter."""
         tier = next((tier for tier in self._selection().snapshot.rules.tiers if tier.name == view.tier), None)
         bounds = () if tier is None else (tier.call_timeout_ms, tier.max_latency_ms)
         return min([self.startup_wait.seconds, *(bound / 1000 for bound in bounds if bound is not None)])

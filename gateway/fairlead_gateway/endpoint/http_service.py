@@ -1,4 +1,4 @@
-"""State shared by all connections of one port: limits, counters, and the handler of requests to MCP endpoints."""
+"""State that all client connections of one port share: limits, counters, and the handler of MCP requests."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class PortLimits:
     bounds: ClientLimits
     proxies: TrustedProxies
     buffers: AnswerBuffers
+    """Counters and limits of the memory for answers."""
 
 
 class HttpService:
-    """Service of a port without MCP endpoints, and base class of `McpEndpoint`.
+    """Handler of MCP requests on a port without MCP endpoints, which rejects them, and base class of `McpEndpoint`.
 
     A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
@@ -42,12 +43,12 @@ class HttpService:
             bounds.connections, bounds.connections_each, limits.proxies.many_share, counts
         )
         self.unread_connections = 0
-        """Connections that were closed because their clients did not read."""
+        """Number of connections that were closed because their clients did not read."""
         self.head_cache = HeadCache()
         self.targets: dict[bytes, View] = {}
-        """Views of MCP endpoints by request target in its usual form."""
+        """Views of MCP endpoints, by request target in the form that clients usually send: a plain path."""
         self.retiring = False
-        """Whether each response closes its connection, so that clients reconnect to another replica."""
+        """Whether each response closes its connection, as the gateway stops: clients reconnect to another replica."""
         self.closed = False
         """Whether new connections are closed at once."""
 
@@ -81,7 +82,7 @@ class HttpService:
         self.retiring = True
 
     def sweep(self, now: float) -> None:
-        """Remove expired state; called once a second. `now` is in seconds of the loop's clock."""
+        """Remove expired state; to be called once a second. `now` is in seconds of the event loop's clock."""
 
     async def wait_until_idle(self) -> None:
-        """Wait for the end of calls in progress; returns at once if there are none."""
+        """Wait until no call is in progress."""

@@ -55,13 +55,13 @@ WANTED: Final = frozenset(
         b"via",
     }
 )
-"""Headers that are kept; all others are dropped unread."""
+"""Headers that requests to MCP endpoints keep, besides `Mcp-Param-*`; all others are dropped unread."""
 SPELLINGS: Final = (
     {name: name for name in WANTED}
     | {name.title(): name for name in WANTED}
     | {b"MCP-Protocol-Version": b"mcp-protocol-version"}
 )
-"""Names of WANTED by the spellings that most clients use."""
+"""Names in WANTED, by the spellings that most clients use; a look-up is cheaper than a conversion to lower case."""
 
 SESSION: Final = b"mcp-session-id"
 _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
@@ -82,7 +82,7 @@ _NAME_BYTES: Final = 256
 """Bytes of the longest `Mcp-Name` that is cached."""
 _TOKEN: Final = progress_token.NAME
 _ANY_TOKEN: Final = b"0"
-"""Replaces the progress token in cache keys, because each request has another token."""
+"""Text in place of the progress token in keys of the `_meta` cache, because each request has another token."""
 PARAMS: Final = members.ProtectedNames(
     {
         "_meta",
@@ -105,9 +105,9 @@ PARAMS: Final = members.ProtectedNames(
         "uri",
     }
 )
-"""Members of `params` in any request of any era. Unknown members are passed on, because servers may have extensions.
-A misspelling of a member listed here is rejected: a server might accept it, and run something other than what the
-gateway's policies were applied to.
+"""Members of `params` that MCP defines for any request of either era. Other members are passed on, because servers may
+have extensions. A member that differs from one of these only in its spelling is rejected: a server might accept the
+misspelled member, and run something else than what the gateway applied its policies to.
 """
 META: Final = members.ProtectedNames(
     {
@@ -127,17 +127,17 @@ META: Final = members.ProtectedNames(
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
 _MAX_METAS: Final = 256
-"""Entries in the cache of `_meta`."""
+"""Limit on the entries in the cache of `_meta`."""
 _MAX_META_BYTES: Final = 1024
-"""Bytes of the longest `_meta` that is cached. Clients repeat their `_meta`, except for the progress token."""
+"""Bytes of the longest `_meta` that is cached. Clients send equal `_meta` again, except for the progress token."""
 _MAX_NAMES: Final = 1024
-"""Entries in the cache of `Mcp-Name`."""
+"""Limit on the entries in the cache of `Mcp-Name`."""
 _cached_names: Final[dict[bytes, str | None]] = {}
 """Decoded names by `Mcp-Name` header; None for an invalid header."""
 
 
 class KnownMetas:
-    """Cache of parsed `_meta` by raw JSON, in which _ANY_TOKEN replaces the progress token where that was located."""
+    """Cache of parsed `_meta`, by raw JSON with _ANY_TOKEN in place of the progress token."""
 
     def __init__(self) -> None:
         self._metas: dict[bytes, RequestMeta] = {}
@@ -146,7 +146,7 @@ class KnownMetas:
 
     def get(self, raw: bytes) -> RequestMeta | None:
         """The parsed `_meta`; None if it is not cached."""
-        if raw == self._last_raw:  # equal clients send equal bytes, and comparing costs less than hashing
+        if raw == self._last_raw:  # most requests repeat the last `_meta`, and comparing costs less than hashing
             return self._last
         meta = self._metas.get(raw)
         if meta is not None:
@@ -157,7 +157,7 @@ class KnownMetas:
     def learn(self, raw: bytes) -> RequestMeta:
         """Parse a `_meta` and cache it. Raises one of jsonrpc.UNREADABLE."""
         meta = _read_meta(raw)
-        if len(raw) <= _MAX_META_BYTES and not meta.traced:  # each request has another trace context
+        if len(raw) <= _MAX_META_BYTES and not meta.traced:  # a `_meta` with a trace context is not sent again
             if len(self._metas) >= _MAX_METAS:
                 self._metas.clear()
             self._metas[raw] = meta
@@ -170,10 +170,10 @@ _known_metas: Final = KnownMetas()
 def classify(
     headers: Headers, body: bytes, *, acceptable: bool = False
 ) -> McpRequest | Notification | ClientResponse | Rejection:
-    """The message in a POST, or the rejection by the first failed check.
+    """The message in the body of a POST, or the rejection by the first failed check.
 
-    `headers` are those of WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`: an earlier request with
-    equal headers passed them.
+    `headers` are those in WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`, for a request whose
+    headers are equal to those of an earlier request.
     """
     rejection = None if acceptable else _unacceptable(headers)
     if rejection is not None:
@@ -201,7 +201,8 @@ def classify(
 def _has_many_members(body: bytes) -> bool:
     """Whether the `params` of a large body have more than MAX_ITEMS members, each of which costs a Python object.
 
-    Counts commas, without those inside the large members that MCP defines. Raises one of jsonrpc.UNREADABLE.
+    Counts commas, which is faster than parsing; those inside members that MCP defines, such as `arguments`, do not
+    count. Raises one of jsonrpc.UNREADABLE.
     """
     params = bytes(_decode_large(body).params)
     if params.count(b",") <= MAX_ITEMS or params[:1] != b"{":
@@ -285,13 +286,13 @@ def _read_meta(raw: bytes) -> RequestMeta:
 def _misread_meta(raw: bytes, meta: RawObject) -> str:
     """Error message for a `_meta` that servers might parse differently than the gateway, or "".
 
-    `_meta` is forwarded to servers byte for byte.
+    The check is needed because `_meta` is forwarded to servers byte for byte.
     """
     misread_message = META.misread(meta, "params._meta")
     if misread_message is not None:
         return misread_message
     for member in meta:
-        # for servers of the other era, members with this prefix are removed, but only in this exact spelling
+        # members with `eras.PREFIX` are removed for servers of the other era: a misspelled prefix would slip through
         if not member.startswith(eras.PREFIX) and members.fold(member).startswith(eras.PREFIX):
             return members.misspelling_message(member, eras.PREFIX + "…", "params._meta")
     return (
@@ -389,8 +390,9 @@ def accepts_streams(headers: Headers) -> bool:
 
 
 def _accepts(accept: bytes, kind: bytes, range_: bytes) -> bool:
-    """Whether an Accept header allows a media type, by name or by range. An empty header allows any type; weights are
-    ignored, also `q=0`.
+    """Whether an Accept header allows the media type `kind`, by name or by `range_`.
+
+    An empty header allows any type. Weights are ignored, also `q=0`.
     """
     ranges = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
     return not ranges.isdisjoint((kind, range_, b"*/*")) or ranges == {b""}

@@ -1,4 +1,4 @@
-"""Listening socket of a port: accepts connections, checks their timeouts, drains and closes them."""
+"""Listening sockets of one port: accept client connections, check their timeouts, and close them at shutdown."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from fairlead_mcp.listening import listen
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 1.0
+"""Interval of the checks of timeouts."""
 UNSENT_BYTES: Final = 16 << 10
-"""Bytes that a socket holds beyond those that its client's window takes."""
+"""Limit on the bytes that the kernel buffers for a socket while the client's TCP window takes no more."""
 CLOSING_SECONDS: Final = 2.0
-"""Time after the grace period for cancelled calls to end, and for the last bytes to be sent."""
+"""Seconds after the grace period for cancelled calls to end, and then for the last bytes to be sent."""
 
 
 class PortTaken(Exception):
-    """The gateway cannot listen on the address; the message has the reason."""
+    """The gateway cannot listen on an address; the message has the reason."""
 
     @classmethod
     def from_error(cls, error: OSError, host: str, port: int) -> PortTaken:
@@ -36,7 +37,7 @@ class PortTaken(Exception):
 
 
 class Listener:
-    """Listener on one address. With `port` 0 a free port is chosen, and `port` is set to it."""
+    """Listener on one address. With `port` 0, `bind` chooses a free port and sets the attribute `port`."""
 
     def __init__(
         self,
@@ -84,15 +85,13 @@ class Listener:
         await self._server.start_serving()
 
     def retire(self) -> None:
-        """Close each connection after its next response, also connections accepted from now on."""
+        """Close each connection after its next response, also the connections that are accepted from now on."""
         self._service.retire()
         for connection in [*self.connections]:
             connection.retire()
 
     async def stop(self, grace: float) -> None:
-        """Stop accepting, wait up to `grace` seconds for calls in flight, cancel the rest, and close all
-        connections.
-        """
+        """Stop accepting, wait up to `grace` seconds for calls in flight, cancel the rest, close all connections."""
         if self._server is None:
             return
         self._server.close()
@@ -110,9 +109,9 @@ class Listener:
         await self._close_connections()
 
     async def _wait_until_idle(self, seconds: float) -> bool:
-        """Wait until no request is in progress, while connections may still complete requests being read.
+        """Wait until no request is in progress; False if one still is after `seconds`.
 
-        False after `seconds`.
+        Requests that are being received when the wait begins may still complete, and are awaited too.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -127,7 +126,7 @@ class Listener:
     async def _close_connections(self) -> None:
         """Close all connections, with CLOSING_SECONDS for the transports to flush their buffers."""
         loop = asyncio.get_running_loop()
-        # uvloop may still create connections that it accepted just before the server was closed
+        # with uvloop, connections accepted just before the server was closed may only now get their protocol
         self._service.closed = True
         for connection in [*self.connections]:
             connection.transport.close()
@@ -149,7 +148,7 @@ class Listener:
     def _check(self, now: float) -> None:
         """Check the timeouts of all connections.
 
-        A separate method, so that no local variable keeps the last connection alive until the next sweep.
+        A separate method, because in `_sweep` the loop variable would keep the last connection alive for a second.
         """
         for connection in [*self.connections]:
             connection.check(now)
@@ -158,8 +157,8 @@ class Listener:
 def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
     """Make the kernel close connections to dead peers; accepted connections inherit the options (tcp(7)).
 
-    By default, a connection to a peer that disappeared stays open for ever if it is idle or waits for a call, and for
-    a quarter of an hour if something was sent.
+    By default, a connection to a peer that disappeared stays open for ever if nothing is sent on it, and for a quarter
+    of an hour otherwise.
     """
     options = {
         "TCP_KEEPIDLE": max(1, round(seconds / 2)),
@@ -174,8 +173,10 @@ def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
 
 
 def _limit_unsent(listening: socket.socket) -> None:
-    """Limit the unsent bytes of accepted sockets, which inherit the option. The kernel would let each grow to megabytes
-    for a client that does not read, and take as much of an answer from its source. Bytes under way are not limited.
+    """Limit the bytes that the kernel buffers before sending; accepted connections inherit the option.
+
+    By default, the kernel would buffer megabytes for each client that does not read, before the gateway notices. Bytes
+    that were sent and await acknowledgement are not limited.
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None and listening.family in (socket.AF_INET, socket.AF_INET6):

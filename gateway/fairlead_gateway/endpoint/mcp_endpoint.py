@@ -1,6 +1,7 @@
-"""Handler of all requests to MCP endpoints: rejects them, answers them at once, or starts a call.
+"""Handles every HTTP request to an MCP endpoint: rejects it, answers it at once, or starts a call.
 
-There is one `McpEndpoint` per gateway. It gets parsed requests, and is independent of sockets and of the HTTP parser.
+One `McpEndpoint` handles the requests of all connections. It gets parsed requests, and is independent of sockets and of
+the HTTP parser.
 """
 
 from __future__ import annotations
@@ -49,18 +50,21 @@ LISTEN: Final = "subscriptions/listen"
 log = logging.getLogger(__name__)
 
 TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
-"""Methods whose latency is recorded although the gateway answers them itself."""
+"""Methods that the gateway answers itself, and whose duration is recorded in metrics."""
 _FIELDS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503: client_message.RETRY_AFTER}
 """Header lines of rejections, by status."""
 
 
 @dataclass(frozen=True)
 class ClientAccess:
-    """Authentication of clients, and the allowed values of Host and Origin."""
+    """Components that decide whether a client's request is accepted: authentication, and checks of its headers."""
 
     allow: AllowList
+    """Allowed values of `Host` and `Origin`."""
     identities: Identities
+    """Authentication of credentials."""
     resource: ProtectedResource
+    """Headers of rejections for missing or invalid credentials."""
     installation: str
     """Value of `Via` in the gateway's own requests (RFC 9110, 7.6.3)."""
 
@@ -79,9 +83,7 @@ class RequestHandlers:
 
 
 class McpEndpoint(HttpService):
-    """Request handler shared by all connections. `activate` replaces `selection`, the served snapshot with
-    its views.
-    """
+    """Handler of the requests of all connections. `activate` replaces `selection`, the tools that are served."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class McpEndpoint(HttpService):
         self.metrics = metrics
         self.clock = dispatcher.context.clock
         self._served = served
-        self.selection = served.selection  # copied, because each request reads it: one look-up less
+        self.selection = served.selection  # copied, because each request reads it, and a copy saves a look-up
         self.targets = self.selection.targets
         self.known_views = self.selection.known_views
         self.streams = streams
@@ -153,11 +155,11 @@ class McpEndpoint(HttpService):
 
     @property
     def calls(self) -> set[object]:
-        """Calls and tasks that clients are waiting for."""
+        """Calls, and asyncio tasks of requests, that clients are waiting for."""
         return {*self.context.calls, *self.pending_tasks, *self.held_requests.tasks}
 
     def serve(self, exchange: HttpExchange) -> None:
-        """Answer the request, or start the call that answers it. Never raises."""
+        """Answer a request, or start the call that will answer it. Never raises."""
         try:
             headers, refused = exchange.headers, None
             if not exchange.vetted:
@@ -173,7 +175,7 @@ class McpEndpoint(HttpService):
             self._fail(exchange, error)
 
     def start_task(self, exchange: HttpExchange, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Continue the request in an asyncio task, while the connection keeps reading."""
+        """Continue a request in an asyncio task, so that its connection can go on reading."""
         task = asyncio.get_running_loop().create_task(self._run(exchange, work), name=name)
         self.pending_tasks.add(task)
         task.add_done_callback(self.pending_tasks.discard)
@@ -185,7 +187,7 @@ class McpEndpoint(HttpService):
             self._fail(exchange, error)
 
     async def _authenticate(self, exchange: HttpExchange) -> None:
-        """Authenticate a credential that is not in the cache, then route the request."""
+        """Authenticate a credential that is not in the cache, then handle the request."""
         verdict = await self.identities.identify(exchange.headers.get(b"authorization"))
         if exchange.gone:
             return
@@ -195,8 +197,9 @@ class McpEndpoint(HttpService):
             self._route(exchange, verdict)
 
     def _route(self, exchange: HttpExchange, identity: Identity, may_wait: bool = True) -> None:
-        """Handle an authenticated request with its view. With `may_wait` a request for an unknown endpoint may be held
-        until a starting server is ready.
+        """Handle an authenticated request with the principal's view of its target.
+
+        With `may_wait`, a request to the endpoint of a starting server is held until the server is ready.
         """
         exchange.identity = identity
         view = self.known_views.find(identity, exchange.target)
@@ -222,7 +225,7 @@ class McpEndpoint(HttpService):
             self._reject_if(exchange, self._open_get_stream(exchange, view))
 
     async def _build_view(self, exchange: HttpExchange, identity: Identity) -> None:
-        """Build the view, which this request is the first to need, then route the request."""
+        """Build the principal's view of the request's target, which does not exist yet, then handle the request."""
         await self.view_builds.ready(self.selection, identity, exchange.target)
         if not exchange.gone:
             self._route(exchange, identity)
@@ -240,7 +243,7 @@ class McpEndpoint(HttpService):
             self.reject(exchange, client_message.SESSION_ENDED)
 
     def _open_get_stream(self, exchange: HttpExchange, view: View) -> Rejection | None:
-        """Open the stream of a session, or resume the stream of a request (`Last-Event-ID`)."""
+        """Open a session's notification stream or, with `Last-Event-ID`, resume the stream of an earlier request."""
         if b"last-event-id" not in exchange.headers:
             return self.streams.get(exchange, view)
         resumed = self.event_store.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
@@ -262,7 +265,7 @@ class McpEndpoint(HttpService):
         if not (exchange.vetted or accepts_streams(exchange.headers)):
             exchange.can_stream = False
         message = classify(exchange.headers, body, acceptable=exchange.vetted)
-        # the usual type is tested first, because an isinstance that fails costs five times as much as one that succeeds
+        # tests the most frequent type first: an isinstance that is False costs five times as much as one that is True
         if isinstance(message, McpRequest):
             self._handle_request(exchange, view, message)
         elif isinstance(message, Rejection):
@@ -271,7 +274,7 @@ class McpEndpoint(HttpService):
             self._take_unanswered(exchange, message)
 
     def _take_unanswered(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
-        """Handle a notification or a response, which is acknowledged with 202."""
+        """Handle a notification or a response of the client, which gets the status 202 instead of an answer."""
         exchange.vetted = True
         if message.session is not None:
             sessions, owner = self.sessions, exchange.identity.owner
@@ -306,7 +309,7 @@ class McpEndpoint(HttpService):
             self._answer_builtin(exchange, view, request)
 
     def _shed(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
-        """Reject the request if clients have left too many bytes of responses unread; False if it is admitted."""
+        """Reject the request if clients have left too many bytes of responses unread; False if that is not so."""
         refused = self.buffers.refusal(agent_of(exchange))
         if refused is None:
             return False
@@ -318,7 +321,10 @@ class McpEndpoint(HttpService):
         return True
 
     def _call(self, exchange: HttpExchange, view: View, request: McpRequest, may_wait: bool = True) -> None:
-        """Call the tool, prompt, resource or completion that the request names, as the view exposes it."""
+        """Call the tool, prompt, resource or completion that the request names.
+
+        With `may_wait`, a call of a starting server's tool is held until the server is ready.
+        """
         exchange.tier = view.tier
         if view.behind is not None:
             request.default_tokens = self.router_tokens
@@ -340,7 +346,10 @@ class McpEndpoint(HttpService):
         route: Rejection,
         retry: Callable[[HttpExchange, McpRequest], None] | None,
     ) -> None:
-        """Reject a request for a name that the view does not have, or hold it until a starting server is ready."""
+        """Reject a request for a name that the view does not have, with the rejection `route`.
+
+        If the name may be a tool of a starting server, and `retry` is given, the request is held instead.
+        """
         by = None
         if request.method == CALL:
             if self.held_requests.hold_call(exchange, view, request, retry):
@@ -361,7 +370,8 @@ class McpEndpoint(HttpService):
     def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
         """Start a call, or reject it if its `Mcp-Param-*` headers do not match its arguments (SEP-2243).
 
-        With `named` false the client named a meta-tool instead of this tool, and its headers are not checked.
+        With `named` False the client called a meta-tool, which calls this tool: the headers belong to the meta-tool's
+        arguments, and are not checked.
         """
         lines = b""
         if route.param_headers:

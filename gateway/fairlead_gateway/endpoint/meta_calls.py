@@ -1,4 +1,7 @@
-"""Calls of the gateway's own tools (meta-tools): those of the router endpoint, and `read_result` on all endpoints."""
+"""Calls of meta-tools, the gateway's own tools: `read_result` at all endpoints, the others at the router endpoint.
+
+The router endpoint lists meta-tools that find and call the tools of servers, instead of all these tools.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ Retry = Callable[[HttpExchange, McpRequest], None]
 
 
 class CallPath(Protocol):
-    """Interface to `McpEndpoint` for starting and refusing calls."""
+    """Interface of `McpEndpoint` through which meta-tools start and refuse calls."""
 
     def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
-        """Start a call. `named` tells whether the client itself named the tool."""
+        """Start a call. `named` tells whether the client named the tool, instead of a meta-tool that calls it."""
         ...
 
     def refuse_call(
@@ -62,7 +65,7 @@ class MetaCalls:
     def call(
         self, exchange: HttpExchange, view: View, request: McpRequest, unknown: Rejection, retry: Retry | None
     ) -> None:
-        """Answer a call for which `view` has no route: a meta-tool, or otherwise the rejection `unknown`."""
+        """Answer a call of a name that is not a tool in `view`: by the meta-tool, or by the rejection `unknown`."""
         name, full_view = name_in(request) or "", view.behind
         if name != READ_RESULT and (full_view is None or name not in NAMES):
             if full_view is not None and name in full_view.routes:

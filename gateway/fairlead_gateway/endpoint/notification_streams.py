@@ -1,8 +1,9 @@
 """Notification streams: `subscriptions/listen` of modern clients, and the GET stream of legacy sessions.
 
-A client gets `list_changed` when the bytes of a list on its endpoint have changed, or when a visible server sends
-`list_changed`, even for a list that looks the same. It is sent after the new list is served. A stream costs a
-connection and a few hundred bytes, but no task.
+A client gets `list_changed` when the bytes of a list on its endpoint have changed, or when a server that it sees sends
+`list_changed`, even if the list is still the same. The notification is sent after the gateway has begun to serve the
+new list, so that the client does not fetch the old one. A stream costs a connection and a few hundred bytes, but no
+asyncio task.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ from fairlead_mcp import eras, jsonrpc, methods
 from fairlead_mcp.uris import UPDATE, UriNames
 
 KEEP_ALIVE_SECONDS: Final = 15.0
+"""Interval of comments on all streams, which show proxies that a stream is in use."""
 MAX_STREAMS: Final = 10_000
+"""Limit on open streams."""
 MAX_RESOURCES: Final = 64
 """Limit on the resources of one stream, and on its tasks."""
 MAX_RESOURCE_BYTES: Final = 4 << 20
@@ -52,6 +55,7 @@ MAX_CAPABILITIES: Final = 4096
 MAX_ID: Final = 256
 """Limit on the bytes of the JSON-RPC id of a request that opens a stream."""
 LISTS: Final = eras.ANNOUNCED
+"""Names of the lists whose changes are notified, such as `tools`."""
 _COMMENT: Final = responses.chunk(b": keep-alive\n\n")
 
 
@@ -60,7 +64,7 @@ class _Listen(msgspec.Struct):
 
 
 class NotificationStream:
-    """One open stream. The exchange calls `cancel` when the client disconnects."""
+    """One open notification stream. The exchange calls `cancel` when the client disconnects."""
 
     __slots__ = (
         "_streams",
@@ -85,10 +89,11 @@ class NotificationStream:
         self.agent = ""
         """Agent that the stream is counted for."""
         self.release: Callable[[], None] = _nothing
-        """Releases the hold on the client's credential; called at the end of the stream."""
+        """Stops watching whether the client's credential expires or is revoked; called at the end of the stream."""
         self.lists = tuple(lists)
+        """Names of the lists whose changes the client is notified of."""
         self.resources: list[str] = []
-        """URIs that the stream is subscribed to."""
+        """URIs of the resources that the stream is subscribed to."""
         self.watched: list[tuple[NotificationStream, ServerKey]] = []
         """Keys of the stream's subscriptions in `ResourceSubscriptions`."""
         self.tasks: list[str] = []
@@ -144,7 +149,10 @@ class NotificationStream:
 
 
 class NotificationStreams:
-    """All open streams of one gateway. A stream ends when the credential that opened it expires or is revoked."""
+    """All open notification streams of one gateway.
+
+    A stream ends when the credential of the request that opened it expires or is revoked.
+    """
 
     def __init__(
         self,
@@ -155,8 +163,8 @@ class NotificationStreams:
         each: int = 0,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`selection` returns the served selection. `each` limits the streams of one agent; 0 stands for a quarter of
-        MAX_STREAMS. `counts` counts refused streams.
+        """`selection` returns the servers and tools that are served at present. `each` limits the streams of one agent;
+        0 stands for a quarter of MAX_STREAMS. `counts` counts refused streams.
         """
         self._selection = selection
         self.view_builds = ViewBuilds()
@@ -168,14 +176,17 @@ class NotificationStreams:
         self._watched = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
         """Bytes of resource URIs and task ids in open streams, by agent."""
         self._of_session: dict[bytes, NotificationStream] = {}
+        """Streams of legacy clients, by session id."""
         self._closed = False
+        """Whether new streams are rejected, because the gateway is shutting down."""
         self._kept_alive_at = 0.0
+        """Time of the last keep-alive comments, in seconds of the event loop's clock."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def listen(self, exchange: HttpExchange, view: View, request: McpRequest) -> Rejection | None:
-        """Open a modern stream, or return the rejection."""
+        """Open the stream of a modern client (`subscriptions/listen`), or return the rejection."""
         try:
             subscriptions = msgspec.json.decode(jsonrpc.encode(request.params), type=_Listen).notifications
         except jsonrpc.UNREADABLE:
@@ -195,7 +206,10 @@ class NotificationStreams:
         return refused
 
     def _listen(self, stream: NotificationStream, view: View, idents: list[str], capabilities: bytes) -> None:
-        """Subscribe a stream to tasks: those that belong to its principal and that its view shows."""
+        """Subscribe a stream to tasks with the sealed ids `idents`.
+
+        Tasks of other principals, and of tools that `view` does not show, are left out.
+        """
         identity, tasks_of_pods = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
         for ident in idents:
             task = self._tasks.find(view, ident, identity)
@@ -229,7 +243,7 @@ class NotificationStreams:
             stream.watched.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
-        """Open the stream of a legacy session, or return the rejection."""
+        """Open the GET stream of a legacy session, or return the rejection."""
         stream = NotificationStream(self, exchange, listable(view), None)
         refused = self._admit(stream)
         if refused is None:
@@ -239,9 +253,9 @@ class NotificationStreams:
         return refused
 
     async def notify_changed_lists(self, before: Selection, after: Selection) -> None:
-        """Notify the clients whose lists differ between two selections.
+        """Notify the clients whose lists differ between `before` and `after`, the selections served before and now.
 
-        Ends the streams of removed endpoints, and the streams with resources of removed servers.
+        Ends the streams of removed endpoints, and the streams that are subscribed to resources of removed servers.
         """
         changes: dict[tuple[int, int], tuple[View, View, frozenset[str]]] = {}
         for stream in [*self._open]:
@@ -261,14 +275,15 @@ class NotificationStreams:
             view_ids = id(old), id(new)
             if view_ids not in changes:
                 differing = frozenset(name for name in LISTS if _differ(old, new, name))
-                changes[view_ids] = old, new, differing  # keeps the views alive, so that their ids are not reused
+                changes[view_ids] = old, new, differing  # refers to the views, so that no other object gets their ids
             for name in stream.lists:
                 if name in changes[view_ids][2]:
                     stream.changed(name)
 
     def keep_alive(self, now: float) -> None:
-        """Write keep-alive comments every KEEP_ALIVE_SECONDS; to be called about once a second with `now` in
-        seconds.
+        """Write a comment on all streams every KEEP_ALIVE_SECONDS; to be called about once a second.
+
+        `now` is in seconds of the event loop's clock.
         """
         if now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
             self._kept_alive_at = now
@@ -282,8 +297,9 @@ class NotificationStreams:
             self._end(stream)
 
     def notify(self, session: bytes, params: Raw) -> bool:
-        """Notify a legacy session of a changed resource; False if the session has no open stream, or its view no
-        longer has the resource.
+        """Notify a legacy session of a changed resource.
+
+        False if the session has no open stream, or if its view does not have the resource (any more).
         """
         stream = self._of_session.get(session)
         if stream is None or not self._sees(stream.exchange, params):
@@ -364,7 +380,7 @@ def _bytes(view: View, name: str) -> tuple[bytes, ...]:
 
 
 def _names_in(lists: Raw | None) -> list[str]:
-    """The first MAX_RESOURCES names in a raw JSON array, without duplicates; empty if it is not an array of strings."""
+    """The first MAX_RESOURCES strings of a raw JSON array, without duplicates; empty for any other JSON."""
     try:
         names = msgspec.json.decode(lists, type=list[str]) if lists is not None else []
     except jsonrpc.UNREADABLE:
@@ -373,7 +389,7 @@ def _names_in(lists: Raw | None) -> list[str]:
 
 
 def _capabilities(request: McpRequest) -> bytes:
-    """Client capabilities of a request, raw JSON."""
+    """Client capabilities of a request, raw JSON; reduced to the tasks extension if they are long."""
     capabilities = jsonrpc.decode_object(request.params["_meta"])[eras.META_CAPABILITIES]
     return bytes(capabilities) if len(capabilities) <= MAX_CAPABILITIES else declaring(None)
 

@@ -1,7 +1,7 @@
-"""Server of the operations port: metrics, reports and probes, with one request per connection.
+"""HTTP server of the operations port, which has metrics, reports and probes. Each connection has one request.
 
-The port is separate from that of clients, with its own limit on connections and without client certificates, so that
-probes are answered even if clients use all their connections.
+The operations port is separate from the port for MCP clients, with its own limit on connections and without client
+certificates, so that probes are answered even if clients use all connections of their port.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({b"GET", b"HEAD"})
 LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0
-"""Timeout of a page, with a margin over the longest long poll."""
+"""Timeout in seconds for the answer of a page, longer than the longest long poll."""
 MAX_REQUEST_BYTES: Final = 16 << 10
 """Limit on the bytes of a request's head, and of its body."""
 CONNECTIONS: Final = 512
@@ -55,7 +55,7 @@ def operations_service() -> HttpService:
 
 
 class PageServer(RequestServer):
-    """Answers requests with the page of their path. Paths in `public` are served for any `Host` and `Origin`."""
+    """Answers each request with the page of its path. Paths in `public` are served for any `Host` and `Origin`."""
 
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, public: Collection[str] = ()) -> None:
         self._pages = pages
@@ -112,7 +112,7 @@ class PageServer(RequestServer):
 
 
 class PageExchange(FallbackRequest):
-    """One request for a page, and its response, after which the connection closes. The body is ignored."""
+    """One request for a page and its response, after which the connection closes. The request's body is ignored."""
 
     __slots__ = ("_bytes_left", "_url", "fields", "method", "task")
 
@@ -123,6 +123,7 @@ class PageExchange(FallbackRequest):
         self.task: asyncio.Task[None] | None = None
         """Task that produces the page."""
         self._bytes_left = MAX_REQUEST_BYTES
+        """Bytes that the rest of the body may have."""
 
     def head(self, method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> None:
         try:

@@ -1,6 +1,7 @@
-"""Buffer of received bytes, which are parsed one portion per iteration of the event loop, to keep latency low.
+"""Buffer of bytes that a connection has received. A large read is parsed in portions, one per iteration of the event
+loop, so that other connections do not wait for the whole of it.
 
-Reading from the transport pauses while a portion waits. No portion is parsed while the connection pauses reading.
+Reading from the transport is paused while portions wait. While the connection itself pauses reading, none is parsed.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from collections.abc import Callable
 from typing import Final
 
 SLICE: Final = 16 << 10
-"""Bytes fed to the parser at once, which bounds by how much a limit can be exceeded."""
+"""Bytes fed to the parser at once. Limits are checked after each slice, and can be exceeded by this many bytes."""
 PORTION: Final = 64 << 10
-"""Bytes parsed in one iteration, about 20 µs of work. The loop reads up to four times as much at once."""
+"""Bytes parsed in one iteration of the event loop, about 20 µs of work. The loop reads up to four times as much at
+once."""
 MAX_UNBUFFERED: Final = PORTION + (16 << 10)
-"""Largest read that is parsed at once. The margin is for the head before the first portion of a body."""
+"""Bytes of the largest read that is parsed at once: a portion of the body, and the head before it."""
 
 
 class ReadBuffer:
-    """Received but unparsed bytes of one connection. `pause` and `resume` control its reading."""
+    """Received but unparsed bytes of one connection, which are passed to `feed`, the parser.
+
+    `pause` and `resume` control the reading from the client.
+    """
 
     __slots__ = ("_feed", "_loop", "_scheduled", "_transport", "_waiting", "paused")
 
@@ -34,7 +39,7 @@ class ReadBuffer:
 
     @property
     def waiting(self) -> bool:
-        """Whether bytes wait for a later iteration of the loop."""
+        """Whether bytes wait for a later iteration of the event loop."""
         return bool(self._waiting)
 
     def receive(self, data: bytes) -> None:
@@ -45,14 +50,16 @@ class ReadBuffer:
             self.feed(memoryview(data))
 
     def add(self, data: bytes) -> None:
-        """Queue bytes for later iterations of the loop."""
+        """Queue bytes for later iterations of the event loop."""
         self._transport.pause_reading()
         view = memoryview(data)
         self._waiting.extend(view[start : start + PORTION] for start in range(0, len(data), PORTION))
         self._schedule()
 
     def feed(self, data: memoryview) -> None:
-        """Feed bytes at once, in slices. If reading is paused meanwhile, the rest is queued first."""
+        """Feed bytes at once, in slices. If a slice makes the connection pause reading, the rest is put back in front
+        of the queue.
+        """
         for start in range(0, len(data), SLICE):
             if self.paused:
                 self._waiting.insert(0, data[start:])

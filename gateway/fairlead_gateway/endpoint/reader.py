@@ -1,7 +1,7 @@
 """Parses the bytes of a connection into HTTP/1.1 requests, with the same limits and checks for all targets.
 
-A request for an MCP endpoint becomes an `HttpExchange`; a request for any other path becomes a `FallbackRequest`. One
-connection may carry both kinds.
+A request for an MCP endpoint becomes an `HttpExchange`, a request for any other path a `FallbackRequest`, which the
+ASGI application answers. One connection may carry both kinds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RequestSink(HttpConnection):
         raise NotImplementedError
 
     def take_request(self, request: HttpExchange | FallbackRequest) -> None:
-        """Serve a request: an exchange with its complete body, or a fallback request before its body."""
+        """Serve a request: an `HttpExchange` with its complete body, or a `FallbackRequest` before its body."""
         raise NotImplementedError
 
     def upgrade(self, request: UpgradeRequest, rest: bytes) -> None:
@@ -50,12 +50,12 @@ class RequestSink(HttpConnection):
         raise NotImplementedError
 
     def refuse(self, status: int, message: str) -> None:
-        """Reject the connection, as nothing more of it can be parsed."""
+        """Reject the connection with a last response, because its further bytes cannot be parsed."""
         raise NotImplementedError
 
 
 class RequestReader:
-    """Parser of one connection. `in_message` is true while a request is being read, `in_head` until its body begins."""
+    """Parser of one connection. `in_message` is True while a request is being read, `in_head` until its body begins."""
 
     __slots__ = (
         "_fallback",
@@ -85,15 +85,17 @@ class RequestReader:
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._target = b""
         self._reading: HttpExchange | None = None
+        """Request for an MCP endpoint that is being read."""
         self._fallback: FallbackRequest | None = None
+        """Request for the application whose body is being read."""
         self._fields: list[Field] = _NO_FIELDS
-        """Header fields of a fallback request; `_NO_FIELDS` itself while the target is not classified yet."""
+        """Header fields of a request for the application; `_NO_FIELDS` itself while the kind of request is unknown."""
         self._number = 0
-        """Header fields read so far."""
+        """Number of header fields read so far."""
         self._overhead = 0
-        """Bytes read so far, without those of the body."""
+        """Bytes of the request read so far, without those of the body."""
         self._replacement_head = b""
-        """Head to parse again in place of one that offers an upgrade."""
+        """Head of an `Upgrade` request, serialized again for the next parser; empty for other requests."""
         self._upgrade: UpgradeRequest | None = None
         """Request to hand over to the upgrade handler; None if the upgrade is declined."""
         self.in_head = False
@@ -110,7 +112,8 @@ class RequestReader:
                 self._decline_upgrade(rest)
             return
         except httptools.HttpParserError as error:
-            # not assigned to a variable: the traceback refers to this frame, and the cycle would keep the connection
+            # the refusal is not assigned to a variable: the traceback refers to this frame, and a cycle of the two
+            # would keep the connection alive
             self._sink.refuse(*framing.refusal(error))
             return
         if self.in_message:
@@ -121,7 +124,7 @@ class RequestReader:
 
     @property
     def unread(self) -> FallbackRequest | None:
-        """The fallback request whose body is being read."""
+        """The request for the application whose body is being read; None if there is none."""
         return None if self.in_head or not self.in_message else self._fallback
 
     @property
@@ -162,7 +165,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
-            return  # a trailer: ignored, because proxies check and rewrite only the head
+            return  # a trailer: ignored, because proxies in front check and rewrite only the head
         self._number += 1
         if self._number > MAX_FIELDS:
             raise FramingError(431, f"the request has more than {MAX_FIELDS} header fields")
@@ -221,9 +224,9 @@ class RequestReader:
     # Internals
 
     def _classify(self) -> HttpExchange | None:
-        """Classify a complete target that is not a known endpoint verbatim.
+        """Decide which kind of request this is, when its target is complete and is not literally that of an endpoint.
 
-        Returns an exchange for an unusual form of an MCP target, and None for a path of the application.
+        Returns an exchange if the target is an MCP endpoint in an unusual form, and None for a path of the application.
         """
         if self._fields is not _NO_FIELDS:
             return None
@@ -272,7 +275,8 @@ class RequestReader:
     def _decline_upgrade(self, rest: bytes) -> None:
         """Parse the request again without its `Upgrade` header (RFC 9110 section 7.8 lets a server ignore it).
 
-        The parser does not read the body of such a request. Java's HTTP client offers h2c with its first request.
+        A new parser is needed because httptools does not read the body of an `Upgrade` request. Clients such as Java's
+        offer an upgrade to h2c with their first request.
         """
         head, self._replacement_head = self._replacement_head, b""
         self.parser = httptools.HttpRequestParser(self)

@@ -1,7 +1,7 @@
 """Builds HTTP responses as bytes.
 
-Pure module. Large bodies are not concatenated with their head, as that would make `tools/list` of a large catalog ten
-times as expensive; such responses are sequences of parts.
+Pure module. A response with a large body is a sequence of parts, which are written without being concatenated: copying
+them would make `tools/list` of a large catalog ten times as expensive.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fairlead_mcp.jsonrpc import BEFORE_ID, BEFORE_RESULT
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE: Final = b"connection: close\r\n"
 NO_EXTRA: Final = b""
+"""Additional header lines of a response without any."""
 
 _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
     {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
@@ -77,7 +78,7 @@ def chunk(data: bytes) -> bytes:
 
 def one_line(message: bytes) -> bytes:
     """A JSON message without raw line breaks, which would end the data field of an event."""
-    # searches for integers, because `in` with bytes raises and drops a TypeError first, at ten times the cost
+    # searches for integers: for a `bytes` operand, `in` raises and drops a TypeError first, at ten times the cost
     if _LF in message or _CR in message:
         return message.replace(b"\r", b"").replace(b"\n", b"")  # in JSON a raw line break is always white space
     return message

@@ -1,6 +1,6 @@
-"""Checks that a message may use the session in its `Mcp-Session-Id`.
+"""Checks that the principal of a message owns the session in its `Mcp-Session-Id`.
 
-Pure module: a session's data are in its signed id.
+Pure module, without a table of sessions: a session's data are in its signed id.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fairlead_gateway.core.session import LegacySession
 
 
 def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
-    """Set the session of a request, or reject it.
+    """Set the session of a request, or reject the request. `owner` is that of the client's principal.
 
     A session that `owner` did not open is rejected. So is an id with an invalid signature, such as one from before a
     restart, so that the client opens a new session (MCP 2025-11-25, Transports, "Session Management"). Modern requests
-    and `initialize` have no session; an invalid id is removed from them.
+    and `initialize` need no session: they are served, without their invalid id.
     """
     session = sessions.read(ident)
     if session is None:
@@ -40,7 +40,7 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
 def claim_session_of_unanswered(
     sessions: SessionIds, owner: str, message: Notification | ClientResponse, ident: bytes
 ) -> Notification | ClientResponse | Rejection:
-    """Check the session of a notification or response, like `claim_session`."""
+    """Check the session of a notification or response, by the rules of `claim_session`."""
     session = sessions.read(ident)
     if session is None:
         modern = isinstance(message, Notification) and message.modern

@@ -1,7 +1,7 @@
 """Server certificate of the listener, reloaded when its files change.
 
-Open connections keep their certificate. A certificate and key that do not match, as in the middle of a renewal, are
-ignored.
+Only new connections get the new certificate. While certificate and key do not match, because only one of the files was
+renewed so far, the old ones stay in use.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fairlead_gateway.file_changes import FileChanges
 log = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS: Final = 10.0
+"""Timeout of a TLS handshake."""
 
 
 class BadCertificate(ValueError):
@@ -23,9 +24,10 @@ class BadCertificate(ValueError):
 
 
 class Certificates:
-    """TLS context of a listener. With `client_ca`, which is read once, clients need a certificate of that CA.
+    """TLS context of a listener, with the certificate in `cert` and the key in `key` (by default also in `cert`).
 
-    Raises BadCertificate.
+    With `client_ca`, clients need a certificate issued by one of the CAs in this file, which is read only once. Raises
+    BadCertificate.
     """
 
     def __init__(self, cert: Path, key: Path | None = None, client_ca: Path | None = None) -> None:
@@ -41,7 +43,8 @@ class Certificates:
         if not self._check_changes():
             return
         try:
-            self._load()  # validates the files in another context: a mismatched pair would leave this one without a key
+            # first in another context, which raises for files that do not match: `self.context` would lose its key
+            self._load()
             self.context.load_cert_chain(self._cert, self._key)
         except (BadCertificate, OSError) as error:
             log.error("The changed certificate was not loaded, the old one stays in use: %s", error)

@@ -1,7 +1,7 @@
 """Client addresses from `X-Forwarded-For`, which is only accepted from trusted proxies.
 
-Pure module. Each proxy appends the address of its peer to the list, after any entries made up by the client. The list
-is therefore read from its end: the first address that is not a trusted proxy is the client's.
+Pure module. The header lists addresses: each proxy appends that of its peer, after any entries that the client made up.
+The list is therefore read from its last entry backwards: the first address that is not a trusted proxy is the client's.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Final
 
 MAX_ADDRESS: Final = 64
-"""Limit on the characters of an entry. An IPv6 address may have a zone of any length, and addresses are stored."""
+"""Limit on the characters of an entry. Without it, an IPv6 address with a long zone id would be stored as it is."""
 MAX_HOPS: Final = 16
-"""Limit on the entries that are read; if all are trusted proxies, the last one read counts as the client."""
+"""Limit on the entries that are read, from the last; if all are trusted proxies, the last read counts as the client."""
 TAKEN: Final = "taken"
 IGNORED: Final = "ignored"
 UNREADABLE: Final = "unreadable"
@@ -27,7 +27,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
-    """Networks of trusted proxies. Without any, `X-Forwarded-For` is ignored."""
+    """Networks of trusted proxies. Without networks, `X-Forwarded-For` is ignored."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         """`networks` have the form `10.0.0.0/8` or `10.1.2.3`. Raises ValueError with an error message."""
@@ -36,8 +36,8 @@ class TrustedProxies:
         self.outcomes: Counter[str] = Counter()
         """Number of requests with the header, by outcome.
 
-        `taken`: accepted. `ignored`: sent by a peer that is not trusted. `unreadable`: an entry of a trusted proxy is
-        not an address.
+        `taken`: the header was accepted. `ignored`: the peer is not a trusted proxy. `unreadable`: a trusted proxy
+        appended something that is not an address.
         """
 
     def many_share(self, peer: str) -> bool:

@@ -1,8 +1,9 @@
 """Upgrade of client connections to another protocol, such as WebSocket (RFC 9110 section 7.8).
 
-After a rejected upgrade the connection would still be HTTP, and a proxy could reuse it for requests of other clients.
-An `Upgrade` request is therefore authorized before its handler gets the connection, the handler gets only that one
-request, and any answer other than `101` closes the connection.
+After a rejected upgrade the connection would still be an HTTP connection, on which a proxy could send requests of other
+clients: the handler of the new protocol would get them unauthorized. Therefore an `Upgrade` request is authorized
+before its handler gets the connection, the handler gets only this one request, and any answer other than `101` closes
+the connection.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 
 UPGRADE_SECONDS: Final = 150.0
-"""Timeout of the answer to an `Upgrade` request, which includes the opening of a session at a provider."""
+"""Timeout in seconds for the handler's answer, which may have to open a session at a model provider first."""
 ADMITTED: Final = "fairlead.admitted"
 """Key of the AdmittedUpgrade in `get_extra_info` of the transport."""
 MAX_HEAD: Final = 64 << 10
@@ -32,12 +33,12 @@ log = logging.getLogger(__name__)
 
 
 class UpgradeRequest(NamedTuple):
-    """Request with an `Upgrade` header."""
+    """HTTP request with an `Upgrade` header."""
 
     target: bytes
     fields: Sequence[Field]
     head: bytes
-    """The complete request as HTTP/1.1 text, to be parsed by the handler."""
+    """The complete request serialized as HTTP/1.1, for the handler to parse."""
 
     @property
     def path(self) -> str:
@@ -46,14 +47,14 @@ class UpgradeRequest(NamedTuple):
 
 
 class AdmittedUpgrade(Protocol):
-    """Admission of an `Upgrade` request."""
+    """Admission of an `Upgrade` request, with the resources that the connection uses until its end."""
 
     def protocol(self) -> asyncio.Protocol:
         """Create the protocol of the connection. The first bytes that it receives are the head of the request."""
         ...
 
     def release(self) -> None:
-        """Release the resources of the admission, at the end of the connection, even if `protocol` was never called."""
+        """Release the resources; called at the end of the connection, even if `protocol` was never called."""
         ...
 
 
@@ -78,10 +79,10 @@ class UpgradeOwner(Protocol):
 
 
 class PendingUpgrade(asyncio.Transport):
-    """Mediator between a connection and the handler's protocol: transport of the latter, protocol of the former.
+    """Transport of the handler's protocol, which controls what the handler receives and sends on the connection.
 
-    Until the handler has answered `101`, it receives only the `Upgrade` request. Any other answer gets
-    `Connection: close`, and bytes that the client sent after its request are dropped.
+    Until the handler has answered `101`, it receives only the `Upgrade` request. To any other answer the header
+    `Connection: close` is added, and bytes that the client sent after its request are dropped.
     """
 
     def __init__(self, owner: UpgradeOwner, transport: asyncio.Transport, upgrades: UpgradeHandler) -> None:
@@ -94,17 +95,19 @@ class PendingUpgrade(asyncio.Transport):
         self._handler = asyncio.Protocol()
         """Protocol of the handler; before the admission, a protocol that ignores everything."""
         self._early_bytes = bytearray()
-        """Bytes that the client sent after the request, before the switch."""
+        """Bytes that the client sent after the request, before the handler has answered `101`."""
         self._head = bytearray()
-        """Beginning of the answer, until its head is complete."""
+        """Beginning of the handler's answer, until its head is complete."""
         self.switched = False
         """Whether the handler has answered `101`."""
         self._refused = False
+        """Whether the handler has answered anything else."""
         self._closed = False
 
     def begin(self, request: UpgradeRequest, client: tuple[str, int] | None, rest: bytes) -> None:
-        """Authorize the request, and pass it to the handler if it is admitted. `rest` are the bytes after the
-        request.
+        """Authorize the request, and pass it to the handler if it is admitted.
+
+        `rest` are bytes that the client has sent after the request.
         """
         self._early_bytes += rest
         self._judgement = asyncio.get_running_loop().create_task(self._judge(request, client))
@@ -221,7 +224,7 @@ class PendingUpgrade(asyncio.Transport):
 
     def _switch(self) -> None:
         self.switched = True
-        if self._early_bytes:  # by call_soon, so that the handler first returns from its write
+        if self._early_bytes:  # by `call_soon`, because this runs within the handler's `write`, which must return first
             asyncio.get_running_loop().call_soon(self._flush_early_bytes)
 
     def _flush_early_bytes(self) -> None:
@@ -230,7 +233,7 @@ class PendingUpgrade(asyncio.Transport):
             self._handler.data_received(data)
 
     def _end(self) -> None:
-        """Close after the handler has written an answer other than `101`, or none."""
+        """Close the connection without a switch: the handler has answered anything but `101`, or nothing."""
         self._owner.upgrade_refused()
         self._close(None)
 

@@ -1,7 +1,8 @@
 """Creates uvicorn protocols for an ASGI application.
 
-Only the public interface is used: the constructor, the methods of `asyncio.Protocol`, and `shutdown`. This module is
-imported with the first request that needs it, because uvicorn's command line and supervisors cost 2.5 MB.
+Only the public interface of these protocols is used: the constructor, the methods of `asyncio.Protocol`, and
+`shutdown`. This module is imported with the first request that needs it, because the import of uvicorn, with its
+command line and supervisors, costs 2.5 MB.
 """
 
 from __future__ import annotations
@@ -42,6 +43,6 @@ class UvicornProtocols:
 
     def new(self, **state: object) -> Any:
         """A new protocol for one connection, whose requests have `state` in their ASGI scope."""
-        # declared as a class or the name of one; after `load` it is a class
+        # uvicorn declares it as a class or the name of a class; after `load` it is a class
         protocol_class: Any = self._config.http_protocol_class
         return protocol_class(config=self._config, server_state=self._state, app_state=state)

@@ -1,4 +1,4 @@
-"""Builds views in slices, between other work of the event loop, and each view only once."""
+"""Builds views in slices, between other work of the event loop, and each view only once for all waiting requests."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fairlead_gateway.yielding import in_turns
 
 
 class ViewBuilds:
-    """Running builds of views. All requests for a view wait for the same build."""
+    """Builds of views that are in progress. All requests for a view wait for the same build."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}
 
     async def ready(self, selection: Selection, identity: Identity, target: bytes) -> None:
-        """Wait until the principal's view of a target is built; returns at once if there is no such view."""
+        """Wait until the principal's view of a target is built; returns at once if the principal has none there."""
         if selection.ready(identity, target):
             return
         views = selection.views_of(identity)

@@ -1,1 +1,1 @@
-"""The path of a call from the request to the recorded answer: `dispatch` finds its route, `call` runs it."""
+"""The path of a call from the client's request to the recorded answer: `dispatch` finds the route, `call` runs it."""

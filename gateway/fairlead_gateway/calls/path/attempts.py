@@ -1,7 +1,7 @@
-"""Attempts of one request at its server: admission by the server's guard, sending, and retries.
+"""Sends one request to its server: admission by the server's guard (limits, circuit breaker), sending, and retries.
 
-`Attempts` is a `ResponseSink`: the upstream's parser calls it back. An asyncio task exists only where the era in which
-the server serves the client has to be negotiated first.
+`Attempts` is a `ResponseSink`: the parser of the server's response calls its methods, so that a call needs no asyncio
+task. Only the negotiation of the era with a server, before the first request, runs in a task.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ class AttemptOwner:
         return ""
 
     def build_request(self, modern: bool) -> UpstreamRequest | None:
-        """The request for a server of that era; None where no request is needed, and the answer was sent already.
+        """The request to send; None if none is needed, because this method has answered the client itself.
 
-        Raises McpError.
+        `modern` tells the era of the server. Raises McpError.
         """
-        raise NotImplementedError  # also reached by attempts that were released: they fail, which frees their slot
+        # after `release` the owner is `_NO_OWNER`: a late attempt fails here, which frees its slot at the guard
+        raise NotImplementedError
 
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         """Take the raw result of the last attempt; `members` are its parsed members, or None if it was not parsed."""
@@ -67,7 +68,9 @@ class AttemptOwner:
         answer(jsonrpc.reply_to_server(message))
 
     def pause(self) -> None:
-        """Close the client's stream for resumption later, as the server closed its own (SEP-1699). No-op by default."""
+        """Close the client's SSE stream, which the client resumes later, because the server closed its stream to the
+        gateway in the same way (SEP-1699). No-op by default.
+        """
 
     @property
     def congested(self) -> bool:
@@ -80,13 +83,14 @@ class AttemptOwner:
 
 
 _NO_OWNER: Final = AttemptOwner()
-"""Owner of attempts that were released."""
+"""Owner of all `Attempts` after their `release`."""
 
 
 class Attempts(ResponseSink):
-    """The attempts of one request: one at a time, with retries. The owner has to call `release` at its end.
+    """Sends one request to its server and retries failed attempts, one attempt at a time.
 
-    `started` is in seconds of the context's clock.
+    The owner has to call `release` when the request has ended. `started` is the time of the client's request, in
+    seconds of `CallContext.clock`.
     """
 
     __slots__ = (
@@ -119,30 +123,35 @@ class Attempts(ResponseSink):
         self.client: ClientPeer | None = None
         """Client whose own session with the server is used; None for a shared session."""
         self.idempotent = route.idempotent
+        """Whether the request may be sent again although the server may have executed it."""
         self.span: CallSpan | None = None
         """Trace span of the call; None where calls are not traced."""
         self.done = False
         """Whether `release` was called."""
         self._outgoing: UpstreamRequest | None = None
+        """Request as sent to the server; None until it is built."""
         self.pending: Pending | asyncio.Task[None] | asyncio.TimerHandle | None = None
-        """Work to cancel with the request: an attempt, the timer of a retry, or a task between attempts."""
+        """Work to cancel with the request: an attempt, the timer of a retry, or an asyncio task between attempts."""
         self._attempts = 0
+        """Number of attempts so far."""
         self._ticket: Ticket = QUEUED
+        """The guard's admission of the current attempt; QUEUED, which is false, without one."""
         self._responses_seen = 0
+        """`responses_seen` of the guard when the current attempt was admitted."""
         self._measured = 0
         """Number that the tool's latency meter gave the attempt; 0 between attempts."""
         self.moved_to = NEVER
         """Deadline as extended by the server's last progress notification; NEVER before the first."""
         self._watched = False
-        """Whether progress may extend the deadline: `WatchedCalls` then enforces it, as the upstream only has the
-        latest deadline possible.
+        """Whether progress may extend the deadline. If so, `WatchedCalls` enforces the current deadline, because the
+        upstream only knows the latest deadline possible.
         """
         self.sent_at = NEVER
         """Start of the last attempt; NEVER once the attempt is in `trail`."""
         self.answered_at = NEVER
-        """End of the last attempt."""
+        """End of the last attempt; NEVER while it runs."""
         self.trail: CallTrail | None = None
-        """Earlier phases of the call; None for a call with a single attempt."""
+        """Phases of the call before the current attempt: earlier attempts, queue, backoff. None if there were none."""
 
     @property
     def agent(self) -> str:
@@ -159,7 +168,7 @@ class Attempts(ResponseSink):
             self.proceed(PLAIN)
             return
         try:
-            # requests about a task enter as retries, so that polling is not counted by the rate limit
+            # `retry` exempts from the server's rate limit: requests about a task are polls, which must not use it up
             ticket = guard.enter(self, retry=self._attempts > 0 or self.route.task is not None)
         except McpError as error:
             self.reject(error)
@@ -184,7 +193,7 @@ class Attempts(ResponseSink):
                 request = self._outgoing = self._owner.build_request(modern)
             if request is not None:
                 self._send(request)
-        except Exception as error:  # noqa: BLE001  # the end of another call may call this; `give_up` logs defects
+        except Exception as error:  # noqa: BLE001  # must not fail the call whose end admitted this one; `give_up` logs
             self.take_error(error)
 
     def reject(self, error: McpError) -> None:
@@ -199,7 +208,7 @@ class Attempts(ResponseSink):
 
     def take_error(self, error: Exception) -> None:
         self.answered_at = self.context.clock()
-        # a timeout that the caller chose says nothing about the tool
+        # a timeout that the caller chose may be too short for the tool, and does not show that the tool is slow
         caller_timeout = isinstance(error, Timeout) and self._is_bounded_by_caller()
         self.measure(NEUTRAL if caller_timeout else outcome_of(error))
         if self.span is not None:
@@ -216,7 +225,7 @@ class Attempts(ResponseSink):
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.route.guard.responses_seen += 1
-        self.measure(NEUTRAL)  # the rest of the duration is that of a person or a model, not of the tool
+        self.measure(NEUTRAL)  # from here on a person or a model is awaited, whose time is not the tool's latency
         self._owner.ask(message, answer)
 
     def pause(self) -> None:
@@ -230,16 +239,17 @@ class Attempts(ResponseSink):
         self._owner.when_writable(go_on)
 
     def begin_again(self) -> None:
-        """Send another request of the same owner, with the full number of retries."""
+        """Build and send the owner's next request, with the full number of retries."""
         self._outgoing = None
         self._attempts = 0
         self.begin()
 
     def release(self, *, listens: bool = False) -> None:
-        """Drop the reference to the owner, to break the reference cycle without the garbage collector.
+        """Mark the request as ended, and drop the reference to the owner, which refers back to this object: without
+        the cycle both are freed at once, not by the garbage collector.
 
-        With `listens` the reference stays: a session keeps the sink that subscribed last, and sends it resource
-        updates.
+        With `listens` the reference stays: the request was a subscription, and the session with the server goes on
+        sending resource updates to this object.
         """
         self.done = True
         self.pending = None
@@ -265,9 +275,10 @@ class Attempts(ResponseSink):
             pending.cancel()
 
     def watch_deadline(self) -> float:
-        """Latest possible deadline, for the upstream of a request that asks for progress.
+        """Latest possible deadline of a request that asks for progress, to be enforced by the upstream.
 
-        Each progress notification extends the request's own deadline, up to this one.
+        The current deadline is earlier, and is enforced by `WatchedCalls`. Each progress notification extends it, up
+        to the latest one.
         """
         route = self.route
         longest = self.started + route.longest
@@ -279,14 +290,14 @@ class Attempts(ResponseSink):
         return longest
 
     def _extend_deadline(self) -> None:
-        """Restart the server's timeout after a progress notification (MCP, Lifecycle, "Timeouts"), within `longest`."""
+        """Restart the timeout after a progress notification (MCP, Lifecycle, "Timeouts"), within `Route.longest`."""
         if self._watched:
             route = self.route
             self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
 
     def timeout_message(self) -> str:
         """Error message of a timed-out attempt, which names the limit that applied."""
-        # compares deadlines, because durations may differ from `longest` by a rounding error
+        # compares deadlines instead of durations, which may differ from `longest` by a rounding error
         bounded = self.moved_to >= self.started + self.route.longest
         return self.route.timeout_message(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
 
@@ -296,8 +307,9 @@ class Attempts(ResponseSink):
             self.context.watched.discard(self)
 
     def check_deadline(self, now: float) -> float:
-        """Fail the attempt if its deadline is over (implements WatchedCall). Work between attempts has limits of its
-        own.
+        """Fail the attempt if its deadline has passed; returns the time of the next check (implements WatchedCall).
+
+        An asyncio task between attempts, such as a question to the client, is not stopped: it has its own timeout.
         """
         deadline, pending = self.deadline, self.pending
         if deadline > now or not self._ticket or isinstance(pending, asyncio.Task):
@@ -310,7 +322,10 @@ class Attempts(ResponseSink):
         return CALL_ENDED
 
     def enter_phase(self, kind: str, since: float = NEVER) -> None:
-        """Record that the call now waits for something other than an attempt; `since` if that began earlier."""
+        """Record that the call now waits for something else than an attempt: `kind`, a constant of `recent.phases`.
+
+        `since` is the start of the wait, if it began before now.
+        """
         self._leave_attempt("")
         if self.trail is None:
             self.trail = CallTrail()
@@ -403,7 +418,7 @@ class Attempts(ResponseSink):
 
 
 class ClientCall(AttemptOwner):
-    """A client's request to a server with its route, the values set by its checks, and its `attempts`."""
+    """A client's request to a server: its route, the values that checks before sending have set, and its `attempts`."""
 
     __slots__ = (
         "attempts",
@@ -435,7 +450,7 @@ class ClientCall(AttemptOwner):
         self.continued = False
         """Whether the request continues a call that was answered with `input_required` (SEP-2322)."""
         self.rounds = 0
-        """Times that a modern server asked a legacy client."""
+        """Number of times that a modern server has asked this legacy client for input (`input_required`)."""
         self.refusal = ""
         """Message of the gateway's refusal, as sent to the client; empty if the call was not refused."""
         self.denied = ""
@@ -455,11 +470,14 @@ class ClientCall(AttemptOwner):
         return request.session if request.opened is not None else None
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        """Answer with a server's result; `members` are its parsed members, or None. Raises ANSWER_ERRORS."""
+        """Answer the client with a server's result. Raises ANSWER_ERRORS if the result is invalid.
+
+        `members` are the result's parsed members, or None; `from_modern` tells the era of the server.
+        """
         raise NotImplementedError
 
     def answer_with_questions(self, questions: bytes) -> None:
-        """Answer a modern client with the questions of a legacy server, as its result. Raises ANSWER_ERRORS."""
+        """Answer a modern client with `questions`, an `input_required` result. Raises ANSWER_ERRORS."""
         raise NotImplementedError
 
     def reject_answer(self, error: Exception) -> None:

@@ -1,7 +1,8 @@
-"""Call of a modern client to a legacy server that sends requests to its client.
+"""Call of a modern client to a legacy server that asks the client something during the call.
 
-It is one call at the server, and several requests of the client: each is answered with the server's questions as
-`input_required`, the last one with the result (SEP-2322).
+A legacy server sends its questions (requests such as `elicitation/create`) while the call is open. A modern client gets
+them as an `input_required` result, and sends the answers in a further request (SEP-2322). One call at the server thus
+takes several requests of the client, the last of which is answered with the server's result.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ MAX_QUESTIONS: Final = 64
 class BridgedCall(AttemptOwner):
     """One call at a legacy server, continued over several requests of its modern client.
 
-    The first request starts the call; each request is answered with the server's questions or with the outcome.
-    `call_key`
-    identifies the call (principal, server, method, name), so that only requests for the same call continue it.
+    The client's first request starts the call; each request is answered with the server's questions or with the
+    outcome. `call_key` (principal, server, method, name) has to be equal in all of them: a request with another one
+    cannot continue the call.
     """
 
     __slots__ = (
@@ -75,10 +76,14 @@ class BridgedCall(AttemptOwner):
         self._agent = agent
         self._bridge: Bridge[BridgedCall] = context.bridge
         self._call: ClientCall | None = None
+        """Client's request that is to be answered; None while the client has not sent its next one."""
         self._relay: MessageRelay | None = None
+        """Relay to the client of `_call`."""
         self._progress_token = b""
+        """Progress token sent to the server; empty before the call was sent."""
         self._count = itertools.count(1).__next__
         self._flushing = False
+        """Whether `_flush` is scheduled."""
 
     @property
     def agent(self) -> str:
@@ -94,13 +99,16 @@ class BridgedCall(AttemptOwner):
 
     @property
     def size(self) -> int:
-        """Bytes stored for the client: the result, or the params of the questions."""
+        """Bytes stored for the client: the result of a call that has ended, otherwise the params of its questions."""
         if self.done:
             return 0 if self.result is None else len(self.result)
         return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
     def attach(self, call: ClientCall, relay: MessageRelay) -> None:
-        """Answer a request of the client with the outcome or with questions. The first request starts the call."""
+        """Answer a request of the client, `call`, with the outcome or with questions, once there are any.
+
+        The first request starts the call.
+        """
         self._call = call
         self._relay = relay
         if not self._progress_token:
@@ -113,13 +121,13 @@ class BridgedCall(AttemptOwner):
             self._flush_soon()
 
     def cancel(self) -> None:
-        """Cancel the call at the server; no-op once it has ended."""
+        """Cancel the call at the server; no-op once the call has ended."""
         if not self.done:
             self.attempts.stop()
             self._end()
 
     def take_answers(self, responses: dict[str, Raw]) -> None:
-        """Send the client's answers to the server. Unanswered questions are asked again."""
+        """Send the client's answers to the server. Questions without an answer are part of the next result again."""
         for key, response in responses.items():
             question = self.questions.pop(key, None)
             if question is not None:
@@ -127,7 +135,7 @@ class BridgedCall(AttemptOwner):
                 answer(jsonrpc.result(_id_of(message), response))
 
     def as_result(self, state: str) -> bytes:
-        """The questions as an `input_required` result."""
+        """The questions as an `input_required` result with `state` as its `requestState`."""
         questions = {key: _question(message) for key, (message, _) in self.questions.items()}
         return jsonrpc.encode({"resultType": "input_required", "inputRequests": questions, "requestState": state})
 
@@ -186,7 +194,7 @@ class BridgedCall(AttemptOwner):
     # Internals
 
     def _flush_soon(self) -> None:
-        """Send the questions in the next iteration of the loop, so that several of them share one result."""
+        """Answer with the questions in the next iteration of the event loop, so that several share one result."""
         if self.questions and not self._flushing and self._call is not None:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)

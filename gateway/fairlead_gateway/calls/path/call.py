@@ -1,8 +1,8 @@
 """A client's request to a server, from its checks to the recorded answer: a tool call, a prompt, a resource.
 
-A `ToolCall` is the sink of its upstream request, so progress, log messages and the server's requests to the client pass
-through it. It is driven by callbacks; an asyncio task exists only while the client is asked something or a server's
-task is awaited. Every call ends exactly once.
+A `ToolCall` gets everything that the server sends during the call: progress, log messages, requests to the client, and
+the answer. It runs in callbacks; an asyncio task exists only while the client is asked something or a server's task
+(SEP-2663) is awaited. Every call ends exactly once.
 """
 
 from __future__ import annotations
@@ -56,14 +56,16 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import CANCELLED, Refusal
 
 NO_FEATURES: Final = b"{}"
+"""Client capabilities of a client that declared none, raw JSON."""
 T = TypeVar("T")
 
 
 class ToolCall(ClientCall):
-    """A client's request from its checks to the recorded answer.
+    """A client's request from its checks to the recorded answer; despite the name, not only of `tools/call`.
 
-    `attempts` sends it to the server; a call that bridges the eras sends it through a `BridgedCall` instead. A
-    `MessageRelay` forwards the server's messages to the client in the meantime.
+    `attempts` sends the request to the server, except that a `BridgedCall` sends the requests of modern clients to
+    legacy servers that may ask the client something. A `MessageRelay` forwards the server's messages to the client
+    until the answer.
     """
 
     __slots__ = (
@@ -86,13 +88,13 @@ class ToolCall(ClientCall):
     ) -> None:
         super().__init__(context, exchange, route, request, param_lines)
         self.lease: Lease = NO_LEASE
-        """Quotas that count the call until it ends."""
+        """Quotas that count the call as running until it ends."""
         self.waiter: asyncio.Future[None] | None = None
-        """Resolved when the call ends, for callers within the gateway."""
+        """Future that is resolved when the call ends, for callers within the gateway that await it."""
         self.most_tokens: int | None = None
         """Limit on the tokens of the result; None for no limit."""
         self._key: bytes | None = None
-        """Cache key under which the result will be stored."""
+        """Cache key under which the result will be stored; None if it will not be stored."""
         self._following: bytes | None = None
         """Cache key of an equal call in progress, whose result this call waits for."""
         self._relay: MessageRelay | None = None
@@ -103,10 +105,11 @@ class ToolCall(ClientCall):
         self._members: jsonrpc.RawObject | None = None
         """Original params, for further rounds with a modern server."""
         self._bridged: BridgedCall | None = None
+        """Call at the server that this request starts or continues; None where the eras need no bridge."""
         self._peer: ClientPeer | None = None
-        """Client that gets the questions of a task; the task itself is created outside of the client's session."""
+        """Legacy client that gets the questions of the server's task, which is not created in the client's session."""
         self._declaration = client_tasks.NOT_DECLARED
-        """Whether and why tasks are declared to the server, a constant of `calls.tasks.client_tasks`."""
+        """Whether and why the tasks extension is declared to the server, a constant of `calls.tasks.client_tasks`."""
 
     @property
     def agent(self) -> str:
@@ -150,7 +153,7 @@ class ToolCall(ClientCall):
             self.attempts.enter_phase(CACHE)
             self.take_result(cached)
         elif self.route.caller_deadline:
-            return  # its deadline may be earlier than those of calls that would wait for its result
+            return  # not shared: its deadline may end before those of equal calls, which would wait for its result
         elif cache.follow(key, self):
             self._following = key
             self.attempts.enter_phase(CACHE)
@@ -179,7 +182,7 @@ class ToolCall(ClientCall):
             if not self._bridge():
                 self._choose_session()
                 self.attempts.begin()
-        except Exception as error:  # noqa: BLE001  # the end of another call may call this; `give_up` logs defects
+        except Exception as error:  # noqa: BLE001  # must not fail the call whose end started this one; `give_up` logs
             self.give_up(error)
 
     # The upstream request
@@ -273,7 +276,7 @@ class ToolCall(ClientCall):
         self._present(outcome)
 
     def _present(self, outcome: TranslatedResult) -> None:
-        """Answer with a result, first storing it where it is recorded or longer than `most_tokens` allows."""
+        """Answer with a result. A result to be recorded, or with more tokens than `most_tokens`, is stored before."""
         error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.most_tokens
         work = None
         if (max_tokens is not None or self.request.recording is not None) and self.context.keeper is not None:
@@ -306,7 +309,7 @@ class ToolCall(ClientCall):
                 if waits:
                     self._declaration = client_tasks.AWAITED
                     self._peer = self.attempts.client
-                    self.attempts.client = None  # tasks are modern, and modern requests have no sessions
+                    self.attempts.client = None  # the tasks extension is modern, and modern requests have no sessions
                     self.attempts.begin_again()
                     return
         self._answer_error(error)
@@ -338,9 +341,7 @@ class ToolCall(ClientCall):
         self.give_up(error)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal. A tool call gets it as a result, which the model reads; other requests get
-        an error.
-        """
+        """Answer with a refusal: a tool call gets it as a result, which the model reads, other requests as an error."""
         request = self.request
         self.refusal = refusal.message
         if self.route.tool is None:
@@ -366,7 +367,7 @@ class ToolCall(ClientCall):
     def end(self, error_type: str, status: int = 0, body: Body = (), *, result: bytes | Raw | None = None) -> None:
         """Answer with `result`, or with `status` and `body`, and record the call.
 
-        With neither `result` nor `status` the call is recorded only: the client is gone. No-op after the first time.
+        Without `result` and `status` nothing is sent, because the client is gone. No-op once the call has ended.
         """
         attempts = self.attempts
         if attempts.done:
@@ -433,7 +434,7 @@ class ToolCall(ClientCall):
         return relay
 
     def _choose_session(self) -> None:
-        """Set the client whose own session with the server is used, and the level of log messages for it."""
+        """Set the client whose own session with the server is used, and the level of log messages that it gets."""
         request = self.request
         if request.modern:
             self.level = requested_level(request) if request.meta.log_level else None
@@ -456,7 +457,9 @@ class ToolCall(ClientCall):
 
     def _bridge(self) -> bool:
         """Send a modern client's call to a legacy server through a `BridgedCall`, which turns the server's questions
-        into `input_required` results. False, and nothing is sent, where that is not needed.
+        into `input_required` results.
+
+        Returns False and sends nothing if the eras are equal, or if the client supports no questions.
         """
         request, route = self.request, self.route
         if not request.modern or route.upstream.modern_for(None) or request.method not in methods.MCP_NAME_MEMBER:
@@ -479,8 +482,8 @@ class ToolCall(ClientCall):
         return True
 
     def _watch(self) -> None:
-        """Apply a legacy client's `resources/subscribe` or `unsubscribe` at a modern server, which has a stream for
-        them.
+        """Carry out a legacy client's `resources/subscribe` or `unsubscribe` at a modern server, which has
+        `subscriptions/listen` instead.
         """
         context, session, subscribes = self.context, self.request.session or b"", self.request.method == SUBSCRIBE
         legacy_subscriptions.change_subscription(
@@ -501,8 +504,9 @@ class ToolCall(ClientCall):
         )
 
     def _unshare(self) -> None:
-        """Exclude the result from the cache, as it depends on this client's answers; calls that wait for it are sent
-        themselves.
+        """Exclude the result from the cache, as it depends on this client's answers to the server's questions.
+
+        Equal calls that wait for this result are sent to the server themselves.
         """
         if self._key is not None:
             key, self._key = self._key, None
@@ -516,8 +520,8 @@ class ToolCall(ClientCall):
         self.attempts.begin_again()
 
     def _hand_over(self, outcome: TranslatedResult) -> TranslatedResult:
-        """The result that gives the server's task to the client. Raises NotMcp, after cancelling the task, where the
-        call did not declare tasks.
+        """The result that names the server's new task, for the client. If the call did not declare tasks, the task is
+        cancelled, and NotMcp raised.
         """
         if self._declaration == client_tasks.DECLARED:
             sealed = self.context.tasks.hand_over(self.exchange, self.route, outcome.result)
@@ -526,7 +530,7 @@ class ToolCall(ClientCall):
         raise NotMcp("the server created a task although the call did not declare tasks")
 
     def _wait_for(self, created: Raw) -> None:
-        """Wait for the end of a server's task, and answer the legacy client with its result."""
+        """Wait for the end of a server's task, and answer the legacy client with the task's result."""
         relay = self._open_relay()
         notify = task_wait.progress_reporter(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features

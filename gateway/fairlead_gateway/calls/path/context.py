@@ -1,4 +1,4 @@
-"""Services that all calls of one gateway share, and the calls in progress."""
+"""Services that all calls of one gateway share (cache, limits, audit log, tracing), and the calls in progress."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OpenCall(Protocol):
 
 
 class Introduction(NamedTuple):
-    """Client and server information of the gateway."""
+    """The gateway's names for itself: `clientInfo` towards servers, `serverInfo` towards clients."""
 
     client: eras.Client
     """Client information, sent to servers."""
@@ -51,19 +51,23 @@ class Introduction(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CallServices:
-    """Optional services of calls."""
+    """Optional services of calls; None switches a service off, or to a default without settings."""
 
     cache: ResultCache | None = None
     limiter: Limiter | None = None
+    """Quotas of agents, policies and tools."""
     auditor: Auditor | None = None
+    """Audit log."""
     spans: Spans | None = None
+    """Trace spans."""
     keeper: ResultKeeper | None = None
+    """Storage and shortening of long results."""
     recent: RecentCalls | None = None
     """Ring of recent calls."""
     tasks: ClientTasks | None = None
     state_signer: RequestStateSigner | None = None
     end_upstream_session: Callable[[bytes], None] | None = None
-    """Ends the server sessions of a client session."""
+    """Ends the sessions with servers that belong to a client session, given the id of the latter."""
     clock: Callable[[], float] = time.monotonic
     """Clock of deadlines, in seconds."""
 
@@ -109,6 +113,7 @@ class CallContext:
         """Requests to servers that are not answered yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet: asyncio.Event | None = None
+        """Set when the last call ends; None while nothing waits for that."""
 
     def begin(self, call: OpenCall) -> None:
         self.calls.add(call)
@@ -126,10 +131,10 @@ class CallContext:
         task.add_done_callback(self._tasks.discard)
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
-        """Cancel the request of a legacy client with that session and id; no-op if there is none."""
+        """Cancel a legacy client's open request; no-op if no open request has this session and id."""
         if session is None:
             return
-        # a linear search, because every call would have to update an index
+        # a linear search: an index would cost every call an update, and cancellations are rare
         for call in [*self.calls]:
             if call.request.id == request_id and call.request.session == session:
                 call.cancel()

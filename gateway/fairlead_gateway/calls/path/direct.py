@@ -35,9 +35,10 @@ _NO_ROOM: Final = (
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """Answer to a call of an unknown tool; `message` is that of the error -32602, which an MCP client would get."""
+    """Answer to a call of an unknown tool."""
 
     message: str
+    """Message of the JSON-RPC error -32602 that an MCP client would get."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class _CapturingExchange(Exchange):
-    """Exchange that stores the answer, and drops progress."""
+    """Exchange that stores the answer in `body`, and drops progress and all other messages to the client."""
 
     def __init__(self, origin: Origin, tier: str | None, buffers: AnswerBuffers) -> None:
         super().__init__(origin.headers, origin.identity, tier)
@@ -102,11 +103,11 @@ class DirectCall(NamedTuple):
     timeout: float | None = None
     """Timeout in seconds, which can only shorten that of the tool."""
     retries: int | None = None
-    """Attempts after the first, limited to the `retries` of the server's catalog, if set."""
+    """Attempts after the first, limited to the `retries` of the server's catalog, if the catalog sets them."""
     result_tokens: int | None = None
-    """Limit on the tokens of the result."""
+    """Limit on the tokens of the result; None for that of the tool and its policies."""
     recording: str | None = None
-    """Session in which the result is stored."""
+    """Id of the context session in which the result is stored; None to store nothing."""
 
 
 class Caller:
@@ -118,14 +119,15 @@ class Caller:
         self._buffers = AnswerBuffers() if buffers is None else buffers
 
     def holding(self, origin: Origin) -> Holding:
-        """Counter of the bytes in one request's results, to be held until its answer is written."""
+        """Counter of the bytes in the results of one REST request, to be held until the response is written."""
         return self._buffers.holding(agent_of(_CapturingExchange(origin, None, self._buffers)))
 
     async def call(self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None) -> Raw | Unknown:
         """Call a tool that `view` shows, or `read_result`, on behalf of `origin`.
 
         Returns the raw result in the form of 2025-11-25, but with structured content of any type; a refusal is a result
-        too. `holding` counts the result's bytes, and a result beyond its limit is refused. Raises only CancelledError.
+        too. `holding` counts the result's bytes; a result that exceeds the limit of `holding` is replaced by a refusal.
+        Raises only CancelledError.
         """
         name = call.name
         request = _request(name, call.arguments)
@@ -149,7 +151,9 @@ class Caller:
         await self._dispatcher.run(captured, route, request)
         try:
             response = jsonrpc.decode_response(captured.body)
-        except RecursionError:  # the response nests the result one level deeper, and a coroutine has more stack frames
+        except RecursionError:
+            # the response nests the result one level deeper than the server's answer, which was decoded before; and a
+            # coroutine has more stack frames
             return Raw(refusals.result(Refusal(UPSTREAM_ERROR, TOO_DEEP)))
         if response.result is not UNSET:
             return self._count_bytes(response.result, holding)
@@ -167,7 +171,7 @@ class Caller:
 
     @staticmethod
     def _count_bytes(result: bytes | Raw, holding: Holding | None) -> Raw:
-        """Count the bytes of a result, and return it, or a refusal if it exceeds the limit."""
+        """The result, after its bytes were counted by `holding`; a refusal if they exceed the limit of `holding`."""
         if holding is not None and not holding.keep(len(result)):
             return Raw(refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM)))
         return Raw(result)
@@ -175,7 +179,10 @@ class Caller:
     def record_unknown(
         self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None
     ) -> None:
-        """Record a call of an unknown tool. `by` is server, tool and reason if a policy hides it from the principal."""
+        """Record a call of an unknown tool.
+
+        `by` is the server, the tool and the reason if the tool exists and a policy hides it from the principal.
+        """
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
         self._dispatcher.record_unresolved(
             _CapturingExchange(origin, None, self._buffers), _request(name, arguments), rejection, by

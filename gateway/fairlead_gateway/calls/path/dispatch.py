@@ -1,6 +1,6 @@
 """Entry point of calls: finds the route of a request in the client's view, and runs the call.
 
-Authorization took place when the view was built: it has only the routes that the client may call.
+Nothing is authorized here: the view was built from the policies, and has only routes that the client may call.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from fairlead_tools import refusals
 
 CALL: Final = "tools/call"
 MAX_REASON: Final = 300
+"""Limit on the characters of the reason in an audit record of a denied call."""
 _OBJECT_OR_NULL: Final = (b"{", b"n")
 
 
@@ -41,9 +42,9 @@ class Dispatcher:
         self.context = context
 
     def resolve(self, view: View, request: McpRequest, identity: Identity = ANONYMOUS) -> Route | Rejection:
-        """Route of the tool, prompt, resource, completion or task that a request names, or a rejection.
+        """Route of the tool, prompt, resource, completion or task that a request names; a rejection if it is unknown.
 
-        `identity` is the principal to which a task has to belong.
+        `identity` is the client's principal: it has to be the owner of a task.
         """
         if request.method != CALL:
             if METHODS[request.method].kind is TargetKind.TASK:
@@ -59,7 +60,7 @@ class Dispatcher:
         route = view.routes.get(name) or view.find_unlisted(name, self.context.clock())
         if route is None:
             if name in OWN_TOOLS:
-                # without a suggestion, which requires a comparison with all names
+                # the message suggests no similar name: the search would compare all names
                 return invalid(request, f"Unknown tool: {name}")
             now = self.context.clock()
             identified = view.find_by_id(name, now) or view.find_for_app(name, now)
@@ -80,8 +81,9 @@ class Dispatcher:
         rejection: Rejection,
         by: tuple[ServerKey, str, str] | None = None,
     ) -> None:
-        """Record a request for a name that the view does not have. `by` is server, tool and reason if a policy hides
-        it.
+        """Record a request for a name that the view does not have.
+
+        `by` is the server, the tool and the reason if the tool exists and a policy hides it from the principal.
         """
         code, method = str(rejection.code), request.method
         context, now = self.context, self.context.clock()
@@ -106,7 +108,7 @@ class Dispatcher:
             remember_other(recent, exchange, call, self.context.clock(), audited=False)
 
     def start(self, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b"") -> ToolCall:
-        """Start a call, which answers the exchange, possibly before this returns. Raises nothing."""
+        """Start a call, which sends the answer on `exchange`, possibly before this returns. Raises nothing."""
         call = ToolCall(self.context, exchange, route, request, param_lines)
         call.run(STAGES)
         return call
@@ -114,8 +116,8 @@ class Dispatcher:
     async def run(self, exchange: Exchange, route: Route, request: McpRequest) -> None:
         """Run a call until it is answered.
 
-        Cancelling the task cancels the call, which is then answered with a refusal. Raises CancelledError if the client
-        is gone.
+        Cancelling the asyncio task cancels the call, which is then answered with a refusal; CancelledError is raised
+        only if the client is gone.
         """
         call = self.start(exchange, route, request)
         if call.done:

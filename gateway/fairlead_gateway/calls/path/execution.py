@@ -1,7 +1,7 @@
-"""`execute_tool`: replaces the call by the inner call that its arguments name.
+"""`execute_tool`: replaces the call of this meta-tool by a call of the tool that its arguments name, the inner call.
 
-The inner call is an ordinary call: progress, questions and tasks go to the client's exchange.
-`calls.results.result_keeper` stores its result.
+The inner call is an ordinary call: the client gets its progress, questions and tasks as if it had called the tool
+directly. `calls.results.result_keeper` stores the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BadExecution(ValueError):
 
 
 def inner_call(recorder: ContextRecorder, identity: Identity, request: McpRequest) -> McpRequest:
-    """The inner call of `execute_tool`, to be recorded in the session that it names. Raises BadExecution."""
+    """The inner call of `execute_tool`. Its `recording` is the context session for the result. Raises BadExecution."""
     try:
         execution = msgspec.json.decode(request.params.get("arguments", NO_ARGUMENTS), type=ExecuteArguments)
     except jsonrpc.UNREADABLE as error:

@@ -1,4 +1,6 @@
-"""Builds the upstream request of a call: translates era and names, and sets trace, token, state and capabilities."""
+"""Builds the request that a call sends to its server: translates it to the server's era and names, and sets trace
+context, progress token, `requestState` and capabilities.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ def upstream_request(
 ) -> UpstreamRequest:
     """The upstream request of a call, for a modern or a legacy server.
 
-    `attempts` will send it: the call's own, or those of its `BridgedCall`. `members` are its params, and are changed.
-    `client` is the client whose own session is used. With `tasks` the client or the gateway declares tasks, and the
-    answer may be one (SEP-2663).
+    `attempts` will send the request: the call's own, or those of its `BridgedCall`. `members` are the params, and are
+    changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client or
+    the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
 
     Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError if `_meta` is not an
     object.
@@ -43,7 +45,7 @@ def upstream_request(
     if call.continued:
         members, instance = _resume(call, members)
     if route.task is not None:
-        instance = route.task.pod  # also for answers to a task's questions, which have no `requestState`
+        instance = route.task.pod  # requests about a task have no `requestState` that could name the pod
     lines = b""
     if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
         members, lines = carry(members, headers)
@@ -83,7 +85,7 @@ def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | No
     request, instance = call.request, None
     if request.modern:
         members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
-    if request.modern or call.rounds:  # otherwise `requestState` is a member that a legacy client made up
+    if request.modern or call.rounds:  # a legacy client was given no `requestState`: its own member is not a tagged one
         members, instance = affinity.remove_tag(members)
     return members, instance
 

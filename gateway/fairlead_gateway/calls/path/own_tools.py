@@ -1,5 +1,6 @@
-"""Calls of the gateway's own tools from MCP and REST, with the same metrics and audit log as calls of
-servers' tools.
+"""Calls of the gateway's own tools (`search_tools`, `retrieve_context`, `read_result`) from MCP and REST.
+
+They are counted and audited like calls of servers' tools.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class OwnToolCalls:
     async def answer(self, exchange: Exchange, request: McpRequest, name: str, tier: str | None) -> bytes:
         """Raw result of `tools/call` in the form of 2025-11-25; a refusal is a result too.
 
-        `tier` is the tier that the client named, or None.
+        `tier` is the latency tier that the client named, or None.
         """
         began = time.monotonic()
         WORKS_FOR.set(agent_of(exchange))

@@ -78,10 +78,10 @@ def _audit_line(call: ClientCall, outcome: str, seconds: float, size: int, span:
 
 
 def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float, size: int, *, audited: bool) -> None:
-    """Add a completed request to the recent calls.
+    """Add a completed request to the ring of recent calls.
 
-    `ended` is in seconds of the gateway's clock, `size` in bytes of the answer. `audited` tells whether the audit log
-    has the request.
+    `ended` is in seconds of `CallContext.clock`, `size` the bytes of the answer. `audited` tells whether the audit log
+    has the request too; only then are its arguments stored.
     """
     attempts, exchange, request, route = call.attempts, call.exchange, call.request, call.route
     name, address, caller = route.name, exchange.address, recent.caller(exchange.identity)
@@ -140,9 +140,11 @@ def remember_other(
     *,
     audited: bool,
 ) -> None:
-    """Add a request that was not sent to a server to the recent calls: of an own tool, or of an unknown name.
+    """Add a request that was not sent to a server to the ring of recent calls: a call of one of the gateway's own
+    tools, or of an unknown name.
 
-    `ended` is in seconds of the gateway's clock. `audited` tells whether the audit log has the request.
+    `ended` is in seconds of `CallContext.clock`. `audited` tells whether the audit log has the request too; only then
+    are its arguments stored.
     """
     name, address, caller = call.tool[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
     arguments = call.params.get("arguments")

@@ -1,6 +1,7 @@
 """Checks of a call before it is sent, in the order of the table in docs/reference/calls.md.
 
-Each stage returns a refusal, or None if the call may proceed. The last stage may answer the call from the cache.
+Each check, called a stage, returns a refusal, or None if the call may proceed. The last stage may answer the call from
+the cache.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ Stage: TypeAlias = Callable[[ToolCall], Refusal | None]
 
 
 def check_availability(call: ToolCall) -> Refusal | None:
-    """Refuse tools above the tier, and tools that require a capability which the client has not declared."""
+    """Refuse tools that are too slow for the view's tier, or that require a capability the client has not declared."""
     route = call.route
     return None if route.unavailable is None or route.available_to(call.capabilities()) else route.unavailable
 
 
 def check_arguments(call: ToolCall) -> Refusal | None:
-    """Refuse arguments that do not match the tool's schema. A request that continues a call may omit them."""
+    """Refuse arguments that do not match the tool's `inputSchema`.
+
+    A request that continues a call after `input_required` may omit the arguments.
+    """
     check, request = call.route.check, call.request
     if check is None:
         return None
@@ -50,7 +54,7 @@ def check_constraint(call: ToolCall) -> Refusal | None:
 
 
 def set_result_limit(call: ToolCall) -> Refusal | None:
-    """Set the limit on tokens of the result: the smallest of those of the tool, policies and the request."""
+    """Set the limit on the result's tokens: the smallest that the tool, the policies or the request set."""
     request, route = call.request, call.route
     bound = route.result_tokens if route.quota is None else route.most_tokens
     header, limit = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
@@ -66,7 +70,7 @@ def set_result_limit(call: ToolCall) -> Refusal | None:
 
 
 def check_online(call: ToolCall) -> Refusal | None:
-    """Refuse calls to offline servers, before they count against a quota."""
+    """Refuse calls to offline servers. Runs before `check_limits`, so that these calls use up no quota."""
     route = call.route
     if not route.offline or route.guard.still_answers():
         return None

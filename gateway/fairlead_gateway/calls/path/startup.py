@@ -1,4 +1,4 @@
-"""Holds requests for a server that is starting, until it has a catalog, has failed or is removed, with a time limit."""
+"""Lets requests wait for a server that is starting: until its tools are known, it has failed, or a time limit ends."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ START_SECONDS: Final = 10.0
 RETRY_AFTER_MS: Final = 2000
 """`retryAfterMs` of the refusal after that time."""
 MAX_WAITING: Final = 1000
-"""Limit on waiting requests; a quarter of it per agent. Further requests are refused with STARTING."""
+"""Limit on waiting requests, a quarter of which one agent may use. Further requests are refused with STARTING."""
 
 
 _WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being installed", STARTING_STATE: "is starting"}
 
 
 class StartupWait:
-    """Requests that wait for starting servers. Not thread-safe: all methods belong to the gateway's event loop."""
+    """Requests that wait for starting servers. Not thread-safe: all methods belong to the gateway's event loop.
+
+    `selection` returns the servers and tools that are served at present.
+    """
 
     def __init__(
         self, selection: Callable[[], Selection], seconds: float = START_SECONDS, counts: ShareCounts | None = None
     ) -> None:
         self.seconds = seconds
-        """Time for which a request waits, unless its tier has a shorter one."""
+        """Time in seconds for which a request waits, unless its tier has a shorter one."""
         self._selection = selection
         self._swapped = asyncio.Event()
         self.shares = Shares("start_waits", MAX_WAITING, counts=counts)
@@ -44,15 +47,14 @@ class StartupWait:
         return self.shares.total
 
     def on_swap(self) -> None:
-        """Wake the waiting requests, because another selection is served."""
+        """Wake the waiting requests, because another `Selection` is served, which may have their servers' tools."""
         swapped, self._swapped = self._swapped, asyncio.Event()
         swapped.set()
 
     async def wait(self, server: ServerKey, seconds: float, agent: str) -> bool:
-        """Wait until a server is no longer starting; False if it still is after `seconds`.
+        """Wait until a server is no longer starting; False if it is still starting after `seconds`.
 
-        Does not wait if the server is known to be blocked, or if too many requests wait already, in total or of the
-        agent.
+        Does not wait for a server with a known problem, or if too many requests wait already, in total or of the agent.
         """
         try:
             with self.shares.hold(agent):
@@ -65,7 +67,10 @@ class StartupWait:
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
-    """Refusal of a call to a server without a catalog, without any text from the server itself."""
+    """Refusal of a call to a server without a catalog; `starts` tells whether the server may become ready soon.
+
+    The message has no text from the server itself, because the model would read it.
+    """
     if starts:
         word = f" ({entry.cause})" if entry.cause in OVERDUE else ""
         message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{word}: try again in a moment"

@@ -1,5 +1,6 @@
-"""Enforces the deadlines of calls that progress may extend, with one timer for all: a timer per call would
-cost 2 µs.
+"""Enforces the deadlines of calls whose deadline moves with each progress notification.
+
+One timer serves all calls: a timer per call would cost 2 µs.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import Final, Protocol
 MIN_CHECK_SECONDS: Final = 0.01
 """Shortest interval between two checks."""
 CALL_ENDED: Final = float("inf")
-"""Returned by a call that needs no further checks."""
+"""Time of the next check of a call that needs no further checks."""
 
 
 class WatchedCall(Protocol):
-    """Call whose deadline may be extended, and whose upstream only enforces the latest deadline possible."""
+    """Call whose deadline progress may extend; its upstream enforces only the latest deadline possible."""
 
     def check_deadline(self, now: float) -> float:
-        """End the call if its deadline is over. Returns the time of the next check, or CALL_ENDED.
+        """End the call if its deadline has passed. Returns the time of the next check, or CALL_ENDED.
 
         Times are in seconds of the same clock as `now`.
         """
@@ -26,7 +27,7 @@ class WatchedCall(Protocol):
 
 
 class WatchedCalls:
-    """Calls whose deadlines are checked by a timer of the running loop. `clock` is in seconds."""
+    """Calls whose deadlines a timer of the running event loop checks. `clock` is in seconds."""
 
     __slots__ = ("_calls", "_clock", "_next_check_at", "_timer")
 
@@ -35,10 +36,10 @@ class WatchedCalls:
         self._calls: set[WatchedCall] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._next_check_at = CALL_ENDED
-        """Time of the next check."""
+        """Time of the next check, in seconds of `clock`; CALL_ENDED if none is scheduled."""
 
     def add(self, call: WatchedCall, deadline: float) -> None:
-        """Check a call at its deadline, and then at the times that it returns."""
+        """Check a call at its deadline, and from then on at the times that its `check_deadline` returns."""
         self._calls.add(call)
         if deadline < self._next_check_at:
             self._schedule(deadline)

@@ -1,1 +1,1 @@
-"""Messages of a server to the client during a call: progress, log messages, and requests (questions)."""
+"""Messages of a server to the client during a call: progress, log messages, and requests, called questions here."""

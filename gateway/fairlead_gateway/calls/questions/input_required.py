@@ -1,9 +1,10 @@
 """Bridge for requests of a legacy server during a call: a modern client gets them as an `input_required` result.
 
-The call at the server stays open meanwhile. It is parked here under a random id, which the client returns as
-`requestState` with its answers (MCP 2026-07-28, "Multi Round-Trip Requests"). Parked calls live in this process: a
-request is refused if it reaches another replica, or comes too late. The session at the server declares the capabilities
-of the client, and has one call at a time, because a server's request need not name its call.
+The call at the server stays open while the client answers. The call is parked here under a random id, which the client
+sends back as `requestState` with its answers (MCP 2026-07-28, "Multi Round-Trip Requests"). Parked calls are in the
+memory of this process: answers that reach another replica, or arrive too late, are refused. The session with the server
+declares the capabilities of the client. It has one call at a time, because a server's request need not say to which
+call it belongs.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
 
 MAX_PARKED: Final = 1024
+"""Limit on parked calls. Beyond it, the oldest calls of the agent with the most calls are cancelled."""
 LATE_SECONDS: Final = 60.0
 """Seconds after the deadline of a call for which its outcome stays available to the client."""
 MAX_PARKED_BYTES: Final = 16 << 20
@@ -37,9 +39,10 @@ _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class ParkedCall(Protocol):
-    """A call that waits for its client's answers. `call_key` identifies the call: only equal requests continue it."""
+    """A call that waits for its client's answers."""
 
     call_key: object
+    """Key of the call; only a request with an equal key continues the call."""
 
     @property
     def agent(self) -> str:
@@ -65,7 +68,7 @@ class ParkedCall(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Cancel the call; no-op once it has ended."""
+        """Cancel the call; no-op once the call has ended."""
         ...
 
 
@@ -73,7 +76,10 @@ CallT = TypeVar("CallT", bound=ParkedCall)
 
 
 class Bridge(Generic[CallT]):
-    """Parked calls of one gateway. `clock` is the clock of deadlines in seconds; `counts` counts evicted calls."""
+    """Parked calls of one gateway.
+
+    `clock` is the clock of the calls' deadlines, in seconds. `counts` counts calls that were cancelled for room.
+    """
 
     def __init__(
         self,
@@ -85,14 +91,16 @@ class Bridge(Generic[CallT]):
         self._clock = clock
         self._new_id = new_id
         self._parked: OrderedDict[str, CallT] = OrderedDict()
+        """Parked calls by `requestState`, oldest first."""
         self._unused_peers: dict[bytes, list[ClientPeer]] = {}
+        """Peers without a call, by their capabilities."""
         self._count = itertools.count(1).__next__
 
     def __len__(self) -> int:
         return len(self._parked)
 
     def lease(self, features: bytes) -> ClientPeer:
-        """A peer with these capabilities, whose server session has one call at a time; to be returned by `release`."""
+        """A peer with these capabilities, for one call at a time: `release` makes it available to other calls."""
         free = self._unused_peers.get(features)
         return free.pop() if free else ClientPeer(b"modern-%d" % self._count(), features, passing=True)
 
@@ -109,9 +117,9 @@ class Bridge(Generic[CallT]):
         return call.as_result(state)
 
     def resume(self, request: McpRequest, call_key: object) -> CallT | None:
-        """The parked call that a request continues, after passing it the answers; None for the first request.
+        """The parked call that a request continues, after the request's answers were passed to the call.
 
-        Raises RpcError (-32602) if the call is unknown.
+        None if the request starts a call. Raises RpcError (-32602) if it continues an unknown call.
         """
         try:
             state = jsonrpc.decode_text(request.params["requestState"])
@@ -143,7 +151,7 @@ class Bridge(Generic[CallT]):
             call.cancel()
 
     def enforce_bounds(self) -> None:
-        """Cancel the oldest calls of the agent with the most bytes or calls, while there are too many of either."""
+        """Apply MAX_PARKED_BYTES and MAX_PARKED: cancel the oldest calls of the agent with the most bytes or calls."""
         excess = sum(call.size for call in self._parked.values()) - MAX_PARKED_BYTES
         if excess > 0:
             self._cancel_oldest(excess, lambda call: call.size)

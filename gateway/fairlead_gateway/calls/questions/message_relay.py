@@ -1,6 +1,6 @@
-"""Forwards messages of a server to the client of one request, before its answer.
+"""Forwards a server's messages to the client of one request until the request is answered.
 
-Progress, log messages and requests of the server are filtered and rewritten for the client.
+Progress, log messages and requests of the server are filtered, and get the tokens, ids and URIs that the client knows.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from fairlead_mcp.uris import UPDATE
 MAX_ID: Final = 256
 """Limit on the bytes of the id of a server's request."""
 MAX_OPEN: Final = 64
-"""Limit on the open requests of a server during one request of a client."""
+"""Limit on a server's unanswered requests to the client during one request of that client."""
 
 CANCELLED: Final = "notifications/cancelled"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 _FORWARDED: Final = frozenset({"notifications/elicitation/complete"})
+"""Further notifications that legacy clients get, unchanged."""
 _decode_level: Final = msgspec.json.Decoder(Level).decode
 
 
 class MessageRelay:
-    """Forwards messages of a server to the client of one request, filtered and rewritten for that client."""
+    """Forwards messages of a server to the client of one request; has to be closed when the request has ended."""
 
     __slots__ = (
         "_client",
@@ -61,9 +62,10 @@ class MessageRelay:
         level: str | None,
         route: Route,
     ) -> None:
-        """`client` is None for a client without capabilities, `level` for one that wants no log messages.
+        """`client` is None if the client supports no requests of servers; `level` is the lowest severity of log
+        messages that the client wants.
 
-        The relay has to be closed with the request.
+        With `level` None a modern client gets no log messages, and a legacy client gets all.
         """
         self._escapes = route.escapes
         self._uris = route.uris
@@ -75,20 +77,21 @@ class MessageRelay:
         self._token = request.token
         self._level = level
         self._gateway_token = b""
+        """Progress token that the gateway sent to the server."""
         self._open: dict[bytes, bytes] = {}
-        """Ids of open requests at the server, by their ids at the client."""
+        """The server's unanswered requests: the server's ids by those sent to the client."""
 
     def follow(self, gateway_token: bytes) -> None:
-        """Forward progress with the token `gateway_token`, under the client's own token."""
+        """Forward progress notifications that have `gateway_token`, with the client's own token in its place."""
         self._gateway_token = gateway_token
 
     def close(self) -> None:
-        """Drop the open requests to the client, because its own request has ended."""
+        """Drop the server's unanswered requests, because the client's request, whose stream carried them, has ended."""
         for ident in self._open:
             self._server_requests.forget(ident)
 
     def notify(self, message: Message) -> bool:
-        """Forward a notification if the client wants it; True for progress of this request."""
+        """Forward a notification if the client wants it; True if it reports progress of the client's request."""
         params = message.params
         if message.method == "notifications/progress":
             if self._token is not None and isinstance(params, Raw):

@@ -1,7 +1,8 @@
-"""Bridge for `input_required` results of a modern server: a legacy client gets requests on the stream of its call.
+"""Bridge for `input_required` results of a modern server, which a legacy client does not know.
 
-The client's answers are sent to the server in another request, with the server's `requestState` (MCP 2026-07-28, "Multi
-Round-Trip Requests", SEP-2322).
+The client gets the questions of the result as JSON-RPC requests on the stream of its call. The gateway sends the
+answers to the server in another request, with the server's `requestState` (MCP 2026-07-28, "Multi Round-Trip Requests",
+SEP-2322).
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
 
 GoOn: TypeAlias = Callable[[], None]
+"""Function that continues work that was waiting."""
 MAX_ROUNDS: Final = 16
+"""Limit on the `input_required` results of one call."""
 MAX_QUESTIONS: Final = 16
+"""Limit on the questions of one `input_required` result."""
 
 
 class Question(msgspec.Struct):
@@ -62,9 +66,10 @@ _UNKNOWN_FORM: Final = "the server's result input_required violates the MCP sche
 
 
 async def ask_client(relay: MessageRelay, asking: InputRequired, seconds: float) -> RawObject:
-    """Ask the client, within `seconds`. Returns the params to add to the next request: answers and `requestState`.
+    """Ask the client all questions of a result. Returns the params to add to the next request: answers and state.
 
-    Raises McpError; it is an RpcError if the client refuses, or lacks the required capability.
+    Raises RpcError if the client refuses or lacks the required capability, and Timeout if the answers are not complete
+    after `seconds`.
     """
     try:
         async with asyncio.timeout(max(seconds, 0)):
@@ -78,7 +83,7 @@ async def ask_client(relay: MessageRelay, asking: InputRequired, seconds: float)
 
 
 def read_questions(raw: Raw) -> InputRequired | None:
-    """The `input_required` result in raw JSON; None for any other result. Raises NotMcp if it is malformed."""
+    """Parse an `input_required` result; None for any other result. Raises NotMcp if the result is malformed."""
     if INPUT_REQUIRED.encode() not in bytes(raw):
         return None
     try:
@@ -93,9 +98,9 @@ def read_questions(raw: Raw) -> InputRequired | None:
 
 
 def well_formed(raw: bytes | Raw) -> bytes | Raw:
-    """An `input_required` result that matches `InputRequiredResult` of 2026-07-28.
+    """An `input_required` result that matches the schema of `InputRequiredResult` (MCP 2026-07-28).
 
-    If necessary, removes members that are null or empty lists. Raises NotMcp if it is still malformed.
+    If the result does not, members that are null or empty lists are removed. Raises NotMcp if that does not suffice.
     """
     try:
         _decode_strictly(raw)

@@ -1,7 +1,7 @@
-"""Open requests of servers to clients, and the log levels of client sessions.
+"""Unanswered requests of servers to clients, and the log levels of client sessions.
 
-A server's request is forwarded under a random id, which is valid while the stream of the client's own request is open.
-Only the session that received the request may answer it.
+A server sends such a request while it executes a request of the client. It is forwarded to the client under a random
+id, which is valid until the client's own request has ended. Only the session that received it may answer it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.messages import ErrorObject, Message
 
 MAX_LEVELS: Final = 4096
+"""Limit on the sessions with a log level; beyond it, the agents with the most sessions lose the oldest."""
 MAX_SESSION: Final = 512
 """Limit on the bytes of a session id with a log level; ids signed by the gateway are shorter."""
 
@@ -35,7 +36,7 @@ class _OpenRequest(msgspec.Struct, frozen=True):
 
 
 class ServerRequests:
-    """Open requests of servers to the gateway's clients, and the log levels of recent client sessions."""
+    """Unanswered requests of servers to the gateway's clients, and the log levels of recent client sessions."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class ServerRequests:
         new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
         counts: ShareCounts | None = None,
     ) -> None:
-        """`send_update` sends `notifications/resources/updated` on a session's GET stream; False if it has none.
+        """`send_update` sends `notifications/resources/updated` on a session's GET stream; False without a stream.
 
         `counts` counts evicted log levels.
         """
@@ -52,11 +53,12 @@ class ServerRequests:
         self.send_update = send_update
         self._new_id = new_id
         self._open: dict[bytes, _OpenRequest] = {}
+        """Unanswered requests, by the ids that clients got."""
         self._counts = counts or ShareCounts()
         self.levels: dict[bytes, str] = {}
         """Lowest severity of log messages by session."""
         self._agents: OrderedDict[bytes, str] = OrderedDict()
-        """Agents by session, the one that set its level last at the end."""
+        """Agent of each session in `levels`, in the order in which the levels were set."""
 
     def set_level(self, session: bytes | None, level: str, agent: str) -> bool:
         """Store the level of a legacy client's `logging/setLevel`; False for an unknown level."""
@@ -71,7 +73,7 @@ class ServerRequests:
         return True
 
     def _forget_levels(self) -> None:
-        """Evict an eighth of the levels, of the agents with the most; a batch, because each scan takes a while."""
+        """Evict an eighth of the levels, from the agents with the most. A batch, because each call scans all levels."""
         dropped = oldest_of_largest(((session, agent, 1) for session, agent in self._agents.items()), MAX_LEVELS // 8)
         for session in dropped:
             del self.levels[session]
@@ -79,7 +81,7 @@ class ServerRequests:
         self._counts.count("log_levels", "gave_way", len(dropped))
 
     def take_answer(self, session: bytes | None, message: Message) -> bool:
-        """Forward a client's response to the server; False if the session has no such open request."""
+        """Forward a client's response to the server; False if the session has no unanswered request with that id."""
         request = self._open.get(bytes(message.id)) if message.id is not UNSET else None
         if request is None or request.session != session:
             return False
@@ -92,7 +94,7 @@ class ServerRequests:
         return True
 
     def ask(self, session: bytes, server_id: bytes, answer: AnswerServer) -> bytes:
-        """Register a request to a client. Returns its id, raw JSON."""
+        """Register a server's request. Returns its id for the client, raw JSON; `answer` gets the client's response."""
         ident = b'"%b"' % self._new_id().encode()
         self._open[ident] = _OpenRequest(session, server_id, answer)
         return ident

@@ -1,9 +1,9 @@
 """Cache of the results of tools with `cacheableSeconds`.
 
 Pure module. A key is a hash of the tool's definition, the server's endpoint and credential, the arguments in canonical
-form, and the members of `_meta` that the server receives, since these may identify the user. A result therefore never
-reaches another principal. Errors are not cached. If equal calls run at the same time, one of them is sent, and the
-others wait for its result.
+form, and the members of `_meta` that the server receives. These members may identify the user; as they are part of the
+key, a result never reaches another user. Errors are not cached. If equal calls run at the same time, one of them is
+sent, and the others wait for its result.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from msgspec import Raw
 from fairlead_mcp import eras, members, progress_token
 
 MAX_BYTES: Final = 64 << 20
+"""Default limit on the bytes of all cached results."""
 MAX_ARGUMENTS: Final = 64 << 10
 """Bytes of the largest arguments whose results are cached."""
 LARGEST_SHARE: Final = 8
@@ -27,6 +28,7 @@ LARGEST_SHARE: Final = 8
 META_CACHE: Final = "fairlead.dev/cache"
 """Member of `_meta` in a cached result: `{ageMs}`."""
 _OVERHEAD: Final = 300
+"""Estimated bytes of a cached result's key and objects."""
 _IGNORED_PREFIXES: Final = (eras.PREFIX, "fairlead.dev/")
 """Prefixes of `_meta` members that describe the client's protocol and software, or are for the gateway."""
 _PER_CALL_MEMBERS: Final = frozenset({progress_token.NAME, "traceparent", "tracestate"})
@@ -37,7 +39,7 @@ _EMPTY: Final = b"{}"
 
 
 class CachedResult(msgspec.Struct, frozen=True):
-    """A result as the server sent it. Times are in seconds of the cache's clock."""
+    """A tool's result as the server sent it. Times are in seconds of the cache's clock."""
 
     result: Raw
     modern: bool
@@ -63,13 +65,13 @@ class Follower(Protocol):
 
 
 def scope(*parts: str | bytes) -> bytes:
-    """Hash of the parts, a prefix for cache keys."""
+    """Hash of the parts of a cache key that are equal for many calls, such as the tool and its server."""
     joined = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
     return hashlib.blake2b(joined, digest_size=16).digest()
 
 
 def key_of(of_scope: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | None = None) -> bytes | None:
-    """The cache key of a call; None if its arguments or `_meta` are too large or ambiguous."""
+    """The cache key of a call; None if its arguments or `_meta` are too large or ambiguous. `of_scope`: see `scope`."""
     try:
         canonical = _canonical(arguments)
         caller_meta = _canonical(meta, _identifies_caller)
@@ -83,9 +85,9 @@ def key_of(of_scope: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | N
 
 
 def _canonical(raw: bytes | Raw | None, is_relevant: Callable[[str], bool] | None = None) -> bytes | None:
-    """The relevant members of a JSON object in canonical form.
+    """A JSON object in canonical form, with only the members that `is_relevant` selects.
 
-    None if the object is too large, or has a duplicate member: servers differ in which one they read.
+    None if the object is too large, or has a duplicate member: servers differ in which of the two they read.
     """
     if raw is None:
         return _EMPTY
@@ -111,6 +113,7 @@ class ResultCache:
         self._clock = clock
         self._results: OrderedDict[bytes, CachedResult] = OrderedDict()
         self._followers: dict[bytes, list[Follower]] = {}
+        """Calls that wait for the result of the equal call in progress, by cache key."""
         self.bytes = 0
         self.hits = 0
         self.misses = 0
@@ -138,9 +141,10 @@ class ResultCache:
         return None
 
     def follow(self, key: bytes, follower: Follower) -> bool:
-        """Wait for an equal call in progress; False if there is none.
+        """Wait for an equal call in progress; False if none is in progress.
 
-        Then the follower has to send the call, and to call `store`, `fail` or `abandon`.
+        After False, later equal calls wait for `follower`: it has to send its call, and then to call `store`, `fail` or
+        `abandon`.
         """
         waiting = self._followers.get(key)
         if waiting is None:

@@ -1,7 +1,8 @@
 """Stores results in context sessions, for `retrieve_context` and `read_result`.
 
-The gateway issues unguessable session ids. An authenticated client may also choose an id, as its account has only its
-own sessions. An anonymous client may not: the id alone protects its results from others.
+The gateway issues unguessable session ids. An authenticated client may also choose an id, because sessions are looked
+up in the account of its principal only. An anonymous client may not: nothing but the secret id protects its results
+from other anonymous clients.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ContextRecorder:
         self._clock = clock
 
     def session(self, identity: Identity, session_id: str | None) -> str:
-        """The session id to use for a client: `session_id`, or a new one if it is None. Raises BadSession."""
+        """The session id to use for a client: `session_id`, or a new id if that is None. Raises BadSession."""
         if session_id is None:
             nonce = secrets.token_urlsafe(12)
             return f"{nonce}.{self._seal.mac(identity.owner, nonce)}"
@@ -60,8 +61,8 @@ class ContextRecorder:
         )
 
     def _may_name(self, identity: Identity, session: str) -> bool:
-        """Whether a client may use a session id. The check also protects other kinds of accounts in the same store,
-        some of which have ids made by a provider.
+        """Whether a client may use a session id. The check also keeps clients from entries that other parts of the
+        gateway have in the same store, some under ids of model providers.
         """
         issued_id = _ISSUED.fullmatch(session)
         if identity.owner:
@@ -69,13 +70,13 @@ class ContextRecorder:
         return issued_id is not None and self._seal.verifies(issued_id[2], "", issued_id[1])
 
     def account(self, identity: Identity, session: str) -> str:
-        """Store account of a session: that of the principal, or a separate one for each anonymous session."""
+        """Name of the account that a session has in the store: one per principal, and one per anonymous session."""
         return f"{identity.kind} {identity.principal}" if identity.owner else f"anonymous {session}"
 
     async def append(
         self, identity: Identity, ident: str, tool: str, route: Route, arguments: bytes, result: bytes
     ) -> None:
-        """Store a result under an id of `new_entry`. Raises ContextUnavailable."""
+        """Store a result under `ident`, an id of `new_entry`. Raises ContextUnavailable."""
         key = route.server.key
         session, _, number = ident.rpartition("/")  # a session id is a secret, and is not stored
         entry = SessionEntry(number, self._clock(), tool, key.namespace, key.name, route.name, arguments, result)
@@ -92,7 +93,7 @@ class ContextRecorder:
         return sorted(entries, key=lambda entry: entry.at)
 
     async def entry(self, identity: Identity, ident: str) -> SessionEntry | None:
-        """The client's entry with that id, or None. Raises ContextUnavailable."""
+        """The client's entry with the id `ident`, or None. Raises ContextUnavailable."""
         session = ident.rpartition("/")[0]
         if not self._may_name(identity, session):
             return None
@@ -116,12 +117,12 @@ class ContextRecorder:
 
 
 def new_entry(session: str) -> str:
-    """A new entry id in a session."""
+    """A new id for an entry of a session: the session's id, a slash, and a random number."""
     return f"{session}/{secrets.token_hex(4)}"
 
 
 def _with_whole_id(session: str, stored: bytes) -> SessionEntry:
-    """Decode a stored entry, and add the session to its id."""
+    """Decode a stored entry, and put the session in front of its id, which is stored without the session."""
     entry = _decode(stored)
     return msgspec.structs.replace(entry, id=f"{session}/{entry.id}")
 

@@ -1,4 +1,4 @@
-"""Logs tools whose results violate MCP and are repaired for clients, once per tool, for the operators of servers."""
+"""Logs once per tool that its results violate MCP and are repaired for clients, so that somebody mends the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class MendedResults:
-    """Tools whose results were repaired and logged."""
+    """Tools, prompts and resources whose results were repaired, and for which that was logged."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[ServerKey, str]] = set()

@@ -1,7 +1,8 @@
 """Checks results against their tool's `outputSchema`, and translates resource URIs to those of the endpoint.
 
-Pure module. A mismatch is counted, and reported in `_meta["fairlead.dev/warning"]`. Content and structured content stay
-byte for byte, because a client may understand them nevertheless.
+Pure module. A result that does not match the `outputSchema` is counted, and gets a warning in
+`_meta["fairlead.dev/warning"]`. Its content and structured content stay byte for byte, because a client may understand
+them nevertheless.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CACHEABLE: Final = frozenset({READ, GET_SKILL})
 
 
 def check_output(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResult) -> TranslatedResult:
-    """The outcome, with a warning if its structured content does not match the `outputSchema`."""
+    """The outcome, with a warning if its structured content does not match the tool's `outputSchema`."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input or outcome.is_task:
         return outcome
     if outcome.left_out:
@@ -45,9 +46,9 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
 
 
 def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
-    """The outcome of a request after its checks, with the URIs of the endpoint.
+    """The outcome of a request for the client: checked, and with the URIs of the endpoint in place of the server's.
 
-    Raises NotMcp for a result that must not be passed on.
+    Raises NotMcp for a result that must not be passed on (`verbatim_reads`).
     """
     if route.verify is not None and not outcome.needs_input:
         route.verify(outcome.result)
@@ -63,7 +64,10 @@ def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedR
 
 
 def with_cache_hints(result: bytes | Raw) -> bytes | Raw:
-    """A result with `ttlMs` and `cacheScope`, which modern results must have and those of legacy servers lack."""
+    """A result with `ttlMs` and `cacheScope`, which modern results must have.
+
+    Results of legacy servers lack these members; the added values forbid caching.
+    """
     members = jsonrpc.decode_object(result)
     if "ttlMs" in members and "cacheScope" in members:
         return result

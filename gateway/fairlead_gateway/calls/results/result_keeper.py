@@ -1,8 +1,8 @@
-"""Stores results for later, and shortens those that have too many tokens for the client.
+"""Stores results for later retrieval, and shortens those that have too many tokens for the client.
 
-A result is stored if the call was made by `execute_tool`, or if it has more tokens than its tool, the policies of its
-principal or the request allow. In the latter case the client gets a part, and reads the rest by `read_result`,
-`retrieve_context` or `resources/read`. The stored result is the server's original; a `Shortener` computes the part.
+A result is stored if the call was made through `execute_tool`, or if the result has more tokens than the tool, the
+policies or the request allow. A client gets only a part of a result with too many tokens, and reads the rest by
+`read_result`, `retrieve_context` or `resources/read`. A `Shortener` chooses the part; stored is the server's original.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from fairlead_tools.refusal import META_ERROR, RESULT_TOO_LARGE, Refusal
 LINKS_SINCE: Final = "2025-06-18"
 """First revision of MCP with resource links in results."""
 _HOW: Final = "path | range | grep | query"
+"""Arguments that select a part of a stored result, as clients are shown them."""
 
 
 class _KeptResult(NamedTuple):
@@ -38,7 +39,7 @@ class _KeptResult(NamedTuple):
 
     id: str
     reader: str
-    """Call that reads more of the result."""
+    """Tool call that reads more of the result, as text for the model."""
     unkept_reason: str
     """Why the result could not be stored; empty if it is stored."""
 
@@ -67,7 +68,8 @@ class ResultKeeper:
     async def present(
         self, identity: Identity, request: McpRequest, route: Route, max_tokens: int | None, result: bytes | Raw
     ) -> bytes | Raw:
-        """The result for the client: shortened to `max_tokens`, and with its session and entry if it is recorded.
+        """The result for the client: shortened to `max_tokens`, and naming its context session and entry if the request
+        asks for recording.
 
         Refusals of the gateway are returned unchanged.
         """
@@ -92,7 +94,10 @@ class ResultKeeper:
     async def of_task(
         self, identity: Identity, request: McpRequest, route: Route, max_tokens: int, answer: bytes
     ) -> bytes | Raw:
-        """An answer about a task, or the params of a task notification, with its result shortened to `max_tokens`."""
+        """Shorten the result of a task to `max_tokens`, where `answer` has one.
+
+        `answer` is the answer to a request about the task, or the params of a task notification.
+        """
         try:
             members = jsonrpc.decode_object(answer)
         except jsonrpc.UNREADABLE:
@@ -138,7 +143,7 @@ class ResultKeeper:
     async def _keep(
         self, identity: Identity, request: McpRequest, route: Route, ident: str, result: bytes | Raw
     ) -> str:
-        """Store a result. Returns "", or why it cannot be stored."""
+        """Store a result under `ident`. Returns "", or the reason why the result cannot be stored."""
         exposed = None if route.tool is None else route.tool.exposed
         arguments = request.params.get("arguments", b"{}")
         try:
@@ -193,7 +198,7 @@ def _supports_links(request: McpRequest) -> bool:
 
 
 def surely_fits(result: bytes | Raw, tokens: int) -> bool:
-    """Whether a result has at most `tokens` tokens, judged by its size. If False, the tokens have to be counted."""
+    """Whether a result is so small that it has at most `tokens` tokens. If False, the tokens have to be counted."""
     if len(result) > tokens * BYTES_PER_TOKEN:
         return False
     raw = bytes(result)

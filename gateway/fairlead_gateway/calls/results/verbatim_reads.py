@@ -1,7 +1,8 @@
 """Checks of results that must be passed on byte for byte: files of skills, and user interfaces (SEP-2640, SEP-1865).
 
-A host compares a skill's bytes with their digest, and escapes would break HTML. A result is therefore rejected instead
-of changed if a policy requires control characters to be escaped, or if a pinned server's skill is not the approved one.
+An MCP host compares a skill's bytes with their digest, and escape sequences would break the HTML of a user interface.
+Such a result is therefore rejected, not changed, if it has control characters that a policy wants escaped, or if it
+differs from the approved skill of a pinned server.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from fairlead_mcp.uris import SCHEMES, scheme_of
 READ: Final = "resources/read"
 GET_SKILL: Final = "skills/get"
 Check: TypeAlias = Callable[[bytes | Raw], None]
+"""Raises NotMcp for a raw result that must not be passed on."""
 
 
 def check_of(server: Server, method: str, uri: str, *, escapes: bool) -> Check | None:
-    """Check for the result of a request; None if the result may be changed.
+    """The check for the result of a request; None if the result need not be passed on byte for byte.
 
-    `uri` is the server's own. `escapes` tells that policies require control characters to be escaped.
+    `uri` is the server's own URI of the target. `escapes` tells that policies require control characters to be escaped.
     """
     approved = server.approved
     if method == GET_SKILL and approved is not None:

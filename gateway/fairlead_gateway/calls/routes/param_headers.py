@@ -1,7 +1,7 @@
 """`Mcp-Param-*` headers, which repeat arguments of a tool call (SEP-2243).
 
-Pure module. The headers of a modern client are checked against the body. The headers for a modern server are derived
-from the arguments.
+Pure module. The headers of a modern client have to match the arguments in the body. The headers that a modern server
+gets are derived from the arguments.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from fairlead_mcp import eras, jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, Parameter, parameters
 
 ParamHeaders: TypeAlias = tuple[Parameter, ...]
+"""Arguments of a tool that are repeated in headers."""
 _INTEGER: Final = re.compile(r"(-?[0-9]+)(\.0+)?")
 
 
 def read_headers(definition: bytes) -> ParamHeaders:
-    """Arguments that a raw tool definition requires in headers; none if an annotation is invalid, as clients then send
-    none.
+    """Arguments that a raw tool definition requires in headers.
+
+    Empty if an `x-mcp-header` annotation is invalid: clients then send no header at all.
     """
     try:
         return parameters(definition)
@@ -94,7 +96,7 @@ def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
 
 
 def _are_equal(header: str | None, value: str, kind: str) -> bool:
-    """Whether a header equals an argument as text, or as an integer (42 equals 42.0)."""
+    """Whether a header equals an argument as text or, for an argument of type integer, as a number (42 and 42.0)."""
     if header is None or header == value:
         return header is not None
     first, other = _INTEGER.fullmatch(header), _INTEGER.fullmatch(value)
@@ -102,6 +104,6 @@ def _are_equal(header: str | None, value: str, kind: str) -> bool:
 
 
 def _digits(number: str) -> str:
-    """An integer without leading zeros. It stays text, because parsing very long numbers is slow."""
+    """An integer without leading zeros, as text, because parsing very long numbers is slow."""
     digits = number.lstrip("-").lstrip("0")
     return f"-{digits}" if digits and number.startswith("-") else digits

@@ -1,4 +1,4 @@
-"""Builds routes: the parameters of calls to one target, prepared once per snapshot. Pure module."""
+"""Builds routes: the parameters of calls to one tool, prompt or resource, prepared once per snapshot. Pure module."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tool_route(
     check: SchemaCheck | None = None,
     upstream: Upstream | None = None,
 ) -> Route:
-    """Route of a tool, before policies are applied. `upstream` replaces the server's own."""
+    """Route of a tool, before policies are applied. `upstream`, if given, replaces that of `binding`."""
     server, limit_ms = binding.server, tool.max_duration_ms
     call_upstream = binding.upstream if upstream is None else upstream
     return Route(
@@ -68,7 +68,8 @@ def request_route(
 ) -> Route:
     """Route of a request other than a tool call.
 
-    `name` is the server's own name or URI of the target, and `member` the member of `params` for it; both may be empty.
+    `name` is the server's own name or URI of the target, and `member` the member of `params` that has to contain it.
+    Both are empty for requests without a target.
     """
     server = binding.server
     return Route(
@@ -96,7 +97,7 @@ def request_route(
 def task_route(creator: Route, task: TaskRef, recorder: CallRecorder, *, idempotent: bool) -> Route:
     """Route of a request about a task. `creator` is the route of the tool that created the task.
 
-    The tool's quota, timeout and cache do not apply to it.
+    The tool's quota, timeout and cache do not apply to such a request.
     """
     return replace(
         request_route(creator.binding, "", recorder, idempotent=idempotent),

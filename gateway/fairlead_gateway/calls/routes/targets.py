@@ -32,6 +32,7 @@ COMPLETE: Final = "completion/complete"
 SUBSCRIPTIONS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE})
 """Subscription methods of legacy sessions; modern clients name resources in `subscriptions/listen`."""
 DIRECTORY: Final = "resources/directory/read"
+"""Method of the skills extension (SEP-2640) that lists the files of a skill."""
 _FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], Resolved | None]]] = {
     TargetKind.PROMPT: ResourceIndex.prompt,
     TargetKind.RESOURCE: ResourceIndex.resource,
@@ -52,9 +53,10 @@ def name_in(request: McpRequest) -> str | None:
 
 
 def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> bytes | Rejection:
-    """The `Mcp-Param-*` header lines for the server, or a rejection if those of the client do not match (SEP-2243).
+    """The `Mcp-Param-*` header lines for the server; a rejection if the client's differ from the arguments (SEP-2243).
 
-    With `headers` None the client's headers are not checked, because they belong to a call of a meta-tool.
+    `headers` are those of the client. They are None, and not checked, for the inner call of a meta-tool, because the
+    client's headers repeat arguments of the meta-tool.
     """
     arguments = request.params.get("arguments")
     misread = param_headers.find_ambiguity(arguments, route.param_headers)

@@ -1,1 +1,1 @@
-"""Signed values that clients hold for the gateway: session ids, task ids, and the `requestState` of calls."""
+"""Signed values that the gateway gives to clients, and that they send back: session ids, task ids, `requestState`."""

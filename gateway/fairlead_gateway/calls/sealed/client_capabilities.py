@@ -1,4 +1,4 @@
-"""Client capabilities in normalized form.
+"""Client capabilities in normalized form: equal capabilities of different clients become equal bytes.
 
 Separate from `sessions`, because mypyc cannot compile msgspec Structs.
 """
@@ -36,9 +36,9 @@ _decode_capabilities = msgspec.json.Decoder(_Capabilities).decode
 
 
 def normalize(capabilities: bytes | Raw) -> str | None:
-    """Client capabilities as JSON in one of a few dozen forms; None for none, or if they are malformed.
+    """Client capabilities as JSON, reduced to the members that matter; None if there are none, or they are malformed.
 
-    The number of forms is small, because each server may get a session per form.
+    Only a few dozen values are possible: the gateway may open one session per value with each server.
     """
     try:
         parsed = _decode_capabilities(capabilities)

@@ -1,8 +1,9 @@
 """Signs a server's `requestState`, so that only its principal can resume the call, at that server (SEP-2322).
 
-To the server all calls come from one client, the gateway, so its own protection of `requestState` (MCP 2026-07-28,
-"Multi Round-Trip Requests") cannot tell principals apart. States of anonymous clients are signed too, because a server
-may use guessable ones. Nothing is stored; replicas that share the session key verify each other's signatures.
+To the server all calls come from one client, the gateway, so the server's own protection of `requestState` (MCP
+2026-07-28, "Multi Round-Trip Requests") cannot tell principals apart. States of anonymous clients are signed too,
+because a server may use guessable ones. No state is stored; replicas that share the session key verify each other's
+signatures.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead_mcp.errors import RpcError
 
 
 class RequestStateSigner:
-    """Signs and verifies `requestState` with one key; a random one if `key` is empty."""
+    """Signs and verifies `requestState` with one key. With an empty `key`, a random key of this process is used."""
 
     def __init__(self, key: bytes = b"") -> None:
         self._seal = Seal(key, "states")

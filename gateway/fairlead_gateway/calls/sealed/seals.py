@@ -1,4 +1,5 @@
-"""Message authentication codes (MACs) on values that clients hold for the gateway. They bind a value to its principal.
+"""Message authentication codes (MACs) on values that the gateway gives to a client, so that it accepts them back from
+the same principal only.
 
 Nothing is stored: replicas that share the session key accept each other's values, also after a restart. Each purpose
 has its own derived key, so that a MAC for one purpose is invalid for all others.
@@ -22,9 +23,8 @@ _MARK: Final = re.compile(rf"fairlead-of\.{_MAC}\.")
 class Seal:
     """Creates and verifies MACs for one purpose, a name of at most 16 characters.
 
-    With an empty `key`, a random one of this process is used. `owner` is `Identity.owner`, or empty for a value that
-    any
-    principal may present.
+    With an empty `key`, a random key of this process is used. In all methods `owner` is an `Identity.owner`, or empty
+    for a value that any principal may present.
     """
 
     def __init__(self, key: bytes, purpose: str) -> None:

@@ -1,8 +1,8 @@
 """Session ids of legacy clients: signed tokens that contain the session's data.
 
-A session consists of the client's members of `initialize`. They are encoded in the id, so that the gateway stores
-nothing for idle clients (MCP 2025-11-25, Transports, "Session Management"; Lifecycle, "Initialization"). Pure module,
-except for the injected nonce.
+The data are the protocol revision and the capabilities that the client sent in `initialize`, and its principal. With
+the data in the id the gateway stores nothing for idle clients (MCP 2025-11-25, Transports, "Session Management";
+Lifecycle, "Initialization"). Pure module, except for the injected nonce.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fairlead_gateway.calls.sealed.signed_session import SignedSession
 from fairlead_gateway.core.session import LegacySession
 
 _MAX_CACHED: Final = 4096
+"""Limit on the ids whose verification is cached, and on the ended sessions that are remembered."""
 _MAX_ID: Final = 1024
 """Bytes of the longest id that is verified."""
 MAX_FOREIGN_ID: Final = 256
@@ -35,7 +36,9 @@ class SessionIds:
         self._seal = Seal(key, "sessions")
         self._nonce = nonce
         self._verified_sessions: dict[bytes, LegacySession | None] = {}
+        """Sessions by id; None for an id with an invalid signature."""
         self._ended: OrderedDict[bytes, None] = OrderedDict()
+        """Ids of ended sessions, oldest first."""
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new session id of visible ASCII characters."""
@@ -61,7 +64,10 @@ class SessionIds:
         return session is not None and session.owner == owner
 
     def end(self, ident: bytes) -> bool:
-        """End a session; False if its id is invalid or has ended already. Only the latest 4,096 ends are stored."""
+        """End a session; False if the id is invalid or the session has ended already.
+
+        The latest 4,096 ended sessions are remembered; older ids become valid again.
+        """
         if self.read(ident) is None or ident in self._ended:
             return False
         self._ended[ident] = None

@@ -1,4 +1,4 @@
-"""Contents of a session id.
+"""Data that a signed session id contains.
 
 Separate from `calls.sealed.sessions`, because mypyc cannot compile msgspec Structs.
 """
@@ -21,3 +21,4 @@ class SignedSession(
     features: str | None = None
     """Normalized capabilities of the client as JSON, or None."""
     owner: str = ""
+    """`Identity.owner` of the principal; empty for an anonymous client."""

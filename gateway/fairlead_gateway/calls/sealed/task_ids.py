@@ -1,9 +1,9 @@
 """Sealed task ids: tokens with the server, pod and tool of a task, bound to the principal that created it (SEP-2663).
 
-A task id may act as a bearer token, and a server cannot tell the gateway's clients apart: only the gateway knows the
-owner of a task. The sealed id contains all of this with a MAC, so nothing is stored: every replica with the same key
-accepts it, also after a restart. The server's own id is not secret (keys of `inputRequests` may contain it), but is
-never accepted from a client.
+Servers may accept a task id from anybody who knows it, and cannot tell the gateway's clients apart: only the gateway
+knows the owner of a task. The sealed id contains server, pod, tool and the server's own task id with a MAC, so nothing
+is stored: every replica with the same key accepts the sealed id, also after a restart. The server's own id is not
+secret (keys of `inputRequests` may contain it), but is never accepted from a client.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fairlead_mcp.errors import NotMcp
 MAX_ID: Final = 1024
 """Limit on the characters of a server's own task id."""
 MAX_SEALED: Final = 8192
+"""Limit on the characters of a sealed task id."""
 _PREFIX: Final = "fairlead-task."
 
 _decode = msgspec.json.Decoder(tuple[str, str, str, str]).decode
@@ -36,7 +37,7 @@ class TaskIds:
     def seal(self, task_id: str, server: ServerKey, tool: str, identity: Identity) -> str:
         """The sealed id for the client, always equal for the same task.
 
-        `task_id` is the server's own, with the tag of its pod. Raises NotMcp if it is empty or too long.
+        `task_id` is the server's own id, with the tag of the task's pod. Raises NotMcp if the id is empty or too long.
         """
         if not 0 < len(task_id) <= MAX_ID:
             raise NotMcp(f"the id of the server's task has {len(task_id)} characters; 1 to {MAX_ID} are allowed")

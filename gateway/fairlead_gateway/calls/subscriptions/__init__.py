@@ -1,1 +1,1 @@
-"""Subscriptions of clients to resources and tasks, at servers of both eras."""
+"""Subscriptions of clients to resources and tasks, at servers of both eras of MCP."""

@@ -19,7 +19,10 @@ def change_subscription(
     *,
     subscribes: bool,
 ) -> None:
-    """Begin or end the subscription of a client session to the resource of a route."""
+    """Begin (`subscribes`) or end the subscription of a client session to the resource of a route.
+
+    Updates are sent on the session's GET stream.
+    """
     uri, names = route.name, route.uris
     update = Raw(jsonrpc.encode({"uri": uri if names is None else names.show(uri)}))
 

@@ -1,8 +1,8 @@
 """Subscriptions to resources at servers of both eras, on behalf of clients.
 
-Serves the streams of modern clients, and legacy clients of modern servers. A modern server gets
-`subscriptions/listen`; a legacy one gets `resources/subscribe` in a separate session. A subscription that breaks off is
-renewed after a delay. Only servers with Streamable HTTP are supported (`is_watchable`).
+Covers all clients but legacy clients of legacy servers, whose `resources/subscribe` is forwarded. A modern server gets
+`subscriptions/listen`; a legacy server gets `resources/subscribe` in a separate session. A subscription that breaks off
+is renewed after a delay. Only servers with Streamable HTTP are supported (`is_watchable`).
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ log = logging.getLogger(__name__)
 
 UPDATED: Final = "notifications/resources/updated"
 MAX_EVENT: Final = 256 << 10
-"""Limit on the bytes of a notification of an update."""
+"""Limit on the bytes of one `notifications/resources/updated`."""
 MAX_URI: Final = 2048
 """Limit on the characters of a resource URI."""
 FIRST_DELAY: Final = 1.0
 """First delay in seconds before a subscription that broke off is renewed."""
 LAST_DELAY: Final = 60.0
-"""Longest such delay; the delay doubles up to it."""
+"""Longest delay in seconds: the delay doubles with each failure until it is this long."""
 NEVER: Final = float("inf")
+"""Deadline of a request that may stay open without limit."""
 
 
 def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
-    """The server of a resource and its URI there; None if it cannot be subscribed to."""
+    """The server of a resource, and the resource's URI at that server; None if clients cannot subscribe to it."""
     resource = offers.resource(uri) if len(uri) <= MAX_URI else None
     return None if resource is None or not is_watchable(resource[0].server) else resource
 
 
 class ResourceSubscriptions:
-    """Resource subscriptions of one gateway. A `holder` is the key of a subscription."""
+    """Resource subscriptions of one gateway. `holder` is any key that identifies a subscription."""
 
     def __init__(self, client: eras.Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -64,8 +65,9 @@ class ResourceSubscriptions:
     def hold(
         self, holder: object, agent: str, reach: Reach, uris: Sequence[str], notify_client: Callable[[Raw], None]
     ) -> None:
-        """Subscribe to `uris`, in place of the holder's earlier subscription. `notify_client` gets the params of each
-        update.
+        """Subscribe to the server's `uris`, in place of an earlier subscription with the key `holder`.
+
+        `notify_client` gets the params of each `notifications/resources/updated`.
         """
         self._watches.hold(holder, agent, self._watch(reach, uris, notify_client), f"watch {reach.server.key}")
 

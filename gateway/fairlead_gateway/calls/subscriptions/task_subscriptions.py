@@ -1,8 +1,8 @@
 """Subscriptions of clients to tasks, by `taskIds` of `subscriptions/listen` (SEP-2663, Task Status Notifications).
 
 Servers need not send task notifications, and few do. Each task is therefore polled by `tasks/get`: at once when the
-server sends a notification, and otherwise at the server's `pollIntervalMs`. A client is notified when the answer
-differs from the previous one.
+server sends a notification, and otherwise at the task's `pollIntervalMs`. The client is notified when the answer
+differs from the previous answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ MIN_POLL_SECONDS: Final = 0.25
 MAX_POLL_SECONDS: Final = 30.0
 """Poll interval of tasks whose server sends notifications or cannot be reached, and upper bound for all others."""
 DEFAULT_POLL_SECONDS: Final = 1.0
+"""Poll interval of tasks without `pollIntervalMs`."""
 NEVER: Final = float("inf")
+"""Deadline of a request that may stay open without limit."""
 
 
 class TaskListener(NamedTuple):
@@ -69,7 +71,7 @@ class _Acknowledged(msgspec.Struct):
 
 
 class TaskSubscriptions:
-    """Task subscriptions of one gateway. A `holder` is the key of a subscription."""
+    """Task subscriptions of one gateway. `holder` is any key that identifies a subscription."""
 
     def __init__(self, tasks: ClientTasks, auditor: Auditor | None = None, keeper: ResultKeeper | None = None) -> None:
         self.tasks = tasks
@@ -85,12 +87,12 @@ class TaskSubscriptions:
         return route_of(self.tasks.metrics, view, task, GET)
 
     def find(self, view: View, sealed: str, identity: Identity) -> TaskRef | None:
-        """The task with a sealed id; None unless it belongs to the principal and the view shows its tool."""
+        """The task with a sealed id; None unless the task belongs to the principal and the view shows its tool."""
         task = self.tasks.ids.open(sealed, identity)
         return None if task is None or self.route(view, task) is None else task
 
     def hold(self, holder: object, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
-        """Subscribe to tasks at one pod, in place of the holder's earlier subscription."""
+        """Subscribe to `tasks`, all at one pod, in place of an earlier subscription with the key `holder`."""
         watch = _TaskWatch(self, listener, tasks)
         agent = agent_of(listener.exchange)
         self._watches.hold(holder, agent, watch.run(), f"listen to tasks of {tasks[0].server}")
@@ -124,13 +126,15 @@ class _TaskWatch:
         self._open = {task.id: task for task in tasks}
         """Unfinished tasks by the server's own id."""
         self._sent_states: dict[str, int] = {}
-        """State in the last notification, by task id."""
+        """`TaskNotice.state` of the last notification that the client got, by the server's task id."""
         self._pushed_by_server: set[str] = set()
         """Ids of tasks for which the server sends notifications."""
         self._poll_delays: dict[str, float] = {}
         """Seconds until the next poll, by task id."""
         self._due = {*self._open}
+        """Ids of tasks to be polled next; all open tasks if empty."""
         self._wake_up = asyncio.Event()
+        """Set to poll before the interval has passed."""
 
     async def run(self) -> None:
         """Poll until all tasks have ended, or the client may no longer see them."""
@@ -164,7 +168,7 @@ class _TaskWatch:
             notice = read_notice(route, await result_of(route.binding.upstream, request))
         except TooLarge as error:  # the answer would be too large each time
             notice = failed_notice(task, error)
-        except (RpcError, NotMcp):  # the task has expired or is lost; `tasks/get` of the client reports that
+        except (RpcError, NotMcp):  # the task has expired or is lost, as the client learns from its own `tasks/get`
             del self._open[task.id]
             return MAX_POLL_SECONDS
         except McpError:
@@ -186,11 +190,11 @@ class _TaskWatch:
         )
 
     async def _listen(self) -> None:
-        """Subscribe to notifications of the tasks at the server, if it supports that."""
+        """Subscribe to the server's notifications about the tasks, if the server supports that."""
         listener = self._listener
         route = listener.find(next(iter(self._open.values())))
         if route is None or not isinstance(route.server.catalog.endpoint, HttpEndpoint):
-            return  # on a link that clients share, a notification cannot be assigned to a subscription
+            return  # all clients share the stream, and its notifications do not name a client
         upstream, pod = route.binding.upstream, next(iter(self._open.values())).pod
         wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
         params = eras.modern_params(wanted, self._subscriptions.tasks.client, listener.capabilities)
@@ -203,8 +207,8 @@ class _TaskWatch:
         self._wake_up.set()
 
     def _take_notification(self, message: Message) -> None:
-        """Take a notification of the server: a task to poll now, or the list of tasks that it sends
-        notifications for.
+        """Take a notification of the server: that a task has changed and is to be polled now, or for which tasks the
+        server will send notifications.
         """
         params = message.params if isinstance(message.params, Raw) else Raw(b"{}")
         try:
@@ -217,5 +221,6 @@ class _TaskWatch:
                 return
         except jsonrpc.UNREADABLE:
             return
-        self._due |= self._open.keys() & task_ids  # also after the acknowledgment, as earlier changes were not sent
+        # polls after the acknowledgment too, because the server does not report changes from before it
+        self._due |= self._open.keys() & task_ids
         self._wake_up.set()

@@ -1,4 +1,4 @@
-"""Background work of subscriptions: one asyncio task per holder, in a limited number."""
+"""Background work of subscriptions: one asyncio task per subscription, in a limited number."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fairlead_mcp.asyncio_tasks import TaskSet
 log = logging.getLogger(__name__)
 
 MAX_WATCHES: Final = 1024
+"""Limit on the asyncio tasks of all agents."""
 
 
 class _AgentWatch(NamedTuple):
@@ -21,18 +22,21 @@ class _AgentWatch(NamedTuple):
 
 
 class WatchTasks:
-    """Asyncio tasks by holder. Beyond MAX_WATCHES, the oldest task of the agent with the most tasks is cancelled."""
+    """Asyncio tasks of subscriptions by `holder`, any key that identifies a subscription.
+
+    Beyond MAX_WATCHES, the oldest task of the agent with the most tasks is cancelled.
+    """
 
     def __init__(self) -> None:
         self._running = TaskSet()
         self._watches: dict[object, _AgentWatch] = {}
-        """Running tasks by holder, the oldest first."""
+        """Running tasks by `holder`, the oldest first."""
 
     def __len__(self) -> int:
         return len(self._watches)
 
     def hold(self, holder: object, agent: str, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Start `work` for a holder, in place of the holder's earlier task. `agent` is the agent that it counts for."""
+        """Run `work` in a task, in place of an earlier task of `holder`. The task counts for `agent`."""
         self.drop(holder)
         task = self._running.start(work, name)
         self._watches[holder] = _AgentWatch(agent, task)

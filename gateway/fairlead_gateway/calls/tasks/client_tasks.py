@@ -1,7 +1,7 @@
 """Tasks of servers (SEP-2663): which calls may become tasks, their sealed ids, and the requests about them.
 
-A task belongs to the principal that created it. Each request about it is authorized again: the principal's view must
-still show the tool that created the task.
+A task belongs to the principal whose call created it. Each request about a task is authorized again: the principal's
+view must still show the tool that created the task.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from fairlead_tools.refusal import RATE_LIMITED, Refusal
 NOT_DECLARED: Final = 0
 """The call does not declare the tasks extension to the server."""
 DECLARED: Final = 1
-"""The client declares tasks, and gets the task."""
+"""The client declares the tasks extension; it gets the task if the server creates one."""
 AWAITED: Final = 2
-"""The gateway declares tasks for a client without them, and waits for the task's result."""
+"""The client does not declare the tasks extension, but the gateway does, and waits for the task's result."""
 WITHHELD: Final = 3
-"""The client declares tasks, but not to the server: the limit on open tasks is reached."""
+"""The client declares the tasks extension, but the gateway does not: the limit on open tasks is reached."""
 MAY_BECOME: Final = (DECLARED, AWAITED)
+"""Declarations with which the server may answer a call by a task."""
 LIMIT_NAME: Final = "openTasks"
 """Name of the limit on open tasks in metrics."""
 UNKNOWN: Final = "Unknown task: it has expired, its server or tool is gone, or it belongs to somebody else"
@@ -76,7 +77,7 @@ class ClientTasks:
         """Background requests about tasks, such as cancellations."""
 
     def resolve(self, view: View, request: McpRequest, identity: Identity) -> Route | Rejection:
-        """Route of a request about a task. Replaces the sealed task id in its params by the server's own."""
+        """Route of a request about a task; replaces the sealed task id in the request's params by the server's own."""
         try:
             sealed = jsonrpc.decode_text(request.params["taskId"])
         except (KeyError, *jsonrpc.UNREADABLE):
@@ -107,8 +108,12 @@ class ClientTasks:
         *,
         modern: bool,
     ) -> tuple[int, jsonrpc.RawObject]:
-        """Whether a tool call declares tasks to the server, and its params; `decision` is the previous decision."""
-        if "task" in members:  # a request for a task of 2025-11-25: unsupported here, and ignored under SEP-2663
+        """Whether a tool call declares the tasks extension to the server (DECLARED, WITHHELD or as before), and the
+        params to send.
+
+        `decision` is the decision so far, `members` are the client's params.
+        """
+        if "task" in members:  # asks for a task in the form of 2025-11-25, which SEP-2663 ignores
             members = {name: value for name, value in members.items() if name != "task"}
         if not modern or methods.TASKS not in request.meta.extensions:
             return decision, members
@@ -117,11 +122,14 @@ class ClientTasks:
         return WITHHELD, without_tasks(members)
 
     def may_create(self, route: Route, agent: str) -> bool:
-        """Whether the agent's call may become a task, if its client declares tasks."""
+        """Whether the agent's call may become a task, if its client declares the tasks extension."""
         return route.upstream.keeps_tasks and self.open_tasks.has_room(agent)
 
     def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
-        """The server's result with a new task, under the sealed id. Raises NotMcp if the result is not a task."""
+        """The server's result that names a new task, with the sealed id in place of the server's. Counts the task.
+
+        Raises NotMcp if the result is not a task.
+        """
         task = server_tasks.read(result)
         sealed = self.ids.seal(task.task_id, route.server.key, route.name, exchange.identity)
         if task.status not in TERMINAL:
@@ -129,7 +137,10 @@ class ClientTasks:
         return _rename(jsonrpc.decode_object(result), task, sealed, route)
 
     def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
-        """The answer to a request about a task, under the sealed id. Raises NotMcp if the answer is malformed."""
+        """The answer to a request about a task, with the sealed id in place of the server's.
+
+        Raises NotMcp if the answer is malformed.
+        """
         ref = route.task
         assert ref is not None
         agent = agent_of(exchange)
@@ -143,9 +154,9 @@ class ClientTasks:
         return _rename(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
 
     def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
-        """Refusal of a tool that always creates a task, if the agent or the server has reached its limit of tasks.
+        """Refusal of a call to a tool that always creates a task, if the agent or the server has reached its limit.
 
-        With `waits` the call waits for its task, which then does not count as one that the agent has open.
+        With `waits` the gateway waits for the task during the call; such a task does not count as open for the agent.
         """
         open_tasks = self.open_tasks
         if not waits and not open_tasks.has_room(agent):
@@ -171,13 +182,14 @@ def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -
 
 
 class TaskNotice(NamedTuple):
-    """State of a task for `notifications/tasks`."""
+    """State of a task, as a client is notified of it by `notifications/tasks`."""
 
     params: bytes
     """Params of the notification, raw JSON."""
     state: int
     """Hash of the params without `lastUpdatedAt`, which some servers change with every answer."""
     ended: bool
+    """Whether the task has ended, so that it will not change again."""
     poll_ms: int | None
     """`pollIntervalMs` of the server, in milliseconds."""
     code: str = ""
@@ -198,9 +210,9 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
 
 
 def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
-    """Notification that a task failed, because its answer to `tasks/get` cannot be passed on.
+    """Notification that a task failed, because the server's answer to `tasks/get` cannot be passed on.
 
-    Has the error of `tasks/get`, and the time of the notification, as the task's own times are unknown.
+    `error` tells why. The times are that of the notification, as the task's own times are unknown.
     """
     refusal = refusals.refusal_for(error)
     now = datetime.now(UTC).isoformat()
@@ -264,7 +276,7 @@ def under_client_id(error: RpcError, route: Route) -> RpcError:
 
 
 def _rekey(members: dict[str, Raw], old: str, new: str) -> bytes:
-    """Members with the task id in their keys replaced, because some servers put it there."""
+    """Members with the task id `old` in their keys replaced by `new`, as some servers put the task id there."""
     return jsonrpc.encode({key.replace(old, new, 1): value for key, value in members.items()})
 
 

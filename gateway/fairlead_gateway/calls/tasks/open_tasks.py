@@ -1,7 +1,7 @@
 """Counts open tasks by agent, to limit the work that one agent can leave running at servers.
 
-Each replica counts the tasks created through it, until it sees their end or their `ttlMs` has passed. The count only
-decides whether further calls may become tasks.
+Each replica of the gateway counts the tasks that were created through it. A task counts until the replica sees the
+task's end, or until its `ttlMs` has passed. The count only decides whether further calls may become tasks.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_COUNTED: Final = 65_536
-"""Limit on the counted tasks of all agents; beyond it the oldest is dropped."""
+"""Limit on the counted tasks of all agents; beyond it the oldest task counts no more."""
 MAX_OPEN_SECONDS: Final = 86_400.0
-"""Seconds for which a task without a known end counts as open."""
+"""Longest time in seconds for which a task counts as open, if its end is not seen."""
 
 
 class OpenTasks:
-    """Open tasks by agent. `limit` is the number per agent, 0 for no limit; `clock` is in seconds."""
+    """Counter of open tasks by agent. `limit` is the number per agent, 0 for no limit; `clock` is in seconds."""
 
     def __init__(self, limit: int, clock: Callable[[], float]) -> None:
         self.limit = limit
         self._clock = clock
         self._expiries: OrderedDict[tuple[str, int], float] = OrderedDict()
-        """Expiry time by agent and hash of the sealed id, oldest first."""
+        """Time at which a task ceases to count, by agent and hash of the sealed task id; the oldest task first."""
         self._by_agent: dict[str, set[int]] = {}
-        """Hashes of the sealed ids by agent."""
+        """Hashes of the sealed task ids by agent."""
 
     def __len__(self) -> int:
         return len(self._expiries)
@@ -49,7 +49,7 @@ class OpenTasks:
             self._drop(next(iter(self._expiries)))
 
     def remove(self, agent: str, sealed: str) -> None:
-        """Record the end of a task; no-op if it is not counted here."""
+        """Record the end of a task; no-op if the task is not counted here."""
         key = agent, hash(sealed)
         if key in self._expiries:
             self._drop(key)

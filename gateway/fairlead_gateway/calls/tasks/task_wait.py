@@ -1,7 +1,7 @@
-"""Waits for a server's task on behalf of a client without tasks, and answers its call with the result (SEP-2663).
+"""Waits for a server's task on behalf of a client that does not support tasks, and returns the result (SEP-2663).
 
-The client gets progress with each poll, and the task's questions on the stream of its call. The task is cancelled if
-the client cancels the call, if the deadline passes, or if a question cannot be answered.
+The client gets a progress notification with each poll, and the task's questions on the stream of its call. The task is
+cancelled if the client cancels the call, if the deadline passes, or if a question cannot be answered.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class ServerTask(NamedTuple):
 
 
 class TaskWait:
-    """One task to wait for.
+    """Waits for one task, and passes its questions to the client through `relay`.
 
-    `report` gets the task's status message with each poll. `deadline` is in seconds of the clock of `tasks`.
+    `report` gets the task's status message with each poll. `deadline` is in seconds of `ClientTasks.clock`.
     `on_questions` is called before the client is asked anything.
     """
 
@@ -86,7 +86,7 @@ class TaskWait:
         self._deadline = deadline
 
     async def outcome(self, created: Raw) -> Raw:
-        """Poll the task until it ends; see `task_polling.wait_for_result`. `created`: result with the new task."""
+        """Poll the task until it ends; see `task_polling.wait_for_result`. `created` is the result that named it."""
         return await task_polling.wait_for_result(created, self)
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:

@@ -1,4 +1,4 @@
-"""JSON-RPC errors for errors of servers and refusals of the gateway, in the form of the client's era. Pure module."""
+"""Converts errors of servers and refusals of the gateway to JSON-RPC errors of the client's era. Pure module."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import META_ERROR, Refusal
 
 ANSWER_ERRORS: Final = (McpError, RecursionError)
-"""Exceptions caused by a server's answer. Decoding uses the interpreter's stack, so an answer that was decoded once may
-be nested too deeply for a second decoding at a deeper level of the stack.
+"""Exceptions caused by a server's answer. RecursionError is one of them, because decoding uses the interpreter's stack:
+an answer that was decoded once may be nested too deeply for a second decoding, with less of the stack left.
 """
 TOO_DEEP: Final = "the server's answer is nested too deeply"
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
@@ -23,7 +23,7 @@ _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 def is_for_the_client(request: McpRequest, error: McpError) -> bool:
     """Whether an error of a tool call is forwarded as a JSON-RPC error, instead of as a result for the model.
 
-    These errors concern the client: a missing capability, or rejected answers and `requestState`.
+    The client, not the model, has to handle a missing capability, and the rejection of its answers or `requestState`.
     """
     if not request.modern or not isinstance(error, RpcError):
         return False
@@ -31,7 +31,7 @@ def is_for_the_client(request: McpRequest, error: McpError) -> bool:
 
 
 def rejection_for(request: McpRequest, error: McpError) -> Rejection:
-    """The JSON-RPC error for an upstream error: the server's own, or that of a refusal of the gateway."""
+    """The JSON-RPC error for a failed request: the server's own error if it sent one, otherwise a refusal's."""
     if isinstance(error, RpcError):
         code = error.code
         if request.modern and code == jsonrpc.RESOURCE_NOT_FOUND:

@@ -1,7 +1,8 @@
 """Translation of requests and results between the eras of MCP, in both directions.
 
-Pure module. Members that belong to one era are added or removed; all others, including unknown ones, stay byte for
-byte (MCP 2026-07-28, Basic, "Requests" and "Results"). There are four cases: client era x server era.
+Pure module. Members that belong to only one era are added or removed; all other members, including unknown ones, stay
+byte for byte (MCP 2026-07-28, Basic, "Requests" and "Results"). Client and server may each be of either era, which
+makes four cases.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ def params(
     from_modern: bool,
     to_modern: bool,
 ) -> bytes:
-    """The params of a request in the server's era. Changes `members`.
+    """The params of a request in the server's era, raw JSON. Changes `members`, the client's params.
 
-    `declared` are the members of `_meta` that a modern server gets with each request, and that a legacy client sent in
-    `initialize`. If the client sent a progress token, `gateway_token` replaces it, because tokens must be unique on a
-    connection that several clients share. Raises msgspec.DecodeError if `_meta` is not an object.
+    `declared` are members of `_meta` that a modern server requires in each request, with the data that a legacy client
+    sent in `initialize`. If the client sent a progress token, `gateway_token` replaces it, because tokens must be
+    unique on a connection that several clients share. Raises msgspec.DecodeError if `_meta` is not an object.
     """
     if from_modern == to_modern:
         if token is not None:
@@ -110,8 +111,9 @@ def result(
 ) -> TranslatedResult:
     """Translate a result to the client's era, and repair it where the client's schema would reject it.
 
-    `members` are its parsed members, or None. `any_structured` tells that a legacy client accepts structured content of
-    any type. Raises NotMcp if the result is not an object, or, for methods other than `tools/call`, cannot be repaired.
+    `members` are the result's parsed members, or None. `any_structured` tells that a legacy client accepts structured
+    content of any type. Raises NotMcp if the result is not an object, or if the result of a method other than
+    `tools/call` cannot be repaired.
     """
     defect, left_out = "", False
     try:
@@ -141,7 +143,7 @@ def result(
 
 
 def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[bytes | Raw, str]:
-    """The repaired result of a method other than `tools/call`, and its defect, or "" if there was none."""
+    """The repaired result of a method other than `tools/call`, and the defect that was repaired, or ""."""
     mended, defect = tool_results.mend_head(raw)
     if _is_complete(jsonrpc.decode_result_head(mended), from_modern=from_modern):
         mended, content_error = prompt_results.conform(method, mended)
@@ -150,7 +152,7 @@ def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[b
 
 
 def _is_complete(head: ResultHead, *, from_modern: bool) -> bool:
-    """Whether a result completes its call, instead of asking for input or being a task."""
+    """Whether a result completes its call; a modern server's result may also ask for input, or be a task."""
     return not from_modern or head.result_type in (UNSET, "complete")
 
 

@@ -1,4 +1,4 @@
-"""Members of a server's notifications that the gateway reads.
+"""Members that the gateway reads in the params of a server's notifications.
 
 Separate from `translate` and `message_relay`, because mypyc cannot compile msgspec Structs.
 """
@@ -12,12 +12,12 @@ from fairlead_mcp import progress_token
 
 
 class Progress(msgspec.Struct):
-    """Token of the request that a progress notification belongs to."""
+    """Params of `notifications/progress`: the token of the request that the progress belongs to."""
 
     token: Raw = msgspec.field(name=progress_token.NAME)
 
 
 class Level(msgspec.Struct):
-    """Severity of a log message."""
+    """Params of `notifications/message`: the severity of the log message."""
 
     level: str
