@@ -1,5 +1,5 @@
-"""The contract of all programs: the resources (`v1alpha1`) and the documents that operator and gateway exchange.
+"""Contract between Fairlead's programs: custom resources (`v1alpha1`), and documents from operator to gateway.
 
-Every package of Fairlead may import it. It imports no other package of Fairlead and no framework, and does no network
-or event-loop work. The docstring of a field is what `kubectl explain` shows.
+Every package of Fairlead may import this package. This package imports no other package of Fairlead and no framework,
+and does no network or event-loop work. `kubectl explain` shows the docstrings of the resources' fields.
 """

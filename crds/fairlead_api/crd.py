@@ -1,7 +1,7 @@
 """The CustomResourceDefinitions, generated from the pydantic models.
 
 `python -m fairlead_api.crd [--check] DIR` writes one YAML file per kind into DIR, or reports which files are out of
-date. `crd_manifests()` returns the same at run time.
+date. `crd_manifests()` returns the same CRDs as Python objects.
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ _SCALE: Final = {
     "labelSelectorPath": ".status.selector",
 }
 # Messages are shown with `-o wide` only: they include a remedy and have up to 2,000 characters. kubectl pads all rows
-# to
-# the longest message, so one failing server would wrap the lines of all servers. The reason next to Ready says what to
-# do.
+# to the longest message, so one failing server would wrap the lines of all servers. The reason next to Ready already
+# says what to do.
 _AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
     McpServer: (
@@ -76,7 +75,7 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("Quantile", ".spec.quantile"),
         Column(
             "Default", ".status.default", "boolean"
-        ),  # several may ask for it, and the installation may name another
+        ),  # from status: several tiers may request it in spec, and the installation may name another
         Column("Tools", ".status.tools", "integer"),
         Column("Conflicted", _condition("Conflicted", "status")),
         Column("Accepted", _condition("Accepted", "status"), "string", 1),
@@ -147,7 +146,9 @@ def _manifest(kind: type[Resource]) -> dict[str, Any]:
 
 
 def _object_schema(kind: type[Resource]) -> dict[str, Any]:
-    """The schema of the whole object. The API server adds apiVersion, kind and metadata itself."""
+    """The schema of the whole object, with minimal schemas of apiVersion, kind and metadata: the API server validates
+    these three itself.
+    """
     schema = structural_schema(kind)
     members = schema["properties"]
     members["apiVersion"] = {"type": "string"}

@@ -45,11 +45,10 @@ def prefixed(prefix: str) -> Callable[[str], str]:
 
 
 class EnvironmentSettings(Struct, frozen=True, kw_only=True):
-    """A group of settings, each with a default, and of nested groups. The name of a setting is its member's name, or
-    what
-    `rename` of the class makes of it. The constructor takes members with values of their types; `of` takes values by
-    setting name, over all groups; `from_env` reads environment variables. All raise BadSetting for a value that has the
-    wrong type or is out of range.
+    """A group of settings, each with a default, and of nested groups. A setting has the name of its member, unless the
+    class argument `rename` changes the name. The constructor takes members with values of their types; `of` takes
+    values by setting name, over all groups; `from_env` reads environment variables. All raise BadSetting for a value
+    that has the wrong type or is out of range.
     """
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ Source = Literal["mcpserver", "definition", "policy"]
 
 
 class Floored(Protocol):
-    """A tool of a catalog or a snapshot."""
+    """A tool of a catalog or a snapshot, with the floors that the McpServer and the definition name."""
 
     @property
     def min_tier(self) -> str | None: ...
@@ -55,8 +55,8 @@ class Floors:
         self._slowest_ms = max(self._limits_ms.values(), default=0.0)
 
     def floor(self, tier: str | None, source: Source) -> Floor | None:
-        """The floor with that tier's name. If the tier does not exist, only the slowest tiers show the tool, because
-        the name was meant as a bound. In a definition such a name is ignored: its author cannot know this
+        """The floor that names a tier. If the tier does not exist, only the slowest tiers show the tool, because the
+        name was meant as a bound. An unknown name in a tool's definition is ignored: the tool's author cannot know this
         installation's tiers.
         """
         if tier is None:

@@ -1,7 +1,7 @@
 """JSON parser for hand-edited files: allows comments and trailing commas, and records the line of every member.
 
-Otherwise strict (RFC 8259). A fault raises `UnreadableJson` with line and column. A repeated key is reported in
-`JsonDocument.twice` and does not fail the rest. This module has no I/O.
+Other deviations from JSON are faults (RFC 8259). A fault raises `UnreadableJson` with line and column. A repeated key
+is reported in `JsonDocument.twice`, and the rest of the text is still parsed. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -68,13 +68,17 @@ def parse_json(text: str) -> JsonDocument | None:
 
 
 class _JsonReader:
+    """Recursive-descent parser of one text."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._lines: dict[Place, int] = {}
         self._twice: list[Twice] = []
         self._counted_at = 0
+        """Offset up to which line ends have been counted."""
         self._counted = 1
+        """Line number at that offset."""
 
     def document(self) -> JsonDocument | None:
         self._skip()
@@ -175,7 +179,7 @@ class _JsonReader:
     def _number(self, match: re.Match[str]) -> Any:
         try:
             value = json.loads(match.group())
-        except ValueError as error:  # more digits than an interpreter converts
+        except ValueError as error:  # more digits than Python converts (`sys.set_int_max_str_digits`)
             raise self._bad(f"the number {match.group()[:_SHOWN]}… is too long") from error
         self._at = match.end()
         return value

@@ -1,8 +1,9 @@
-"""Latency, tier floor and result length that a tool's author declares in its definition, merged with the McpServer's.
+"""Latency, tier floor and result length of a tool: its author's declarations, merged with those of the McpServer.
 
-Authors declare them where their SDK allows it: in `_meta` of the tool (MCP, `Tool._meta`), beside `name`, among
-`annotations`, or inside `inputSchema`. All are read, in this order of precedence; within each, a prefixed key takes
-precedence over a plain one. This module has no I/O.
+Authors declare these values in the tool's definition, where their SDK allows it: in `_meta` of the tool (MCP,
+`Tool._meta`), beside `name`, among `annotations`, or inside `inputSchema`. All these locations are read, in this order
+of precedence. Within a location, a key with the prefix `fairlead.dev/` takes precedence over a plain key. This module
+has no I/O.
 """
 
 from __future__ import annotations
@@ -81,10 +82,11 @@ def authored_latency(definition: bytes | Raw) -> Authored:
 def effective_latency(
     stated: ToolLatency | None, authored: DeclaredLatency, *, trusted: bool
 ) -> DeclaredLatency | None:
-    """The declarations of the McpServer and the author, merged by member; the McpServer's win. None without any.
+    """The declarations of the McpServer and the author, merged by member; the McpServer's win. None if there are no
+    declarations.
 
-    The author's `idempotent` counts only if the server's annotations are `trusted`, because it allows retries. An
-    untrusted estimate can keep the tool out of a tier, but not put it into one.
+    The author's `idempotent` counts only if the server's annotations are `trusted`, because idempotent calls are
+    retried. An untrusted estimate can keep the tool out of a tier, but not put it into one.
     """
     stated = stated or ToolLatency()
     merged = DeclaredLatency(

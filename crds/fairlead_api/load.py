@@ -1,7 +1,7 @@
 """Loader of manifest files: typed resources, and one sentence with file, line and field for each fault.
 
-Faults do not raise: they become `ManifestProblem`s, and all other resources are used. Whatever an API server would
-reject is rejected here with the same message.
+Faults raise no exceptions: they become `ManifestProblem`s, and all other resources are used. Whatever an API server
+would reject is rejected here with the same message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Log format of operator and gateway: text for people, or one JSON object per line for log collectors.
 
-It is configured once, in the `__main__` of each.
+The `__main__` module of each process configures the format once.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ LABEL_CREDENTIAL: Final = "fairlead.dev/credential"
 """`"true"` on a Secret that McpServers may refer to; references to other Secrets are rejected."""
 
 ANNOTATION_HOSTS: Final = "fairlead.dev/hosts"
-"""On such a Secret: comma-separated hosts that its value may be sent to; absent: any."""
+"""On a Secret with `LABEL_CREDENTIAL`: comma-separated hosts that its value may be sent to. Absent: any host."""
 ANNOTATION_APPROVE: Final = "fairlead.dev/approve"
 """On an McpServer with `pin: true`: hash of the held-back definitions that are approved."""
 ANNOTATION_RELEASE_PREFIX: Final = "fairlead.dev/release-prefix"
@@ -38,8 +38,9 @@ ANNOTATION_FORM: Final = "fairlead.dev/form"
 CLIENT_CONFIGURATION: Final = "client-configuration"
 ANNOTATION_SHA256: Final = "fairlead.dev/sha256"
 ANNOTATION_WITHDRAWN: Final = "fairlead.dev/withdrawn"
-"""`"true"` on the head of a document that the operator is about to delete. A head that disappears without it was
-deleted by somebody else, and the operator will write it again."""
+"""`"true"` on the head of a document that the operator is about to delete. A head that disappears without this
+annotation was deleted by somebody else, and the operator will write it again.
+"""
 ANNOTATION_SEEDING: Final = "fairlead.dev/seeding"
 """`"true"` on the first LatencyTier that an operator creates, until the operator has created the others."""
 

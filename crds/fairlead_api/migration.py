@@ -1,7 +1,8 @@
 """Migration of manifests from earlier releases: moves fields to their current names, and converts their values.
 
-It changes any mutable mapping in place, so that a round-trip parser keeps comments and order. Other kinds and current
-manifests are not changed. This module has no I/O.
+Documents are changed in place, whatever type of mutable mapping they are, so that a round-trip YAML parser keeps their
+comments and order. Documents of other kinds, and manifests of the current release, are not changed. This module has no
+I/O.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _source(spec: Members, at: str) -> Iterator[str]:
 
 
 def _pod_template(spec: Members, at: str) -> Iterator[str]:
-    """Rename a pod template with fields beyond the allow-list to `unrestrictedPodTemplate`."""
+    """Rename `podTemplate` to `unrestrictedPodTemplate` if it has fields that only the latter allows."""
     template = spec.get("podTemplate")
     if not isinstance(template, MutableMapping):
         return

@@ -1,7 +1,7 @@
 """Advice about a condition's cause, in terms of the reader's own file: a manifest or an `mcp.json`.
 
 The advice in `reasons` is for a cluster and names fields of an McpServer. A laptop has no pods, and an `mcp.json` has
-no `spec`. This module has no I/O.
+no `spec`, so servers that are declared there get the advice in this module. No I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reports that gateways send to the operator: the second contract between the two, in addition to the documents.
+"""Reports that gateways send to the operator: the second contract between these programs, beside the documents.
 
 The leading operator polls `GET /samples?since=CURSOR&wait=SECONDS` on the operations port of every gateway replica and
-receives a `Report` as JSON. A gateway stores reports until they are fetched, up to a limit. Calls do not depend on
-them.
+receives a `Report` as JSON. A gateway stores reports until they are fetched, up to a limit. Tool calls do not depend on
+reports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OK: Final = "ok"
 BAD: Final = "bad"
 """The server failed: transport error, timeout or internal error."""
 UNREADABLE: Final = "unreadable"
-"""The server's answer was not MCP: it affects health, but not the measured latency."""
+"""The server's answer was not MCP. The attempt affects the tool's health, but not its measured latency."""
 NEUTRAL: Final = "neutral"
 """The outcome says nothing about the tool: invalid arguments, a result with `isError`, cancelled by the client."""
 RUNNING: Final = "running"
@@ -37,10 +37,11 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     """End of the attempt, or time of the report while it runs, in seconds since the epoch."""
     duration_ms: float
     outcome: str
+    """`OK`, `BAD`, `UNREADABLE`, `NEUTRAL` or `RUNNING`."""
 
 
 class ToolAttempts(msgspec.Struct, frozen=True, rename="camel"):
-    """Attempts of one tool, ordered by their end; running ones are last."""
+    """Attempts of one tool, ordered by their end; running attempts are last."""
 
     namespace: str
     server: str
@@ -69,7 +70,7 @@ class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """All events since a cursor."""
+    """All data that a gateway reports since a cursor."""
 
     replica: str
     """Identifier of the gateway process; a cursor of another process is not valid."""

@@ -1,7 +1,7 @@
 """Types of settings: the format of their values, for settings at process start and for the JSON schema of chart values.
 
-Patterns apply to both, so they only use syntax that RE2 and Python's `re` have in common. What a pattern cannot express
-is checked by a function at process start. Empty strings stand for unset settings and are always valid.
+Both check the patterns of the types, so patterns only use syntax that RE2 and Python's `re` have in common. A function
+checks at process start what a pattern cannot express. Empty strings stand for unset settings and are always valid.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def parsed_network(text: str) -> IPv4Network | IPv6Network:
 
 
 def check_host_or_network(text: str) -> None:
-    """Raises ValueError for a string that is neither a network nor a host name, in which `*` may replace any part."""
+    """Raises ValueError unless a string is a network or a host name. In a host name, `*` may replace any part."""
     if "/" in text or ":" in text:
         parsed_network(text)
 

@@ -1,7 +1,7 @@
 """Long computations in slices: generators that yield after each slice, and return a result. No I/O.
 
 A gateway interleaves slices with the other work of its event loop (`fairlead_gateway.yielding`). A process without
-other work runs them at once, with `finish`.
+other work runs all slices at once, with `finish`.
 """
 
 from __future__ import annotations

@@ -109,7 +109,9 @@ def _with_plain_default(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any]:
-    """Inline a reference or reduce a union; members beside it override members inside."""
+    """Replace a `$ref` by its target, or an `anyOf` by its only type besides null. Members beside the `$ref` or `anyOf`
+    override members of the replacement.
+    """
     if len(path) > 24:
         raise NotStructural(f"{'.'.join(path)}: recursion cannot be expressed in a CRD")
     if "$ref" in schema:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("fairlead_gateway")
 
 PROBE_SECONDS: Final = 10.0
+"""Timeout of the access check at the API server, in seconds."""
 SWITCH_SECONDS: Final = 0.0001
 """Switch interval of threads in seconds. A thread that compiles schemas or formats metrics can delay the event loop by
 this time, several times per call. Python's default is fifty times as long.
@@ -91,7 +92,7 @@ async def _run(settings: Settings) -> None:
         except BadSetting as error:
             raise StartFailed(str(error)) from error
         stop_event = asyncio.Event()
-        # ignored, as log rotation may send it
+        # SIGHUP would end the process by default; it is ignored, because log rotation may send it
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop_event.set)

@@ -1,6 +1,7 @@
-"""Activation of snapshots: binds tools to upstreams, builds the selection, and replaces the served one.
+"""Activation of snapshots: binds each tool to its upstream, builds the snapshot's `Selection` (its views for every
+subject), and serves it in place of the previous one.
 
-The SnapshotStore calls `swap` for each snapshot, and `free_replaced` when no request uses the replaced one any more.
+The SnapshotStore calls `swap` for each snapshot, and `free_replaced` when no request uses the previous one any more.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PREPARE_SECONDS: Final = 1.0
 
 
 class Activation:
-    """Activates snapshots. The served one is `endpoint.selection`; metrics also get the limits of the tiers."""
+    """Activates snapshots: `endpoint.selection` then serves the snapshot, and metrics get the limits of its tiers."""
 
     def __init__(self, shared: SharedParts, endpoint: McpEndpoint, registry: Registry, outbox: Outbox) -> None:
         self._shared = shared
@@ -55,7 +56,9 @@ class Activation:
         self.moves = TierMoves()
         """Moves of tools between tiers, recorded from successive snapshots."""
         self._replaced_selections: list[object] = []
-        """Parts of replaced selections, to be freed in slices."""
+        """Large objects of replaced selections. They are freed in slices, because freeing all at once would block
+        calls.
+        """
 
     async def swap(self, snapshot: Snapshot) -> bool:
         """Activate a snapshot. False if upstreams of some servers could not be created yet, and a retry is needed."""

@@ -37,7 +37,9 @@ class Trust(msgspec.Struct, frozen=True):
 
     authenticators: tuple[Authenticator, ...] = ()
     issuers: tuple[str, ...] = ()
+    """URLs of the issuers whose tokens are accepted."""
     scopes: tuple[str, ...] = ()
+    """OAuth scopes that a token must have."""
     names: Issuers = NOBODY
     """Issuers of the names of agents and groups."""
     sign_in: ConsoleSignIn | None = None
@@ -45,7 +47,7 @@ class Trust(msgspec.Struct, frozen=True):
     made: MadeKeys | None = None
     """API keys that users create for themselves; None if nobody may create any."""
     console_token: str = ""
-    """Token that signs a local browser in to the console once; empty without one."""
+    """Token with which a local browser can sign in to the console once; empty: no such token."""
 
 
 def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
@@ -126,12 +128,12 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
 def _made_keys(
     settings: MadeKeySettings, namespace: str, kube: Kube | None, names: Issuers, keys: ApiKeys | None
 ) -> MadeKeys | None:
-    """Raises BadSetting."""
+    """The API keys that users create for themselves; None if nobody may create any. Raises BadSetting."""
     if not settings.makers:
         return None
     store: KeyStore
     if settings.file is not None:
-        assert keys is not None  # the file is one of its sources
+        assert keys is not None  # `_keys` has made this file one of the sources of `keys`
         store = FileKeyStore(settings.file, partial(keys.take_document, KeyFile(settings.file).name))
     elif settings.secret and kube is not None:
         from fairlead_gateway.identity.keys_in_secret import SecretKeyStore

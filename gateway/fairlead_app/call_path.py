@@ -41,7 +41,7 @@ from fairlead_tools.handlers.tools import CustomTools
 
 
 class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Access to servers.
+    """Credentials, addresses and processes by which a gateway reaches its servers.
 
     `children` is the host of child processes, or None if there are none. With `shared_children` the operator starts
     the processes, otherwise the gateway. `custom` are the tools of the server `local`.
@@ -53,11 +53,11 @@ class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     children: ChildHost | None = None
     shared_children: bool = True
     outputs: ProcessOutputs | None = None
-    """Output of server processes, also of servers that never answered; None for the output kept by `children`."""
+    """Output of server processes, also of servers that never answered; None: the output that `children` keeps."""
 
 
 class McpPath(msgspec.Struct, frozen=True, kw_only=True):
-    """The MCP endpoint, and components of the call path that other parts use."""
+    """The MCP endpoint, and the components of the call path that the REST API and the model endpoints use too."""
 
     endpoint: McpEndpoint
     recorder: ContextRecorder
@@ -140,11 +140,13 @@ def _endpoint(
     recorder: ContextRecorder,
     streams: NotificationStreams,
 ) -> McpEndpoint:
-    """Raises BadSetting."""
+    """Create the MCP endpoint from the parts of the call path. Raises BadSetting."""
     settings, requests = shared.settings, dispatcher.context.server_requests
 
     def installations(base: bytes) -> list[str]:
-        """Names of this installation and those behind it, by which a gateway as client detects a loop."""
+        """Names of this installation and of the installations behind the endpoint `base`. A client that is a gateway
+        itself looks for its own name among them, to detect a loop.
+        """
         return join_names(shared.installation, gateways_behind(shared.served.get().snapshot, base))
 
     handlers = RequestHandlers(

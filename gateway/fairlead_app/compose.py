@@ -36,6 +36,7 @@ from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT
 
 CLOSED: Final = Rules(default_action="Deny")
+"""Rules that deny all tools."""
 NOBODY: Final = Trust()
 
 
@@ -54,7 +55,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 
     heap: Heap = msgspec.field(default_factory=lambda: Heap(owner=False))
     clock: Callable[[], float] = time.monotonic
-    """Clock of calls, in seconds."""
+    """Monotonic clock for deadlines and limits of calls, in seconds."""
 
 
 def compose(

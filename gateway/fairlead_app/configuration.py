@@ -1,4 +1,4 @@
-"""Reads and checks files and paths named by settings."""
+"""Reads and checks the files and paths that settings name."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ class Models(msgspec.Struct, frozen=True):
     routes: Mapping[str, ModelRoute] = MappingProxyType({})
     windows: ContextWindows = ContextWindows()
     live: LiveSource | None = None
+    """Model server that is polled for the context windows of its models; None: no polling."""
     providers: Providers = NO_PROVIDERS
-    """Providers behind the endpoints in front of models."""
+    """Providers to which the gateway's model endpoints send requests."""
     prices: Mapping[str, ModelPrice] = MappingProxyType({})
     """Prices by the name of the model, or by `PROVIDER/MODEL`."""
 
@@ -118,7 +119,7 @@ def _of_document(document: object, added: AddedModels, where: str) -> Models:
 
 
 class ModelApiReach(msgspec.Struct, frozen=True):
-    """Egress rules for the APIs of embedders and compressors: those for servers in the release's namespace."""
+    """Egress rules for the model APIs of tool search and result compression: the rules of the release's namespace."""
 
     egress: EgressSettings
     namespace: str

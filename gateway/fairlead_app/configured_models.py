@@ -30,8 +30,8 @@ class ConfiguredModels:
     """Configured models of one gateway, with their file watcher. To be started and stopped once."""
 
     def __init__(self, models: Models, path: Path | None = None, added: AddedModels = NOTHING_ADDED) -> None:
-        """`models` is the configuration before the first change of the file at `path`. Without a path it
-        never changes.
+        """`models` is the configuration before the first change of the file at `path`. Without a path, the
+        configuration never changes.
         """
         self.current = models
         self.changes = FileChanges(path) if path is not None else None
@@ -89,7 +89,7 @@ class ConfiguredModels:
             await self._refresher.stop()
 
     def _set_model_server(self, source: LiveSource | None) -> None:
-        """Poll this model server from now on, or none."""
+        """Poll `source` from now on, instead of the previous model server; None: poll no server."""
         self._refresher = None
         if source is not None:
             # imported here, because the import of the HTTP client takes a third of a second

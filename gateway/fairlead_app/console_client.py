@@ -1,4 +1,4 @@
-"""Checks the settings of the console as an OpenID Connect client. Pure module."""
+"""Checks the settings of the console as an OpenID Connect client. No I/O."""
 
 from __future__ import annotations
 

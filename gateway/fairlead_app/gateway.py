@@ -19,7 +19,7 @@ CATALOG_SECONDS: Final = 5.0
 
 
 class Gateway:
-    """A gateway, to be started and stopped once. `port` and `metrics_port` are set by the start."""
+    """A gateway, to be started and stopped once. `port` and `metrics_port` are known after the start."""
 
     def __init__(
         self,

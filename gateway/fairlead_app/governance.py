@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 SERVICE = "fairlead-gateway"
 """Default of OTEL_SERVICE_NAME, the name of the service in traces, metrics and logs."""
 KEY_BYTES = 32
+"""Length in bytes of the random key for hashes of arguments in the audit log, if no key is configured."""
 _NO_LOGS = (
     "FAIRLEAD_AUDIT_OTLP is set, but logs are not exported: set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_LOGS_EXPORTER to "
     "otlp, and install the extra otel: "
@@ -66,14 +67,16 @@ class Governance(Collector):
         """`environ` has the environment variables of OpenTelemetry. Raises BadSetting."""
         self._metrics = metrics
         self.sharing = Sharing() if limits.redis.url else None
+        """State of limits that replicas synchronize through Redis; None if each replica has limits of its own."""
         self._settler = None if self.sharing is None else _settler(limits.redis, self.sharing, clock)
         caps = Caps(limits.calls_per_minute, limits.concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
         self.tokens = TokenLimiter(limits.tokens_per_day, self.sharing)
+        """Limiter of the tokens per day at the model endpoints."""
         renderer = _argument_renderer(records.audit)
         render_arguments = None if records.audit.calls == "off" else renderer
         self.recent = _recent(records.recent, None if records.audit.arguments == "none" else render_arguments, clock)
-        """Ring of recent calls; None if it is disabled."""
+        """Ring buffer of recent calls; None if it is disabled."""
         self.pipelines = open_pipelines(environ, SERVICE)
         """Pipelines of the OpenTelemetry export; None if nothing is exported."""
         self.auditor = None if render_arguments is None else _auditor(records.audit, render_arguments, self.pipelines)
@@ -82,7 +85,9 @@ class Governance(Collector):
         """Factory of trace spans; None if calls are not traced."""
 
     def start(self, registry: CollectorRegistry) -> None:
-        """Start the export of `registry` by OpenTelemetry, if it is configured, and the sharing of limits."""
+        """Start the OpenTelemetry export of `registry`, and the exchange of used quotas with other replicas, if they
+        are configured.
+        """
         if self.pipelines is not None:
             self.pipelines.keep_logs()
             self.pipelines.read_metrics(registry)
@@ -222,5 +227,5 @@ def _auditor(settings: AuditSettings, render_arguments: ArgumentRenderer, pipeli
 def _recent(
     settings: RecentCallSettings, render_arguments: ArgumentRenderer | None, clock: Callable[[], float]
 ) -> RecentCalls | None:
-    """Ring of recent calls. With `render_arguments` None their arguments are not stored, as in the audit log."""
+    """Ring buffer of recent calls. If `render_arguments` is None, the arguments of calls are not stored."""
     return RecentCalls(settings.most, settings.bytes, render_arguments, clock) if settings.most else None

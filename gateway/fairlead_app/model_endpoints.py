@@ -1,6 +1,7 @@
 """Creates the endpoints in front of model providers.
 
-Modules are only imported if they are configured, because the import of the HTTP client alone takes a third of a second.
+The packages of these endpoints are only imported if models are configured, because the import of the HTTP client alone
+takes a third of a second.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class ModelEndpoints(msgspec.Struct, frozen=True, kw_only=True):
 
     configured: ConfiguredModels
     requests: ModelCollector
+    """Metrics of requests to language models."""
     sessions: SpeechCollector
+    """Metrics of speech sessions."""
     llm: LlmEndpoints | None
     speech: SpeechFront | None
 
@@ -44,7 +47,7 @@ def model_endpoints(
     guard: RequestGuard,
     recorder: ContextRecorder,
 ) -> ModelEndpoints:
-    """Create the endpoints, if there are providers or a file that may later get some."""
+    """Create the endpoints, if providers are configured, or may be added later to the watched file of models."""
     requests, sessions = ModelCollector(), SpeechCollector()
     llm, speech = None, None
     if models.changes is not None or models.current.providers:

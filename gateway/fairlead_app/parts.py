@@ -21,6 +21,7 @@ class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     shared: SharedParts
     snapshots: SnapshotStore
     registry: Registry
+    """Upstreams of all servers."""
     outbox: Outbox
     """Latency report that the operator fetches."""
     custom: CustomTools

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ConsoleEntry(msgspec.Struct, frozen=True):
-    """Ways to sign in to the console, other than an API key."""
+    """Credentials for sign-in to the console besides API keys, and the key of its session cookies."""
 
     key: bytes
     """Key of the session cookies, shared by replicas; if empty, a random one of this process."""
@@ -41,7 +41,7 @@ class ServedConsole:
         self._console = console
 
     async def request(self, scope: Scope) -> ConsoleRequest | None:
-        """The request as a request for the console; None for other paths. The first one creates the console."""
+        """A request for the console; None if the request's path is not the console's. The first one creates it."""
         if self._console is None or not is_for_console(scope):
             return None
         console = self._console.made or await self._console.get()

@@ -41,17 +41,23 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     installation: str
     """Value of `Via` in the gateway's own requests (RFC 9110, 7.6.3)."""
     served: ServedSelection
+    """Reference to the served `Selection`, which each activation replaces."""
     startup_wait: StartupWait
+    """Requests that wait for starting servers."""
     checks: Checks
+    """Compiled schemas of tools, for the validation of arguments and results."""
     events: EventLog
+    """Events of servers and tools, for subscribers."""
     metrics: MetricsRegistry
     governance: Governance
     identities: Identities
     resource: ProtectedResource
+    """OAuth metadata of the gateway as a protected resource (RFC 9728)."""
     allow: AllowList
     """Allowed values of Host and Origin."""
     proxies: TrustedProxies
     buffers: AnswerBuffers
+    """Memory limits for responses that are still arriving, or that clients have not read."""
 
 
 def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float]) -> SharedParts:

@@ -31,9 +31,8 @@ from fairlead_web.guard import RequestGuard
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """Sources of information for administrators, other than the catalog.
-
-    These are child processes and their output, moves of tools between tiers, and held-back definitions.
+    """Sources of information for administrators besides the catalog: child processes and their output, moves of tools
+    between tiers, and held-back definitions.
     """
 
     moves: TierMoves

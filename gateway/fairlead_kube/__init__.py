@@ -8,6 +8,6 @@
 - `objects`: ConfigMaps and Secrets, decoded to the members that readers need.
 - `fence`: blocks writes after a leader's lease has expired.
 
-`errors` and `resources` do not import the Kubernetes client, so that code can name a kind or handle an ApiError without
-it; importing `client` and `connection` takes a second.
+Importing `client` or `connection` takes a second, because they import the Kubernetes client library. `errors` and
+`resources` do not, so that code can name a kind or handle an ApiError without this delay.
 """

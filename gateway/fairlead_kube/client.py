@@ -1,8 +1,8 @@
-"""Client with the verbs of one API server.
+"""Asynchronous client of one Kubernetes API server, with a method per verb.
 
-It sends raw requests. The generated models of the Kubernetes client take most of the time of a list, drop unknown
-members and lose the response of an apply that creates a custom object. Every request has a timeout and a size limit,
-and returns a value or raises an ApiError.
+The client encodes and decodes JSON itself, because the generated models of the Kubernetes client library take most of
+the time of a list, drop unknown members and lose the response of an apply that creates a custom object. Every request
+has a timeout and a size limit, and returns a value or raises an ApiError.
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ from fairlead_mcp.value_count import explain_cost
 T = TypeVar("T")
 
 READ_TIMEOUT: Final = 15.0
+"""Timeout of a read, in seconds."""
 WRITE_TIMEOUT: Final = 4.0
-"""Timeout of a write. A write under a lease has at most the time until another operator may lead."""
+"""Timeout of a write, in seconds. A lease that ends earlier shortens it, because another operator may lead then."""
 LOG_TIMEOUT: Final = 4.0
 """Timeout for reading the log of a container, whose node may not respond."""
 WATCH_SECONDS: Final = 290
+"""Time after which the API server ends a watch."""
 SILENCE_SECONDS: Final = 75.0
 """Timeout between two messages of a watch. Bookmarks are sent about once a minute, so a longer silence means a dead
 connection."""
 CLOSING_SECONDS: Final = 0.25
-"""Time for TLS connections to close, which takes several iterations of the event loop; aiohttp offers no way to wait
-for it."""
+"""Time for TLS connections to close, which takes several iterations of the event loop. aiohttp cannot wait until they
+are closed.
+"""
 APPLY: Final = "application/apply-patch+yaml; charset=utf-8"
 """Content type of an apply. With the parameter, the client sends the encoded bytes unchanged; otherwise it encodes the
 body again and escapes non-ASCII characters, with six bytes instead of two, so that a 1 MiB document is rejected."""
@@ -52,12 +55,15 @@ ANSWER_BYTES: Final = 32 << 20
 SMALLER: Final = 8
 """Factor by which the size of a page is reduced after a page was too large."""
 OBJECT_VALUES: Final = 50_000
-"""Most JSON values of an object that are decoded, which takes about 20 ms. An McpServer has a few hundred."""
+"""Largest number of JSON values in an object that is decoded as a whole, which takes about 20 ms. An McpServer has a
+few hundred values. Of an object with more values, only a part is decoded (see EXCESS).
+"""
 HEAD_BYTES: Final = 16 << 10
-"""Most bytes of labels, and of the status, that are read of an object with too many values."""
+"""Largest size of labels, and of a status, that are decoded of an object with more than OBJECT_VALUES values."""
 EXCESS: Final = "fairlead.dev/excess"
-"""Member that is added to an object with too many values; it says what exceeds the limit. Such an object has only its
-identifying metadata and its status besides."""
+"""Member that is added to an object with more than OBJECT_VALUES values; it says what exceeds the limit. Of the other
+members, such an object has only its identifying metadata and its status.
+"""
 
 Query = Sequence[tuple[str, str]]
 
@@ -95,8 +101,9 @@ class _Page(msgspec.Struct):
 class _Listing(Sequence[T]):
     """Objects of a list, which are decoded at each access.
 
-    An object as Python dicts takes many times its bytes, and a process keeps memory that a thousand decoded objects
-    once needed. Reading an object that cannot be decoded raises Unavailable.
+    Decoded to Python dicts, an object takes many times the memory of its JSON. If a thousand objects were decoded at
+    once, the process would not give their memory back to the system. Reading an object that cannot be decoded raises
+    Unavailable.
     """
 
     __slots__ = ("_items", "_model", "_what")
@@ -123,12 +130,14 @@ class _Listing(Sequence[T]):
 
 
 class _Line(msgspec.Struct):
+    """One line of a watch: the type of the event, and the object."""
+
     type: str
     object: msgspec.Raw
 
 
 _LEFT_OUT: Final = msgspec.Raw()
-"""Value of members that are left out. It is one object, as `omit_defaults` compares it by identity."""
+"""Value of members that are left out. It is a single object, because `omit_defaults` compares defaults by identity."""
 
 
 class _ObjectMetadata(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -153,6 +162,8 @@ class AnswerTooLarge(Unavailable):
 
 
 class _Head(msgspec.Struct):
+    """Members of a watched object that the client reads: the version, and the code if the object is a `Status`."""
+
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     code: int = 0
 
@@ -166,7 +177,7 @@ class Kube:
     """Client of one API server. `allowance` is called before each write to check the lease; `on_write(verb, kind)` is
     called for each write.
 
-    All requests raise ApiError.
+    A request that fails raises ApiError.
     """
 
     api: ApiClient
@@ -262,7 +273,7 @@ class Kube:
     async def _page(self, scope: Scope[T], limit: int, token: str, *, cached: bool = False) -> _Page:
         query = [*scope.query(), ("limit", str(limit))]
         if token:
-            query.append(("continue", token))  # it includes the version, so that no other may be given
+            query.append(("continue", token))  # the token includes the resourceVersion: the API server rejects another
         elif cached:
             query.append(("resourceVersion", "0"))
         what, path = f"list {scope}", scope.kind.path(scope.namespace)
@@ -337,7 +348,7 @@ class Kube:
                 response.close()
 
     async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
-        """Send a write. Raises NotLeading if the lease does not, or no longer, permit it."""
+        """Send a write. Raises NotLeading if this process does not hold the lease, or loses it meanwhile."""
         what = f"{verb} {kind.path_of(*target)}"
         left = self._seconds_left(what)
         self.on_write(verb, kind)
@@ -358,7 +369,7 @@ class Kube:
 
     async def _call(self, what: str, request: ApiRequest, timeout: float = WRITE_TIMEOUT) -> bytes:
         """Send a request and return the body of its response."""
-        # asyncio's timeout, since aiohttp's `total` loses a cancellation in the loop iteration in which the time is up
+        # asyncio's timeout: aiohttp's `total` loses a cancellation that arrives in the loop iteration of the timeout
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, timeout))
         with _connection_errors(what):
             async with asyncio.timeout(timeout):
@@ -446,7 +457,7 @@ def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
 
 
 def bound_item(item: Json) -> Json:
-    """Apply the limit of EXCESS to an object that another client has decoded."""
+    """Apply the limit OBJECT_VALUES to an object that another client has decoded."""
     document = msgspec.json.encode(item)
     return item if len(document) <= OBJECT_VALUES else _object(msgspec.Raw(document), Json, "read an object")
 

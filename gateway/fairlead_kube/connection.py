@@ -23,10 +23,10 @@ async def load_configuration(
     kubeconfig: str | Path | None = None, *, otherwise: str = ON_THIS_MACHINE
 ) -> Configuration:
     """Load the configuration from `kubeconfig`, else from `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount.
-    A rotated token is read again.
+    Later requests read a rotated token again.
 
-    `otherwise` ends the message if there is no configuration; it names the alternative without a cluster. Raises
-    NoCluster.
+    Raises NoCluster if there is no configuration. `otherwise` is the end of that error's message: what to do without a
+    cluster.
     """
     configuration = Configuration()
     path = str(kubeconfig or os.environ.get("KUBECONFIG", ""))

@@ -72,7 +72,7 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """A watch has to be restarted with a new list."""
+    """The resourceVersion is too old: a watch has to be restarted with a new list."""
 
 
 class TooBig(ApiError):

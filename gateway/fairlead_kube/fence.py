@@ -4,11 +4,13 @@ A process can be stopped at any point (SIGSTOP, a frozen cgroup, a suspended mac
 operator leads. Three measures together prevent writes of two leaders; `client` implements the first two:
 
 - The lease is checked before a write, and again when its first byte is handed to the kernel. In between, the process
-  may wait for a connection, a TLS handshake or the event loop. A timer at the end of the lease cannot replace the
-  second check: the event loop of a process that continues serves readable sockets before timers.
+  may wait for a connection, a TLS handshake or the event loop. A timer that cancels writes when the lease ends cannot
+  replace the second check: when a stopped process continues, its event loop first handles the sockets that became
+  ready, which can send a waiting write, and only then runs the expired timer.
 - A write has a timeout at the API server (`timeout=`), as a stopped process cannot cancel a request that it has sent.
-- Documents and statuses name the resourceVersion that they replace. A write that was sent after the last check is
-  rejected if others have written since (`documents`, `platform`).
+- Documents and statuses name the resourceVersion that they replace. If the process is stopped between the second check
+  and the sending, the API server rejects the late write if others have written since (`documents` and `platform` of the
+  operator).
 
 The end of the lease is measured by `boottime`, which continues while the machine is suspended.
 """

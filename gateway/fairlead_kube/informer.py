@@ -1,8 +1,8 @@
 """Informer that lists objects and then watches them, across outages and without missing deletions.
 
-Each list is complete: an object that is missing was deleted. Lists are made at the start, when the API server reports
-that a watch has missed events, and every `resync` seconds, so that a lost event has no lasting effect. An informer
-without a watch of its own receives events by `observe`, and lists more often.
+Each list is complete: an object that is missing in it was deleted. Lists are made at the start, when the API server
+reports that a watch has missed events, and every `resync` seconds, so that a lost event has no lasting effect. An
+informer without a watch of its own receives events by `observe`, and lists more often.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ Done = Awaitable[None] | None
 """Result of a store's method; if it is an awaitable, the informer awaits it before the next event."""
 
 RESYNC_SECONDS: Final = 600.0
+"""Default time between two complete lists, in seconds."""
 
 
 class Store(Protocol[T_contra]):
@@ -81,8 +82,10 @@ class Informer(Generic[T]):
         self._backoff = Backoff(random, base=0.1, cap=2.0)
         self._version: str | None = None
         self._listed = ""
+        """resourceVersion of the last list."""
         self._listed_at = 0.0
         self._state_logged = ""
+        """Failure that was logged last, which is not logged again before a success."""
         self.synced = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -98,7 +101,7 @@ class Informer(Generic[T]):
                 self._version = None
             except ApiError as error:
                 self._failed(error)
-            # also after a stream without errors, in case the API server ends each stream at once
+            # a pause follows a stream without errors too, in case the API server ends each stream at once
             await asyncio.sleep(self._backoff.after(0.0))
 
     def observe(self, type_: str | None, item: T) -> Done:

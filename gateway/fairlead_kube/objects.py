@@ -1,4 +1,4 @@
-"""Kubernetes objects, decoded to the members that readers need. They take a fraction of the memory of plain dicts."""
+"""Kubernetes objects, decoded to the members that readers need. The structs take a fraction of the memory of dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of objects with their API group, version and URL. Pure."""
+"""Kinds of Kubernetes objects, with their API group, version and URL. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of objects, with what is needed to build URLs, `apiVersion` and `kind`."""
+    """A kind of Kubernetes objects: the parts of its URLs, its `apiVersion` and its `kind`."""
 
     group: str
     version: str
@@ -28,7 +28,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """URL path of a collection, an object or a subresource; without a namespace, of all namespaces."""
+        """URL path of a collection, an object or a subresource; without `namespace`, a collection of all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         steps = [root]
         if self.namespaced and namespace is not None:

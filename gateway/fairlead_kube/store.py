@@ -1,9 +1,9 @@
 """Store of decoded objects of one kind, for events, lists and responses to writes that arrive in any order.
 
 Every object has a resourceVersion, which increases with each write to any object of the kind (Kubernetes API concepts,
-"Resource versions"; comparable by KEP-5504). Only the resourceVersion decides: an older version never replaces a newer
-one, and an older event does not restore an object that a newer list lacks or a later event deleted. So several sources
-may update one store: a watch, complete lists, and responses to writes.
+"Resource versions"; comparable by KEP-5504). Only the resourceVersion decides what is stored: an older version never
+replaces a newer one, and an older event does not restore an object that a newer list lacks or a later event deleted. So
+several sources may update one store: a watch, complete lists, and responses to writes.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ class ObjectStore(Generic[V]):
         """Replace all objects by those of a list of `version`. Missing objects are deleted, unless the store has a
         newer version of them.
 
-        Each object is decoded in an iteration of the event loop of its own, then all are replaced at once. A list that
-        is older than the last one means that etcd was restored from a backup, and its versions are lower: then the list
-        replaces everything. Informers do not pass on lists of a cache that lags.
+        Each object is decoded in an iteration of the event loop of its own, then all are replaced at once. If a list
+        has an older version than the previous list, etcd was restored from a backup: then the list replaces everything,
+        although its versions are lower. A list from an API server's lagging cache would look alike, but informers do
+        not pass it on.
         """
         restored = older(version, self._listed)
         entries: dict[ObjectKey, _StoredObject[V]] = {}

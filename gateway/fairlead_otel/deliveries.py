@@ -1,7 +1,7 @@
 """Counts the deliveries of one signal to its collector.
 
-The queue is bounded, and lost items are counted. A collector that cannot be reached is logged once, until it is
-reachable again.
+The queue in front of the collector is bounded, and lost items are counted. An outage of the collector is logged once,
+and so is its end.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ class Deliveries:
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
         self._admitted = 0
+        """Number of items that were queued."""
         self._bytes_in = 0
+        """Bytes of all queued items since the start."""
         self._bytes_out = 0
+        """Bytes of all items whose delivery has ended, so that the difference is in the queue."""
         self.sent = 0
+        """Number of items that the collector accepted."""
         self.lost = {QUEUE_FULL: 0, EXPORT_FAILED: 0}
+        """Number of lost items by reason."""
         self.failing = False
         """Whether the last delivery failed."""
 
@@ -87,8 +92,8 @@ class Deliveries:
 
 
 class ExporterReasons(logging.Handler):
-    """Log handler that stores the first message of OpenTelemetry's exporters, which log each failed attempt, instead of
-    printing the messages.
+    """Log handler for OpenTelemetry's exporters, which log each failed attempt. This handler prints none of the
+    messages, and stores the first one, as the reason of a failed delivery.
     """
 
     def __init__(self) -> None:
@@ -180,7 +185,7 @@ class CountedMetrics:
         self._reasons = reasons
 
     def export(self, reading: MetricsData) -> None:
-        """Send one reading. A collector that rejects it raises no error."""
+        """Send one reading. A reading that the collector rejects counts as lost; no error is raised."""
         result: Any = None
         try:
             result = self._inner.export(reading)

@@ -1,7 +1,9 @@
 """Reads the exported signals and their protocols from the environment variables of OpenTelemetry's specification.
 
-Pure module. With an endpoint for all signals (`OTEL_EXPORTER_OTLP_ENDPOINT`), all three are exported, as `otlp` is the
-default exporter in the specification. A signal without an endpoint is exported only if its exporter is set.
+No I/O. With an endpoint for all signals (`OTEL_EXPORTER_OTLP_ENDPOINT`), traces, metrics and logs are exported, as
+`otlp` is the default exporter in the specification. A signal without an endpoint is exported only if its exporter is
+set.
+
 https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 """
 

@@ -21,6 +21,7 @@ class LogEvent(msgspec.Struct, frozen=True, gc=False):
     """Hexadecimal trace id; empty outside of a trace."""
     span_id: str = ""
     sampled: bool = False
+    """Whether the trace is sampled."""
 
 
 EmitEvent = Callable[[LogEvent], None]

@@ -1,7 +1,8 @@
 """Exports the metrics of a Prometheus registry as OpenTelemetry metrics, periodically in a thread.
 
-Values are counted only in the registry, so calls do no additional work. Names and labels are those of `/metrics`,
-without the suffix `_total`, which a Prometheus behind the collector adds again. Exemplars are exported too.
+Values are counted only in the registry, so the export causes no additional work during calls. Names and labels are
+those of `/metrics`, without the suffix `_total`, which a Prometheus behind the collector adds again. Exemplars are
+exported too.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ CLOSE_SECONDS: Final = 3.0
 QUEUE: Final = 2048
 """Default of OTEL_BSP_MAX_QUEUE_SIZE and OTEL_BLRP_MAX_QUEUE_SIZE: most queued items of a signal."""
 _BATCH: Final = 512
+"""Default of OTEL_BSP_MAX_EXPORT_BATCH_SIZE and OTEL_BLRP_MAX_EXPORT_BATCH_SIZE: most items per request."""
 INTERVAL_S: Final = 60.0
 """Default of OTEL_METRIC_EXPORT_INTERVAL, which is in milliseconds: seconds between two readings of the metrics."""
 SCOPE: Final = "fairlead"
@@ -95,7 +96,7 @@ class Pipelines:
         self._environ = environ
         self._logs_by = signals.get("logs")
         self._closings: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        """For each signal, the functions that send queued items and that abort sending."""
+        """Pairs of functions, one pair per queue: the first sends the queued items, the second aborts the sending."""
         reasons = quiet_exporters()
         if "traces" in signals:
             self._open_traces(signals["traces"], environ, reasons)

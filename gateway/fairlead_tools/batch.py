@@ -1,4 +1,4 @@
-"""Batches of calls: runs them with a limit on concurrency, and predicts how long that takes. No I/O."""
+"""Batches of calls: runs a batch with a limit on concurrency, and predicts how long the batch takes. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
     """Run `works`, at most `at_once` at a time, and return their results in order.
 
-    If one raises, the others are canceled and an ExceptionGroup is raised. Canceling cancels all.
+    If one of them raises, the others are canceled and an ExceptionGroup is raised. Canceling `run_all` cancels all.
     """
     slots = asyncio.Semaphore(at_once)
 
@@ -29,7 +29,7 @@ async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: 
 def makespan(durations: Sequence[float], at_once: int) -> float:
     """Predict the duration of a batch by list scheduling: calls start in order, at most `at_once` at a time.
 
-    In the unit of `durations`; 0 for an empty batch.
+    The result has the unit of `durations`; it is 0 for an empty batch.
     """
     if at_once >= len(durations):
         return max(durations, default=0.0)

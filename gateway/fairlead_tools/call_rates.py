@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 WINDOW: Final = 60.0
-"""Seconds over which a rate is measured; if readings are rarer, the time between the last two."""
+"""Seconds over which a rate is measured. If readings are rarer, the rate covers the time between the last two."""
 SPACING: Final = 5.0
-"""Least seconds between stored readings, except for the newest, to limit memory with many tools."""
+"""Least seconds between stored readings, except for the newest. This limits memory if there are many tools."""
 MOST_ORIGINS: Final = 32
-"""Limit for the replicas behind one address whose counters are stored."""
+"""Limit on the replicas behind one address whose counters are stored."""
 
 
 class CallTotal(Protocol):
@@ -25,7 +25,7 @@ class CallTotal(Protocol):
 
 
 class TotalledTool(Protocol):
-    """Tool with its counters; `count` is None if they are not separate."""
+    """Tool with its counters; `count` is None if the gateway does not count the tool separately."""
 
     @property
     def name(self) -> str: ...
@@ -72,7 +72,7 @@ class CallRates:
     """
 
     def __init__(self, absent: CallTotal | None = None) -> None:
-        """`absent` is the count of a tool that is missing in a reading, for readings that have called tools only."""
+        """`absent` is the count of a tool that a reading lacks; needed if readings have only tools that were called."""
         self._absent = absent
         self._origins: dict[str, deque[_Counts]] = {}
 
@@ -93,12 +93,12 @@ class CallRates:
 
     @property
     def replicas(self) -> int:
-        """Processes that answered in the last minute."""
+        """Number of processes with a reading in the last minute."""
         return len(self._origins)
 
     @property
     def spans_time(self) -> bool:
-        """Whether a process has two readings, so that there are rates."""
+        """Whether any process has two readings, which a rate needs."""
         return any(readings[-1].at > readings[0].at for readings in self._origins.values())
 
     def _sum(self) -> dict[str, CallRate]:

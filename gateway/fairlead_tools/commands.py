@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080/mcp"
-"""Endpoint of commands without `--url`."""
+"""MCP endpoint that commands without `--url` use."""
 _ASKING: Final = re.compile(
     r"\bfairlead (approve|call|can|diff|explain|leaderboard|logs|plan|refresh|scores|search|servers|tiers|tools|top)\b"
     r"(?! (?:--url|tools:))"

@@ -1,6 +1,6 @@
 """Exposed names and ids of tools. No I/O.
 
-An exposed name depends only on the server's prefix and the tool, never on other servers, and so is stable.
+An exposed name depends only on the server's prefix and the tool's name. So it stays the same when other servers change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fairlead_formats.names import SEPARATOR
 
 
 def exposed_name(prefix: str, tool: str) -> str:
-    """Return the name of a tool on merged endpoints; without a prefix the tool's name at its server."""
+    """Return the name of a tool on merged endpoints. Without a prefix, this is the tool's name at its server."""
     return tool if not prefix else f"{prefix}{SEPARATOR}{tool}"
 
 

@@ -48,7 +48,7 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
     retry_after_ms: int | None = None
     required: bytes | None = None
-    """`data` (raw JSON) of the JSON-RPC error that modern clients get instead of a result; None for a result."""
+    """`data` (raw JSON) of the JSON-RPC error that modern clients get instead of a result; None: they get a result."""
 
 
 class AdmissionRefused(McpError):

@@ -1,7 +1,7 @@
-"""Makes refusals out of errors, and results for clients out of refusals. No I/O.
+"""Converts errors to refusals, and refusals to `tools/call` results for clients. No I/O.
 
-A failed call of a known tool is answered with a result with `isError`, so that the model reads it. The code of
-`refusal` is in `_meta["fairlead.dev/error"]`. Only a call of an unknown tool gets a JSON-RPC error (-32602).
+A failed call of a known tool is answered with a result with `isError`, so that the model reads the reason. The
+refusal's code is in `_meta["fairlead.dev/error"]`. Only a call of an unknown tool gets a JSON-RPC error (-32602).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _in_milliseconds(seconds: float) -> int:
 
 
 def not_allowed(name: str, reason: str) -> str:
-    """Make the message for a principal that may read why it may not use a tool."""
+    """Make the message about a denied tool, for a principal that may read the reason (`denied: Explain`)."""
     return f"The tool {name} is not allowed for you: {reason}"
 
 
@@ -111,7 +111,7 @@ def _milliseconds(retry_after: str | None) -> int | None:
 
 
 def result(refusal: Refusal) -> bytes:
-    """Make the raw `tools/call` result of a refusal, for the legacy era; `translate.result` converts it."""
+    """Make the raw `tools/call` result of a refusal, in the legacy form; `translate.result` makes the modern form."""
     detail: dict[str, str | int] = {"code": refusal.code, "message": refusal.message}
     if refusal.retry_after_ms is not None:
         detail["retryAfterMs"] = refusal.retry_after_ms

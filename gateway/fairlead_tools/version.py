@@ -1,4 +1,4 @@
-"""Version of this release, and whether its hot path is compiled."""
+"""Version of this release, and whether the code on the path of every call is compiled by mypyc."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def _installed_version() -> str:
 
 VERSION: Final = _installed_version()
 COMPILED: Final = heads.__file__.endswith(tuple(EXTENSION_SUFFIXES))
-"""Whether the hot path is compiled by mypyc, as in the image and in wheels of `hack/wheel`, or interpreted."""
+"""Whether the code on the path of every call is compiled, as in the image and in wheels of `hack/wheel`."""

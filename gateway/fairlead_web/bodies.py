@@ -1,7 +1,7 @@
-"""Reads request bodies up to a limit, writes JSON responses, and cancels work when its client disconnects.
+"""Reads request bodies up to a limit, writes JSON responses, and cancels a request's work when its client disconnects.
 
-Large bodies are read and written in pieces, with an iteration of the event loop for each, so that other calls wait for
-one piece at most.
+Large bodies are read and written in pieces, with an iteration of the event loop between pieces, so that other calls
+wait for one piece at most.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead_offers.problems import BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, Pro
 
 JSON: Final = "application/json"
 UNREAD: Final = "fairlead.unread"
-"""Key in an ASGI scope of the counter for unread bytes of the response, which accepts negative numbers too."""
+"""Key in an ASGI scope: the function that adds a number, which may be negative, to the client's unread bytes."""
 PIECE: Final = 64 << 10
 """Bytes per write, which takes about 20 µs."""
 Result = TypeVar("Result")
@@ -65,7 +65,7 @@ def json_response(body: Sequence[bytes | memoryview], status: int = 200) -> Resp
 
 
 class _InPieces(Response):
-    """A response written in pieces, at the pace of its reader, with an iteration of the event loop for each."""
+    """A response written in pieces, as fast as the client reads, with an event loop iteration before each piece."""
 
     def __init__(self, pieces: Sequence[memoryview], status: int) -> None:
         super().__init__(None, status, {"content-length": str(sum(map(len, pieces)))}, JSON)

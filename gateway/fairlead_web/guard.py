@@ -1,8 +1,8 @@
 """Admits requests to the REST API and the LLM APIs with the same checks as the MCP endpoints, and serves public pages.
 
-ASGI middleware. It checks Host and Origin (DNS rebinding), then the credential. Public pages need no credential: probes
-of the kubelet, and the metadata of the protected resource (RFC 9728). They are served without loading the REST API. An
-admitted request always has an identity in its scope.
+ASGI middleware, which checks the headers Host and Origin (against DNS rebinding), then the credential. Two kinds of
+public pages need no credential: the probes of the kubelet, and the metadata of the protected resource (RFC 9728).
+Public pages are served without loading the REST API. An admitted request always has an identity in its ASGI scope.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ READY: Final = "/readyz"
 PROBES: Final = frozenset({HEALTH, READY})
 log = logging.getLogger(__name__)
 RETRY_MS: Final = 1000
+"""Time after which an overloaded gateway asks clients to retry, in milliseconds."""
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
 
 
@@ -136,7 +137,7 @@ class ForeignApi(CredentialReader, Protocol):
 
 
 FindApi = Callable[[Scope], Awaitable[ForeignApi | None]]
-"""Returns the API that a request is for; None if it is for another one."""
+"""Returns the API that serves a request, given by its ASGI scope; None if it is a request for other APIs."""
 
 
 class RequestGuard:
@@ -166,8 +167,9 @@ class RequestGuard:
         self._auditor = auditor
 
     def _origin_problem(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
-        """Rejection of a request that a foreign web page may have sent. With `own_pages`, the origin may equal `Host`.
-        That is not so if every request is anonymous: then only the list of allowed origins protects from DNS rebinding.
+        """Rejection of a request that a foreign web page may have sent. With `own_pages`, an origin that equals `Host`
+        is valid too, unless every request is anonymous: then only the list of allowed origins protects from DNS
+        rebinding.
         """
         if not self.allow.host(headers.get(b"host")):
             return Problem(
@@ -211,7 +213,7 @@ class RequestGuard:
         return None
 
     async def admit(self, authorization: bytes | None, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
-        """Identity of the principal with a credential, or the reason to reject the request."""
+        """Identity of the principal that a credential belongs to, or the reason to reject the request."""
         verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
             crowded = self._overload_problem(verdict, headers, address)
@@ -223,7 +225,7 @@ class RequestGuard:
         return self._credential_problem(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
-        """Return the counter for unread bytes of a client."""
+        """Return the function that counts the client's unread response bytes, for the key UNREAD."""
         return functools.partial(self._buffers.unread, agent_name(identity, address))
 
     def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
@@ -233,7 +235,7 @@ class RequestGuard:
             self._auditor.record_change(origin, action, name, server, what)
 
     def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
-        """Rejection of a request while too many response bytes are unread."""
+        """Rejection of a request while clients have left too many response bytes unread; None while they have not."""
         refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.pressed else None
         if refused is None:
             return None
@@ -262,7 +264,7 @@ class GuardMiddleware:
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
-        await asyncio.sleep(0)  # reading the head took time already, so let the event loop run
+        await asyncio.sleep(0)  # parsing the request took time already, so let the event loop run other work
         api: ForeignApi | None = None
         try:
             for find in self._find_api:

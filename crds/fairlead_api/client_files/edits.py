@@ -1,7 +1,7 @@
 """Edits that add, replace or remove one entry of a client's configuration, without changing any other text.
 
-JSON may have comments and trailing commas, as editors write it; they stay. Every edited text is parsed again before it
-is returned. An edit that would change anything besides the entry raises UnreadableFile. This module has no I/O.
+JSON files may have comments and trailing commas, which stay in place. Every edited text is parsed again before it is
+returned. An edit that would change anything besides the entry raises UnreadableFile. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Reversal:
-    """Text that one or more edits of an entry inserted, and the text that it replaced."""
+    """Record for undoing one or more edits of an entry: the text that they inserted, and the text that it replaced."""
 
     added: str
     removed: str
@@ -51,7 +51,7 @@ class Reversal:
         return cls(edit.text, text[edit.start : edit.end])
 
     def extend(self, text: str, edit: Edit) -> Reversal | None:
-        """The reversal of this and of a further edit. None if that edit is not within the inserted text."""
+        """The reversal of the recorded edits and of one more. None if the additional edit is not within `added`."""
         start = text.find(self.added)
         if not start <= edit.start <= edit.end <= start + len(self.added) or start < 0:
             return None
@@ -70,8 +70,9 @@ class _Member:
 
 
 def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form) -> Edit:
-    """The edit that sets the entry `member.name`, or removes it if `entry` is None. A string is an entry in the
-    file's syntax, from `raw_entry`. Raises UnreadableFile.
+    """The edit of `text` that sets the entry `member.name`, such as `mcpServers.github`, or removes the entry if
+    `entry` is None. If `entry` is a string, it is in the file's own syntax, as `raw_entry` returns it. Raises
+    UnreadableFile.
     """
     before = _decode(text, form)
     is_empty_block = form == "yaml" and before.get(member) is None
@@ -89,8 +90,8 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
 
 
 def reversal_of(text: str, member: str, name: str, made: Reversal, form: Form) -> Edit | None:
-    """The edit that restores the text before `made`, character for character. None if the inserted text does not occur
-    exactly once, or if the edit would change more than the entry `member.name`.
+    """The edit that undoes `made`: it restores the earlier text, character for character. None if the inserted text
+    does not occur exactly once, or if the edit would change more than the entry `member.name`.
     """
     start = text.find(made.added) if made.added else -1
     if start < 0 or text.find(made.added, start + 1) >= 0:
@@ -241,7 +242,7 @@ def _addition(text: str, start: int, name: str, dumped: str, indent: str) -> Edi
         return Edit(begin, end, f"{body}\n{outer}")
     last = members[-1].end
     after = _after_space(text, last)
-    if text[after : after + 1] == ",":  # a trailing comma: it stays, and separates
+    if text[after : after + 1] == ",":  # a trailing comma stays, and separates the new member
         return Edit(after + 1, after + 1, f"{body},")
     return Edit(last, last, f",{body}")
 

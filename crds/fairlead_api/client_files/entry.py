@@ -70,7 +70,7 @@ class EntryReader:
         self._around = around
         self._dialect = DIALECTS["gemini" if around.gemini or "httpUrl" in content else dialect]
         self.own: Mapping[str, str] = {}
-        """Variables of the entry itself, which other values may refer to."""
+        """Variables from the entry's own `env`, `envFile` and `env_vars`, which its other values may refer to."""
         self.remarks: list[Remark] = []
 
     def text(self, field: str) -> str | None:
@@ -78,7 +78,7 @@ class EntryReader:
         return None if value is None else self._fill(field, value)
 
     def first(self, fields: Sequence[str]) -> tuple[str, str | None]:
-        """The first key that has a value, of several keys with the same meaning, and its value."""
+        """The first of several synonymous keys that has a value, and this value; the first key and None if none has."""
         for field in fields:
             if value := self.text(field):
                 return field, value
@@ -140,7 +140,9 @@ class EntryReader:
             raise EntryProblem(field, str(error)) from error
 
     def _variables(self, value: str, member: str) -> Mapping[str, str]:
-        """Variables in order of precedence: of the environment, of the editor, of the entry's own `env`."""
+        """Variables that a value may refer to. The process's environment wins over editor variables, and both win over
+        the entry's own `env`.
+        """
         variables = dict(self.own)
         if member == _LEFT_TO_THE_PROGRAM:
             variables |= {match[2]: f"${{{match[2]}}}" for match in REFERENCE.finditer(value) if match[2] in variables}

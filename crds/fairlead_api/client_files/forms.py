@@ -15,6 +15,7 @@ from typing import Any, Final
 
 Entry = Mapping[str, Any]
 Place = tuple[str | int, ...]
+"""Path in a parsed file: keys and indexes, from the top level."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,14 @@ class NormalizedEntry:
 
 @dataclass(frozen=True)
 class ConfiguredList:
-    """One server list of a file."""
+    """One list of MCP servers in a configuration file, not yet normalized."""
 
     path: Place
     servers: Mapping[str, Any] | Sequence[Any]
     normalize: Callable[[Any], NormalizedEntry]
+    """Converts an entry of the list to the keys of `mcpServers`."""
     cwd: str | None = None
-    """Working directory of all its servers, if the client sets one."""
+    """Working directory of all servers in the list, if the client sets one."""
     dialect: str = ""
     """Variable syntax of its values, if other than `${NAME}`: a key of `variables.DIALECTS`."""
 
@@ -111,8 +113,8 @@ def _server_of_a_bundle(content: Entry) -> Iterator[ConfiguredList]:
 
 
 def _values_of(argument: Any, content: Entry) -> list[Any]:
-    """The words of one argument of a bundle. An argument that names an option with several values becomes their
-    defaults.
+    """Command-line words for one item of a bundle's `args`. An item that refers to a user option with several values,
+    such as `${user_config.folders}`, becomes the default values of the option.
     """
     questions = content.get("user_config")
     option = (
@@ -151,7 +153,7 @@ def _are_goose(listed: Entry) -> bool:
 
 def common(entry: Any) -> NormalizedEntry:
     """An entry in the format of most clients. If `command` is a list, it is the program and its arguments. If
-    `transport` is an object, its members count as members of the entry. `requestOptions.headers` are headers.
+    `transport` is an object, its members count as members of the entry. `requestOptions.headers` becomes `headers`.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
@@ -186,7 +188,9 @@ def _opencode(entry: Any) -> NormalizedEntry:
 
 
 def _zed(entry: Any) -> NormalizedEntry:
-    """Zed: `command` may be an object. An entry without one belongs to an extension, which includes the program."""
+    """Zed: `command` may be an object. An entry without `command` and `url` belongs to an extension, which has the
+    program.
+    """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     if "command" in entry or "url" in entry:  # Zed adds an extension's `settings` here too
@@ -248,8 +252,9 @@ def _continue_before(entry: Any) -> NormalizedEntry:
 def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Values for the placeholders of an MCPB manifest, `${__dirname}` and `${user_config.KEY}`.
 
-    `${user_config.KEY}` becomes the environment variable KEY in capitals, else the option's default. Without either, it
-    becomes a reference to that variable, so that the error about it names the variable.
+    `${user_config.KEY}` becomes the value of the environment variable KEY in capitals, else the option's default.
+    Without either, the placeholder becomes `${KEY}`, so that the error about an unset variable names the variable to
+    set.
     """
     variables = {"${__dirname}": folder, "${/}": "/", "${pathSeparator}": "/"}
     questions = content.get("user_config")

@@ -1,7 +1,7 @@
 """The keys of an entry in a client configuration: keys that Fairlead reads, keys for clients only, and misspelt keys.
 
-A misspelling of a key that Fairlead reads stops the server: without `command`, `env` or `headers` it would be another
-server. An unknown key is reported, and the server runs. This module has no I/O.
+A server with a probable misspelling of a key that Fairlead reads is not run: without the intended `command`, `env` or
+`headers`, a different server would run. Any other unknown key is reported, and the server runs. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 OWN: Final = "fairlead"
-"""The key for fields of the spec that no client has."""
+"""Key of an entry that holds the fields of an McpServer's spec for which clients have no key."""
 OWN_FIELDS: Final = (
     "caBundle",
     "calibration",
@@ -34,6 +34,7 @@ INCLUDED: Final = ("tools", "includeTools", "enabledTools")
 EXCLUDED: Final = ("disabledTools", "excludeTools")
 """Keys of lists of tools that are not offered."""
 ACTIVE: Final = ("enabled", "isActive")
+"""Keys that disable an entry if they are false."""
 PASSED: Final = "env_vars"
 """Codex's key for a list of environment variables to pass on, if they are set."""
 READ: Final = frozenset(
@@ -150,15 +151,18 @@ _MEANT: Final[Mapping[str, str]] = {
     "workdir": "cwd",
     "workingdirectory": "cwd",
 }
+"""Common wrong keys, in lower case without separators, and the right keys."""
 _NEAR: Final = 0.75
 _NEAR_SHORT: Final = 0.66
-"""Cutoff for short keys: `evn` has two of three letters in common with `env`."""
+"""Smallest similarity, from 0 to 1 (`difflib`), at which a key of up to four characters counts as a misspelling: `evn`
+has two of three letters in common with `env`. `_NEAR` is for longer keys.
+"""
 MOST_REMARKS: Final = 5
 """Limit on the remarks about one server."""
 
 
 class Remark(NamedTuple):
-    """Remark about one key that is not read."""
+    """Remark for the user about one key that Fairlead does not read."""
 
     key: str
     message: str

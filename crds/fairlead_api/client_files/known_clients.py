@@ -1,4 +1,4 @@
-"""MCP clients that Fairlead can configure: the path of each configuration file, and the syntax of its entries.
+"""MCP clients that Fairlead can configure: the path of each configuration file, and the syntax of the file's entries.
 
 Sources: each vendor's page on the configuration of MCP servers, November 2026. This module has no I/O.
 """
@@ -54,7 +54,7 @@ class KnownClient:
         fairlead: Sequence[str] = (BRIDGE,),
     ) -> Entry:
         """The entry of an endpoint: its URL, or `fairlead bridge` if the client only starts programs or the key is in a
-        file. Raises ValueError if the client cannot read variables and one is given.
+        file. Raises ValueError if `key_variable` is given and the client cannot read variables.
         """
         if key_variable is not None and not self.reads_variables:
             raise ValueError(f"{self.title} cannot read a key from an environment variable")

@@ -1,9 +1,9 @@
 """Translation of MCP clients' server lists: each entry becomes one McpServer and its credential.
 
 `forms` finds the server list in each client's file and maps the keys of entries to those of `mcpServers`. `variables`
-resolves each client's variable syntax. Values of `env`, of `headers` and of `apiKey` go into the credential, never
-into the resource. The key `fairlead` holds fields of the spec that no client has. Keys that only concern a client are
-ignored; misspelt and unknown keys are reported (`keys`). This module has no I/O.
+resolves each client's variable syntax. Values of `env`, of `headers` and of `apiKey` go into the credential, never into
+the resource. The key `fairlead` of an entry holds fields of the McpServer's spec for which clients have no key. Keys
+that only concern a client are ignored; misspelt and unknown keys are reported (`keys`). This module has no I/O.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ConfiguredServer:
     exists.
     """
     dialect: str = ""
-    """Variable syntax of its values: a key of `variables.DIALECTS`."""
+    """Variable syntax of the entry's values: a key of `variables.DIALECTS`."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def is_client_configuration(content: object) -> bool:
 
 
 def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
-    """The enabled entries of all server lists of a file, in order. Identical entries of several lists occur once."""
+    """The enabled entries of all server lists of a file, in order. An entry that several lists share occurs once."""
     names: dict[str, tuple[str, object]] = {}
     for servers in server_lists(content):
         named: Iterator[tuple[str, str | int, Any]]
@@ -148,7 +148,7 @@ def _distinct(label: str, *parts: str) -> str:
 def surroundings_with_bundle(
     around: FileSurroundings, content: object, folder: str, environ: Mapping[str, str]
 ) -> FileSurroundings:
-    """`around`, with the placeholders of an MCPB manifest if the file is one."""
+    """`around`, with values for the placeholders of an MCPB manifest if `content` is such a manifest."""
     if not isinstance(content, Mapping) or not any(servers.dialect == "bundle" for servers in server_lists(content)):
         return around
     texts = {**around.texts, **bundle_variables(content, folder, environ)}
@@ -205,7 +205,9 @@ def translate(
 
 
 def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
-    """Variables of `envFile`, `env_vars` and `env`, the last wins. The reader resolves them from then on."""
+    """Variables of `envFile`, `env_vars` and `env`; for a repeated name, the last of these wins. From then on `read`
+    resolves references to these variables in the entry's other values.
+    """
     file = read.path("envFile")
     of_file: Mapping[str, str] = {}
     if file and read_env_file is not None:
@@ -246,7 +248,9 @@ def _argument_of(complaint: Complaint) -> str:
 
 
 def _key_of(field: str, content: Mapping[str, Any]) -> str:
-    """Key of the entry that set the field: a client's list of tools, or a member of `fairlead`."""
+    """Key of the entry from which a field of the spec comes, such as a client's list of tools or a member of
+    `fairlead`.
+    """
     own = content.get(OWN)
     member = field.partition(".")[0].partition("[")[0]
     if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):

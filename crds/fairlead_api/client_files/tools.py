@@ -58,7 +58,9 @@ class _Overrides:
 
 
 def _names(key: str, value: Any, *, whole: bool) -> tuple[list[str], Remark | None]:
-    """Names in a list. A pattern has no effect; with `whole`, a list with a pattern has no effect at all."""
+    """Tool names in a client's list, and a remark about items that have no effect. A pattern has no effect; with
+    `whole`, one pattern makes the whole list ineffective.
+    """
     if value in (None, [], {}, *_ALL):
         return [], None
     listed = [value] if isinstance(value, str) else value

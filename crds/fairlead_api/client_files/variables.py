@@ -36,7 +36,7 @@ EDITOR_VARIABLES: Final = frozenset(
 _OF_EDITORS: Final = frozenset({".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"})
 """Folders in a project with the configuration files of its editor."""
 _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
-"""Folders within those folders that may hold the files, such as `.kiro/settings`."""
+"""Folders within `_OF_EDITORS` that may hold the configuration files, as in `.kiro/settings`."""
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%")
 _BRACED_ENV: Final = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACED_FILE: Final = re.compile(r"\{file:[^}]*\}")
@@ -104,7 +104,7 @@ class FileSurroundings:
 
 def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
     """Variables that an editor would set for a file. The workspace is the folder above `.vscode`, `.cursor` and the
-    like; there is none if that is the home folder, whose files do not belong to a project.
+    like. A file in the home folder has no workspace, because it does not belong to a project.
     """
     folder = file.parent.parent if file.parent.name in _NESTED else file.parent
     editor = folder.name if folder.name in _OF_EDITORS else ""

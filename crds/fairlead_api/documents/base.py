@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 FORMAT: Final = 1
-"""Version of the document format. It is only raised if an old reader would misread a new document."""
+"""Version of the document format. The number only increases if an old reader would misread a new document."""
 
 
 def current_format() -> int:
@@ -29,7 +29,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def sha256(*chunks: bytes) -> str:
-    """Hex SHA-256 over length-prefixed chunks, so that moving a byte from one chunk to the next changes it."""
+    """Hex SHA-256 over length-prefixed chunks, so that moving a byte from one chunk to the next changes the hash."""
     digest = hashlib.sha256()
     for chunk in chunks:
         digest.update(len(chunk).to_bytes(8, "big"))

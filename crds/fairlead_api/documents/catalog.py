@@ -1,6 +1,6 @@
 """The catalog document: the endpoint of one MCP server, and its definitions exactly as the server sent them.
 
-There is one per McpServer. The operator writes it after a successful discovery; gateways read it.
+There is one catalog per McpServer. The operator writes the catalog after a successful discovery; gateways read it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class EventsEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="trans
     url: str
     """Absolute URL of the event stream."""
     host_header: str | None = None
-    """See `HttpEndpoint`."""
+    """Value of the `Host` header in place of the URL's host, for servers that check it."""
     ca_bundle: str | None = None
-    """See `HttpEndpoint`."""
+    """PEM certificates that verify an `https` server; None: the system's."""
 
 
 class TcpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="stdio-tcp"):
-    """A stdio server behind a TCP listener that starts one process per connection, once it has received the token."""
+    """A stdio server behind a TCP listener, which starts one process per connection that sends the server's token."""
 
     host: str
     """Host name; one that stands for several pods resolves to one address per pod."""
@@ -94,13 +94,17 @@ class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
     """Latency that the tool's author or the McpServer declares; times in milliseconds."""
 
     estimated_duration_ms: int | None = None
+    """Expected median duration of a call."""
     estimate_untrusted: bool = False
     """Whether the estimate comes from untrusted annotations. Such an estimate can remove the tool from tiers, but not
     put it into one.
     """
     max_duration_ms: int | None = None
+    """Time limit of a call."""
     idempotent: bool | None = None
+    """Whether a call may be repeated after a failure."""
     cacheable_seconds: int | None = None
+    """Time for which a result may be reused for equal arguments."""
 
 
 class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
@@ -151,7 +155,7 @@ class Definition(DocumentStruct, kw_only=True, frozen=True):
 
 
 class Limits(DocumentStruct, kw_only=True, frozen=True):
-    """Limits that the McpServer sets on calls to it; None: the gateway's defaults."""
+    """Limits that the McpServer sets on calls of its tools; None: the gateway's default applies."""
 
     concurrency: int | None = None
     calls_per_second: float | None = None
@@ -198,8 +202,11 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     gateways: tuple[str, ...] = ()
     """Installations of Fairlead between this gateway and the tools, from the server's handshake."""
     session: str = "Shared"
+    """`Shared`, or `PerClient`: each client session has a session of its own with the server."""
     on_disconnect: str = "MarkOffline"
+    """Handling of an unreachable server's tools: `MarkOffline`, they stay listed, or `Remove`."""
     trust_annotations: bool = False
+    """Whether the annotations in the server's definitions, such as `readOnlyHint`, are trusted."""
     online: bool = True
     """False: the last discovery failed, and `on_disconnect` keeps the last definitions listed."""
     limits: Limits = Limits()
@@ -210,11 +217,13 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     skills: tuple[Definition, ...] = ()
     """Entries of `skills/list`; the name is the URI of their `SKILL.md` (SEP-2640)."""
     pinned: bool = False
-    """Whether only approved definitions may be served: files of skills are compared with the digests in their
-    entries.
+    """Whether only approved definitions may be served. If so, gateways also compare files of skills with the digests in
+    the approved entries of the skills.
     """
     held: int = 0
-    """Number of definitions that are held back. Not part of the content, because clients do not see them."""
+    """Number of definitions that are held back. `same_content` ignores it, because clients do not see these
+    definitions.
+    """
     announced: dict[str, str] = msgspec.field(default_factory=dict)
     """Kind of list (`tools`, `prompts`, `resources`) to the time, in RFC 3339, when the server last announced a change.
     The gateway then notifies its clients, even if the definitions are the same.
@@ -222,9 +231,11 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     hash: str = ""
     """Hash over the sorted hashes of all definitions, which makes comparing two catalogs cheap."""
     updated_at: str = ""
-    """Time of the last change of the content, in RFC 3339. Not part of the content."""
+    """Time of the last change of the other members, in RFC 3339. `same_content` ignores it."""
     refreshed: Refreshed | None = None
-    """Set by requested discoveries only, so that periodic ones of an unchanged server need no write."""
+    """The last requested discovery. Periodic discoveries do not change this member, so that they need not write the
+    catalog of an unchanged server.
+    """
 
     @property
     def key(self) -> ServerKey:

@@ -1,8 +1,8 @@
 """The pins document: the approved and the held-back definitions of a server with `pin: true`.
 
-The operator writes one per pinned McpServer, next to its catalog. The operator reads it after a restart, `fairlead
-diff` reads it, and a gateway reads it for administrators who request what is held back. Gateways serve tools from
-catalogs only.
+The operator writes one pins document per pinned McpServer, next to the catalog. Its readers are the operator after a
+restart, `fairlead diff`, and a gateway on behalf of administrators who request the held-back definitions. Gateways
+serve tools from catalogs only.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Sort = Literal["tool", "resource", "resource template", "prompt", "skill", "inst
 
 
 class Pinned(DocumentStruct, kw_only=True, frozen=True):
-    """One listed definition, byte for byte. The server's instructions count as a definition without a name, a JSON
-    string.
+    """One listed definition, byte for byte. The server's instructions count as a definition too: a JSON string without
+    a name.
     """
 
     sort: Sort

@@ -1,7 +1,8 @@
-"""The servers document: every server that is not simply ready, with its state and the reason. One per installation.
+"""The servers document: every server that is not simply ready, with its state and the reason.
 
-A catalog only exists once a server has answered. A server that is being installed or started, or that failed, may have
-none; gateways find it in this document. A server without an entry is ready or does not exist.
+There is one servers document per installation. A catalog only exists once a server has answered. A server that is being
+installed or started, or that failed, may have no catalog; gateways find such a server in this document. A server
+without an entry is ready or does not exist.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     reason: str = ""
     """Reason of the condition Ready: a constant of `fairlead_api.v1alpha1.condition_types`."""
     cause: str = ""
-    """Observation in one word of `fairlead_api.v1alpha1.causes`; empty if unknown."""
+    """Observed cause, one of the words in `fairlead_api.v1alpha1.causes`; empty if unknown."""
     message: str = ""
     """A sentence for administrators, which may quote the server's standard error."""
     removed: bool = False

@@ -1,6 +1,7 @@
 """The state document: measurements of the tools of up to 100 servers, and the tiers that result from them.
 
-It is small and written often, and therefore separate from the catalogs, which are large and rarely change.
+A state document is small and written often. It is therefore separate from the catalogs, which are large and rarely
+change.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ DEGRADED: Final = "Degraded"
 
 
 class Quantiles(DocumentStruct, kw_only=True, frozen=True):
-    """Upstream durations of successful attempts in the window, in milliseconds."""
+    """Quantiles of the upstream durations of a tool's last successful attempts, at most 100, in milliseconds."""
 
     p50_ms: float
     p90_ms: float
     p95_ms: float
     p99_ms: float
     samples: int
+    """Number of these attempts."""
 
 
 class Health(DocumentStruct, kw_only=True, frozen=True):
@@ -45,6 +47,7 @@ class ToolState(DocumentStruct, kw_only=True, frozen=True):
     measured_at: str = ""
     """Time in RFC 3339 of the last call that the quantiles include; empty if unknown."""
     bimodal: bool = False
+    """Whether the durations have two separate peaks, such as with and without a cache hit."""
     health: Health = Health()
     tiers: tuple[str, ...] | None = None
     """Names of the tiers that show the tool; None, before the first decision, stands for all tiers."""
@@ -73,6 +76,7 @@ class State(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=STA
 
     version: int = msgspec.field(default_factory=current_format)
     shard: int = 0
+    """Number of this document among the state documents of the installation, from 0."""
     servers: tuple[ServerState, ...] = ()
     decided_at: str = ""
     """Time of the last decision in RFC 3339. Its age is a metric with an alert."""

@@ -2,8 +2,9 @@
 
 `pack` is for writers, `DocumentAssembler` for readers; neither does I/O. A document has one *head*, a ConfigMap of the
 document's name. The head holds a small document as text and a larger one compressed. A document that is still too large
-is cut into *parts*, whose names contain the hash of the whole. A writer stores the parts first, then the head, then
-deletes the parts of the previous version. If it is killed in between, all parts of the stored head still exist.
+is cut into *parts*, whose names contain the hash of the compressed document. A writer stores the parts first, then the
+head, then deletes the parts of the previous version. If the writer is killed in between, all parts of the stored head
+still exist.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Blob:
 
 class Index(msgspec.Struct, frozen=True):
     """Content of the head of a document that was cut: the names of its parts in order, and the hash of the compressed
-    whole.
+    document.
     """
 
     parts: tuple[str, ...]
@@ -120,7 +121,9 @@ class DocumentAssembler:
         self._heads: dict[str, Blob] = {}
         self._parts: dict[str, Blob] = {}
         self._waiting: dict[str, set[str]] = {}
+        """Name of each incomplete document to the names of its missing parts."""
         self._whole: dict[str, bytes] = {}
+        """Name of each document to its last complete version."""
         self._broken: set[str] = set()
         """Names of documents whose last reported change was a problem."""
 

@@ -1,4 +1,4 @@
 """Effective ToolPolicies: which tools their rules match, and how several policies merge.
 
-The gateway enforces policies with it, and the operator reports a policy's effect in its `status`.
+The gateway enforces policies with this package, and the operator reports a policy's effect in the policy's `status`.
 """

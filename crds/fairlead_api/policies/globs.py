@@ -22,6 +22,7 @@ _MANY: Final = 8
 """If more than one in this many names contains the searched text, the names are checked one by one."""
 _ONE: Final = ord("1")
 _FLAGS: Final = bytes(1 if code == _ONE else 0 for code in range(256))
+"""Translation table from the characters `0` and `1` to the bytes 0 and 1."""
 
 
 class Glob:
@@ -33,9 +34,13 @@ class Glob:
         self.pattern = pattern
         first, *rest = pattern.split("*")
         self._any = bool(rest)
+        """Whether the pattern has a `*`."""
         self.head = first
+        """Text before the first `*`."""
         self.tail = rest.pop() if rest else ""
+        """Text after the last `*`; empty without a `*`."""
         self.middle = tuple(chunk for chunk in rest if chunk)
+        """Texts between two `*`, without empty ones."""
 
     @property
     def exact(self) -> bool:
@@ -110,7 +115,9 @@ class SortedNames:
         self._backwards: tuple[list[str], list[int]] | None = None
 
     def prepare_in_slices(self, patterns: Iterable[str]) -> Generator[None, None, None]:
-        """Build the index that these globs need ahead of their first match, in slices."""
+        """Build the index of reversed names in slices, if any of these globs has a literal end, so that the first match
+        does not have to build it.
+        """
         if self._backwards is None and any(Glob(pattern).end for pattern in patterns):
             backwards = yield from list_in_slices(name[::-1] for name in self._names)
             places = yield from order_in_slices(range(len(backwards)), backwards.__getitem__)
@@ -125,7 +132,7 @@ class SortedNames:
             return _run(low, bisect_left(names, prefix + _SEPARATOR, low))
         high = bisect_left(names, prefix + _LAST, low) if prefix else len(names)
         while prefix and high < len(names) and names[high].startswith(prefix):
-            high += 1  # names that continue with the last code point
+            high += 1  # names with U+10FFFF after the prefix sort behind `prefix + _LAST`
         if glob.only_prefix:
             return _run(low, high)
         fits = _fit(glob)
@@ -155,7 +162,7 @@ class SortedNames:
         return range(low, high) if candidates is None else candidates
 
     def _having(self, sought: str, low: int, high: int) -> list[int] | None:
-        """Positions from `low` to `high` whose names contain a text; None if there are too many for this to be
+        """Positions from `low` to `high` whose names contain a text; None if so many do that checking every name is
         faster.
         """
         positions: list[int] = []

@@ -55,7 +55,7 @@ ToolAnnotations).
 READ_ONLY: Final = "ReadOnly"
 """Value of `autoRun` with which only tools with a trusted `readOnlyHint` run without the client."""
 _FEW: Final = 64
-"""Tools whose annotations are decoded in one slice."""
+"""Number of tools whose annotations are decoded in one slice."""
 
 
 class _AnnotatedTools(msgspec.Struct):
@@ -93,7 +93,9 @@ class ToolIndex:
         self._names = SortedNames()
         yield from self._names.fill_in_slices((yield from list_in_slices(each[0] for each in held)))
         self._globs: dict[str, int] = {}
+        """Bits of the tools that a glob matches, for the globs that were matched so far."""
         self._true: dict[str, int] | None = None
+        """Bits of the tools for which a hint is true, by hint; None until a rule compares hints."""
         places = yield from invert_in_slices((server, position) for position, (server, _) in enumerate(self.refs))
         self._servers: dict[str, int] = {}
         for server, tool_positions in places.items():
@@ -102,6 +104,7 @@ class ToolIndex:
         self.servers = tuple(selectable.server for selectable in shelves)
         """All servers, including those without tools."""
         self._words: dict[str, dict[str, int]] = {}
+        """Bits of the tools with a word, by `tags` or `categories` and by word."""
         yield from empty_in_slices(held)
 
     def parts(self) -> Iterable[object]:
@@ -122,8 +125,8 @@ class ToolIndex:
         return at if at < len(self.refs) and self.refs[at] == (server, tool) else None
 
     def prepare_in_slices(self, policies: Iterable[Policy]) -> Generator[None, None, None]:
-        """Read ahead what the policies' rules compare, such as tags or annotations, so that the first match is fast
-        too.
+        """Index the globs, tags, categories and hints that the policies' rules compare, in slices, so that the first
+        match of a rule is fast too.
         """
         policies = tuple(policies)
         rules = tuple(chain.from_iterable(policy.rules for policy in policies))
@@ -155,7 +158,9 @@ class ToolIndex:
         return bits
 
     def matching(self, rule: Rule) -> int:
-        """Bits of the tools that a rule matches: all its members must match, of a list one entry."""
+        """Bits of the tools that a rule matches. Each member that the rule sets must match; for a list, one of its
+        entries.
+        """
         bits = self.match(rule.tools) if rule.tools else self.all
         if rule.tags:
             bits &= self._bits_of_words("tags", rule.tags)

@@ -29,6 +29,9 @@ _NOTHING: Final = ""
 Policies = Mapping[int, Policy]
 """The policies of one namespace. The key is the policy's position among all policies of the installation."""
 Why = Literal["Default", "Rule", "NothingAllows", "NotSpokenOf", "NotJudged"]
+"""Ground of a verdict: no policy selects the server; a rule matches the tool; no rule of the caller's policies allows
+the tool; no selecting policy applies to the caller; the server is newer than the rules.
+"""
 
 
 class RuleRef(msgspec.Struct, frozen=True, order=True):
@@ -54,7 +57,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class ServerTiers(msgspec.Struct, frozen=True):
-    """Latency tiers of one server for one rule set, by name, and the positions of the policies that set them."""
+    """Names of the default and of the slowest latency tier for one server, and the positions of the policies that set
+    them.
+    """
 
     default: str | None = None
     max: str | None = None
@@ -90,7 +95,7 @@ class Merged(msgspec.Struct, frozen=True):
     says so. Each tool occurs once; tools of `autoRun: None` come first.
     """
     bare: frozenset[str] = frozenset()
-    """Selected servers with all tools allowed whatever their names: such a server is shown even without tools."""
+    """Selected servers for which a rule allows every tool: such a server is shown even if it has no tools."""
 
 
 def merge_policies(
@@ -221,8 +226,8 @@ def applicable(policies: Policies, speaking: Collection[int]) -> dict[int, Polic
 def restrict(policy: Policy) -> Policy:
     """The policy reduced to what it denies and limits.
 
-    It applies to a subject whose name the policy has, while the name may come from another issuer than the intended
-    one.
+    The reduced policy applies to a principal that has the name of a subject, while the name may come from another
+    issuer than the policy's author meant.
     """
     rules = tuple(
         rule if rule.action == DENY else msgspec.structs.replace(rule, action=_NOTHING) for rule in policy.rules
@@ -249,7 +254,7 @@ class _Floors:
     def __init__(self, ranks: Mapping[str, int]) -> None:
         self._ranks = ranks
         self._slowest: dict[str, int] = {}
-        """Floor to the tools that some policy sets it for."""
+        """Tier name to the bits of the tools for which some policy sets this tier as the floor."""
 
     def add(self, rules: Sequence[tuple[int, Rule]]) -> None:
         """Add one policy's rules that do not deny, each with the tools that it matches. A rule with `arguments` counts

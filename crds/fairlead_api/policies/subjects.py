@@ -2,7 +2,7 @@
 
 The name of an agent, a group or a claim is only as trustworthy as its issuer. A subject with `issuer` applies to names
 from that issuer. A subject without `issuer` applies to everybody of that name if there is only one issuer. If there are
-several, the intended one is unknown, and the policy only restricts the subject: see `merge.restrict`.
+several issuers, the intended issuer is unknown, and the policy only restricts the subject: see `merge.restrict`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ API_KEYS: Final = "apiKeys"
 SERVICE_ACCOUNTS: Final = "serviceAccounts"
 """Issuer of the groups that the API server assigns to ServiceAccounts."""
 ANY_ISSUER: Final = "*"
-"""Every issuer, explicitly."""
+"""Value of a subject's `issuer` that matches every issuer."""
 
 Key = tuple[str, ...]
 """Kind of a subject, and the values that identify it."""
@@ -39,8 +39,8 @@ def keys_of(
     authenticated: bool,
     issuers: Iterable[str] = (),
 ) -> tuple[Key, ...]:
-    """All subject keys of a principal, except claims, which are looked up by the claims in policies. `issuers`: the
-    names of the issuer of agent and groups.
+    """All subject keys of a principal, except for claims: `PoliciesBySubject` looks up only the claims that policies
+    name. `issuers`: the names of the issuer of agent and groups.
     """
     keys: list[Key] = [(ANY,)]
     if authenticated:
@@ -71,7 +71,9 @@ def key_of_name(kind: str, name: str, issuer: str | None = None) -> Key:
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim of a token. If no claim has that name, its dots lead into objects. None if there is no such claim."""
+    """Value of a token's claim; None if it is absent. If no claim has the whole name, the name is a path into objects:
+    `realm.roles` is the member `roles` of the claim `realm`.
+    """
     if name in claims:
         return claims[name]
     value: Any = claims
@@ -106,6 +108,7 @@ class PoliciesBySubject:
             for key in keys:
                 self._by_key.setdefault(key, []).append(position)
         self._claims = frozenset(key[1] for key in self._by_key if key[0] == CLAIM)
+        """Names of all claims that policies name."""
 
     def of(
         self,

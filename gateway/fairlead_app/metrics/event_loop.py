@@ -13,7 +13,7 @@ from fairlead_gateway.heap import Heap
 class EventLoopCollector(Collector):
     """Metrics of asyncio tasks, waiting conversions and garbage collections.
 
-    `tasks` and `conversions` return their present numbers.
+    `tasks` returns the present number of tasks, `conversions` the number of waiting conversions.
     """
 
     def __init__(self, tasks: Callable[[], int], conversions: Callable[[], int], heap: Heap) -> None:

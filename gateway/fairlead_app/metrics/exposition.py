@@ -28,7 +28,7 @@ from fairlead_tools.version import COMPILED, VERSION
 DURATION: Final = "mcp_server_operation_duration_seconds"
 """`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""
 MAX_SERVERS: Final = 500
-"""Limit on the servers with series of their own; in a larger catalog the first ones by name."""
+"""Limit on the servers with series of their own; of a larger catalog, the first servers by name have them."""
 
 
 class GatewayCollector(Collector):

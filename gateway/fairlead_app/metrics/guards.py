@@ -1,4 +1,4 @@
-"""Prometheus metrics of guards, schema checks, authentication and the result cache, read at scrape time."""
+"""Prometheus metrics of circuit breakers, schema checks, authentication and the result cache, read at scrape time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_tools.validation.schema_cache import Checks
 
 
 class GuardCollector(Collector):
-    """Metrics of guards, schema checks, authentication and the result cache of one gateway."""
+    """Metrics of the circuit breakers, schema checks, authentications and result cache of one gateway."""
 
     def __init__(
         self,

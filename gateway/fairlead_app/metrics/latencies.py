@@ -1,7 +1,7 @@
 """Prometheus metrics of measured latency, health of tools, and tiers.
 
-They are computed at scrape time, in a thread, from the served snapshot. The first MAX_TOOLS tools of the snapshot have
-series of their own; all others are aggregated under the label `other`.
+The metrics are computed at scrape time, in a thread, from the served snapshot. The first MAX_TOOLS tools of the
+snapshot have series of their own; all others are aggregated under the label `other`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class LatencyCollector(Collector):
 
 
 class QuantileFamily(Metric):
-    """Summary with quantiles only, which the client library does not support."""
+    """Metric of type summary with quantiles, without count and sum, which the client library does not support."""
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
         super().__init__(name, documentation, "summary")

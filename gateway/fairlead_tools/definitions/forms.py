@@ -1,8 +1,10 @@
-"""Validation and repair of definitions, as a single malformed entry makes clients reject a whole list. No I/O.
+"""Validation and repair of the definitions that a server lists: one malformed entry would make clients reject the whole
+list. No I/O.
 
 Definitions are validated by MCP's JSON Schema (`published`, made by hack/mcpschemas.py) of 2026-07-28, and by that of
-2025-11-25 for all older clients. Faults whose meaning is clear are repaired: null for an optional member counts as
-absent, `[]` for an object is PHP's `{}`, `{}` for a list is Lua's `[]`. Definitions with other faults are refused.
+2025-11-25 for all older clients. Faults are repaired if it is clear what was meant: null for an optional member counts
+as absent, `[]` in place of an object is how PHP writes `{}`, and `{}` in place of a list is how Lua writes `[]`.
+Definitions with other faults are refused.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from fairlead_tools.definitions.schema_mending import is_schema, mend_schema
 from fairlead_tools.definitions.validated_output import unusable_in_old_clients
 
 MAX_DEPTH: Final = 60
-"""Limit for nested objects and lists. Including the levels of the answer, .NET stops at 64, the Python SDK at 200."""
+"""Limit for nested objects and lists. With the levels around the definition in a response, .NET's parser stops at 64
+levels, the Python SDK at 200.
+"""
 MAX_DIGITS: Final = 308
 """Limit for the digits of an integer: Go's encoding/json refuses an answer with a number beyond a double's range."""
 _MAX_MENDS: Final = 32
-"""Limit for the repairs of one definition, without the removal of nulls."""
+"""Limit on the repairs of one definition; removed nulls do not count."""
 MAX_CHANGES: Final = 20
 """Limit for the reported changes of one definition."""
 _SHOWN: Final = 200
@@ -56,7 +60,7 @@ class ListedType(StrEnum):
 
 
 class Form(NamedTuple):
-    """Valid definition for the clients of one era, or why there is none."""
+    """Valid definition for the clients of one era, or the reason why there is none."""
 
     definition: bytes
     """Raw JSON; empty if the definition is refused."""
@@ -67,14 +71,14 @@ class Form(NamedTuple):
 
 
 class Forms(NamedTuple):
-    """Forms of a definition for both eras. One that is refused for modern clients is refused for legacy ones too."""
+    """Forms of a definition for both eras. If the modern form is refused, the legacy form is refused too."""
 
     modern: Form
     legacy: Form
 
 
 def make_forms(raw: bytes, listed: ListedType) -> Forms:
-    """Validate and repair one definition. A valid one is returned as the same object. Raises nothing."""
+    """Validate and repair one definition. A valid definition is returned as the same object. Raises nothing."""
     try:
         value = _decode(raw)
     except jsonrpc.UNREADABLE as error:
@@ -134,7 +138,9 @@ class _Draft:
                     self._note((name, *path), change)
 
     def conform(self, validator: jsonschema_rs.Validator) -> str:
-        """Repair the definition. Returns a sentence about the first other fault; empty if it is valid."""
+        """Repair the definition. Returns a sentence about the first fault that cannot be repaired; empty if there is
+        none.
+        """
         if validator.is_valid(self._value):
             return ""
         self._leave_out_nulls()
@@ -175,7 +181,9 @@ class _Draft:
         return self.conform(_validator(LATEST_LEGACY_VERSION, ListedType.TOOL))
 
     def suit_parsers(self, listed: ListedType) -> str:
-        """Repair values that the schema allows but a client's parser refuses. Returns a sentence about other faults."""
+        """Repair values that MCP's schema allows but a client's parser refuses. Returns a sentence about the first of
+        them that cannot be repaired; empty if there is none.
+        """
         if listed is ListedType.TOOL:
             if "execution" in self._value:  # not in 2026-07-28, but clients of both revisions read it
                 self.conform(_execution())
@@ -202,14 +210,14 @@ class _Draft:
         return f"uri: {why}" if why else ""
 
     def _leave_out_nulls(self) -> None:
-        """Remove members that are null, which MCP allows nowhere; a required one is then reported as missing."""
+        """Remove members that are null, which MCP allows nowhere. A required member is then reported as missing."""
         for path, members in _objects(self._value):
             for name in [name for name, member in members.items() if member is None]:
                 del members[name]
                 self._note((*path, name), "null is left out")
 
     def _mend(self, path: Path, error: jsonschema_rs.ValidationError) -> bool:
-        """Repair the value that a validation error reports. False if its meaning is not clear."""
+        """Repair the value that a validation error reports. False if it is unclear what the value means."""
         parent: Any = _at(self._value, path[:-1]) if path else None
         if not isinstance(parent, dict):
             return False

@@ -30,7 +30,7 @@ _DIRECTION: Final = frozenset({0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *
 _JOINING: Final = frozenset({"Lo", "Mn", "Mc"})
 _LETTERS: Final = frozenset({"Ll", "Lu", "Lt", "Zs", "Cc", "Cf", "Mn"})
 MANY: Final = 3
-"""Consecutive direction marks or zero-width spaces from which they are reported in any script."""
+"""Number of consecutive suspicious characters that is reported even in scripts that use such characters."""
 
 
 def describe_hidden_characters(text: str) -> str:
@@ -48,7 +48,9 @@ def describe_hidden_characters(text: str) -> str:
 
 
 def _needs(text: str) -> frozenset[str]:
-    """Return what the scripts in a text need: `direction` marks, zero-width spaces for `breaks`."""
+    """Return the invisible characters that the scripts in a text need: `direction` for direction marks, `breaks` for
+    zero-width spaces.
+    """
     needs = {"direction"} if _RIGHT_TO_LEFT.search(text) else set()
     return frozenset(needs | ({"breaks"} if _WITHOUT_BLANKS.search(text) else set()))
 

@@ -1,8 +1,8 @@
 """Detection of phrases in descriptions that address the model instead of a human reader. No I/O.
 
-The table has phrases of known attacks: tool poisoning, shadowed tools, chat templates, prompt injection. A description
-without them may still be harmful. All gaps in a pattern are bounded, so that searching takes linear time, and a pattern
-is tried only if one of its `hints` occurs.
+`SIGNS` has phrases of known attacks: tool poisoning, shadowed tools, chat templates, prompt injection. A description
+without these phrases may still be harmful. All gaps in a pattern are bounded, so that searching takes linear time, and
+a pattern is tried only if one of its `hints` occurs.
 """
 
 from __future__ import annotations

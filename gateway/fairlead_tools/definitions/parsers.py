@@ -11,7 +11,7 @@ _PLAIN_URI: Final = re.compile(r"(?!https?:|wss?:|ftp:|file:)[a-z][a-z0-9+.-]*:/
 
 
 def wrong_uri(uri: str) -> str:
-    """Explain why the Python SDK 1.x refuses a URI, by that SDK's own parser (WHATWG URL); empty if it accepts it."""
+    """Explain why the Python SDK 1.x and its parser (WHATWG URL) refuse a URI; empty if they accept the URI."""
     if _PLAIN_URI.fullmatch(uri):
         return ""
     from pydantic_core import Url, ValidationError  # imported here, as it takes 5 MB and few servers need it

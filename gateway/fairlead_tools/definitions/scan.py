@@ -1,6 +1,6 @@
 """Scan of all texts in a server's definitions for hidden characters and phrases that address the model. No I/O.
 
-Findings are reported in a condition and an event. Definitions are not edited; people decide about them.
+Findings are reported in a condition and an event. Definitions are not edited; people decide what to do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Repair of malformed JSON Schemas from generators in other languages. No I/O.
 
-PHP writes an empty map as `[]`, Lua an empty list as `{}`, Go a nil value as `null`.
+Examples: PHP writes an empty map as `[]`, Lua writes an empty list as `{}`, and Go writes a nil value as `null`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OTHERS: Final = frozenset(
     }
 )
 _NEVER_NULL: Final = _MAPS | LISTS | SINGLES | _ARRAYS | _OTHERS
-"""Keywords whose null counts as absent; for `const` and `default` null is a value."""
+"""Keywords for which null is never valid and counts as absent. For `const` and `default`, null is a value."""
 _META: Final = {
     "draft-04": "http://json-schema.org/draft-04/schema#",
     "draft-06": "http://json-schema.org/draft-06/schema#",
@@ -64,7 +64,7 @@ _META: Final = {
     "2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 TUPLES: Final = "draft-07"
-"""Draft that older clients apply, in which `items` may be a list."""
+"""Draft that older clients apply. In it, `items` may be a list of schemas, one per position."""
 LATEST: Final = "2020-12"
 """Draft of schemas without `$schema` (MCP 2025-11-25, SEP-1613)."""
 
@@ -75,7 +75,7 @@ def is_schema(schema: Schema, draft: str | None = None) -> bool:
 
 
 def draft_of(schema: Schema) -> str:
-    """Return the draft of JSON Schema that a schema names, such as "draft-07"; LATEST without a known one."""
+    """Return the draft of JSON Schema that a schema names, such as "draft-07"; LATEST if it names no known draft."""
     named = schema.get("$schema")
     if isinstance(named, str):
         for draft in _META:

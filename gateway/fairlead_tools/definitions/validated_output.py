@@ -1,8 +1,8 @@
 """Check of output schemas for clients that compile them on reading the list of tools, as the TypeScript SDK 1.x does.
 
-That SDK uses Ajv, and a schema that does not compile makes it reject the whole list. So every schema that may not
-compile is reported. Ajv compiles patterns as ECMAScript with the flag `u`, which refuses much that other dialects
-allow. No I/O.
+This SDK compiles schemas with Ajv, and rejects the whole list if one schema does not compile. So every schema that may
+not compile is reported. Ajv compiles patterns as ECMAScript regular expressions with the flag `u`, which does not allow
+much of the syntax of other regular expressions. No I/O.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BYTES: Final = 64 << 10
 MAX_PATTERN: Final = 500
 """Limit for the length of a pattern, in characters."""
 _REFUSED: Final = ("id", "$async", "formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum")
-"""Keywords of older drafts and of Ajv that Ajv refuses or gives another meaning."""
+"""Keywords of older drafts and of Ajv itself that Ajv refuses, or to which it gives another meaning."""
 _TO_BE_LOOKED_AT: Final = (
     b'Ref"',
     b'ref"',
@@ -37,7 +37,7 @@ _TO_BE_LOOKED_AT: Final = (
     b'"formatM',
     b'"formatE',
 )
-"""Parts of keywords that need checks; a valid schema without them compiles."""
+"""Byte strings that occur in every schema with a keyword to check. A valid schema without any of them compiles."""
 _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _ESCAPED: Final = r"\\(?:[fnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
 _SET: Final = r"\\[dDwWsS]"
@@ -47,11 +47,11 @@ _QUANTIFIER: Final = r"(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??"
 _PORTABLE: Final = re.compile(
     rf"(?:(?:[\^$]|\\[bB])(?![*+?{{])|\||\((?:\?:)?|(?:\)|[^\\^$.*+?()\[\]{{}}|]|\.|{_ESCAPED}|{_SET}|{_CLASS})(?:{_QUANTIFIER})?)*"
 )
-"""Matches patterns of elements that ECMAScript and Python have in common; Python then checks their order."""
+"""Matches patterns of syntax elements that ECMAScript and Python share; Python then checks the elements' order."""
 
 
 def unusable_in_old_clients(schema: Schema) -> str:
-    """Explain why an output schema may not compile in older clients; empty if it does."""
+    """Explain why an output schema may not compile in older clients; empty if it certainly compiles."""
     written = msgspec.json.encode(schema)
     if len(written) > MAX_BYTES:
         return f"the schema has more than {MAX_BYTES >> 10} KiB"
@@ -108,7 +108,9 @@ _CHECKS: Final = (_odd_references, _odd_keywords, _odd_pattern)
 
 
 def _odd_name(schema: Schema) -> str:
-    """Explain why a name in a schema may be used already: clients compile the schemas of all servers together."""
+    """Explain which name in a schema may clash with another schema's: clients compile the schemas of all servers
+    together. Empty if there is none.
+    """
     names = Counter[str]()
     todo: list[Any] = [schema]
     while todo:
@@ -128,7 +130,7 @@ def is_portable(pattern: object) -> bool:
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warns of sets whose meaning may change
+            warnings.simplefilter("ignore")  # Python warns of character sets such as `[[a]` whose meaning may change
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
         return False

@@ -1,7 +1,7 @@
-"""Calls of custom tools' handlers.
+"""Calls of custom tools: runs the Python function (handler) of a tool, and ends the call at its deadline.
 
-An `async` handler runs in the event loop, others in a thread. A handler that runs on after its call has ended counts
-towards `limit` until it returns.
+An `async` handler runs in the event loop, any other handler in a thread. A handler that runs on after its call has
+ended counts towards the limit on running handlers until it returns.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from fairlead_tools.handlers.tools import SERVER, CustomTools
 log = logging.getLogger(__name__)
 
 THREADS: Final = 16
-"""Default limit of handlers that run in threads at the same time."""
+"""Default limit on the handlers that run in threads at the same time."""
 HELD_SECONDS: Final = 0.1
 """Seconds for which an `async` handler may block the event loop before a warning is logged."""
 WARN_SECONDS: Final = 60.0
-"""Least seconds between two of these warnings about one tool."""
+"""Least seconds between two warnings that a tool has blocked the event loop."""
 PROGRESS: Final = "notifications/progress"
 _Handler: TypeAlias = asyncio.Task[Any] | Future[Any]
 
@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(_Params).decode
 
 
 class HandlerSink(Protocol):
-    """Receiver of a call's notifications and outcome: `take_result` or `take_error` is called once, last."""
+    """Receiver of a call's notifications and outcome. The last call is one of `take_result` or `take_error`."""
 
     def take_result(self, result: Raw) -> None:
         """Receive the raw result, in the form of MCP 2025-11-25."""
@@ -71,7 +71,8 @@ class HandlerSink(Protocol):
 class Handlers:
     """Runs the handlers of `tools`, at most `limit` at the same time. Deadlines are in the time of `clock`.
 
-    An exception of a handler becomes a result with `isError`, or with `raises`, for callers in Python, a HandlerFailed.
+    An exception of a handler becomes a result with `isError`. With `raises`, which is for callers in Python, it becomes
+    the error HandlerFailed.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class Handlers:
         self._limit = limit
         self._clock = clock
         self._quiet = asyncio.Event()
+        """Set when the last running handler returns."""
         self._closed = False
         self._warned: dict[str, float] = {}
+        """Tool to the time of its last warning."""
         self.threads = Threads(threads, f"{SERVER} tools")
         self.running: set[_Handler] = set()
         """Handlers that have not returned, including those whose call has ended."""
@@ -97,7 +100,7 @@ class Handlers:
     def call(
         self, params: bytes | Raw, sink: HandlerSink, *, deadline: float, max_bytes: int, token: bytes = b"1"
     ) -> HandlerCall:
-        """Start a call by the raw params of `tools/call`, without creating a task for an `async` caller.
+        """Start a call with the raw params of `tools/call`. Returns at once; the outcome goes to `sink`.
 
         `max_bytes` limits the result; `token` is the raw progress token.
         """
@@ -160,7 +163,7 @@ class Handlers:
 
 
 class HandlerCall:
-    """One call of a handler, from its start to its outcome. After `cancel` there is no outcome."""
+    """One call of a handler, from its start to its outcome. After `cancel`, `sink` receives no outcome."""
 
     __slots__ = (
         "_context",
@@ -236,7 +239,7 @@ class HandlerCall:
         if handler.cancelled():
             self.take_error(ConnectFailed("the custom tool was stopped, as the gateway shuts down", reason="Closed"))
             return
-        error = handler.exception()  # retrieved even after the end of the call, or asyncio would log it
+        error = handler.exception()  # even if the call has ended: asyncio would log an unretrieved exception
         if self._ended:
             return
         if error is not None:

@@ -41,13 +41,13 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call has ended without waiting for the result. An `async` handler is canceled then; a handler in
-        a thread cannot be, so that a long one should check this property from time to time.
+        """Whether the call has ended without waiting for the result. An `async` handler is canceled then. A handler in
+        a thread cannot be canceled, so if it runs long, it should check this property from time to time.
         """
         return self._cancelled.is_set()
 
     def wait_cancelled(self, seconds: float) -> bool:
-        """Block a handler's thread for `seconds`, or until the call is canceled: returns True then."""
+        """Block a handler's thread for `seconds`, or until the call is canceled. Returns True if it was canceled."""
         return self._cancelled.wait(seconds)
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
@@ -59,7 +59,7 @@ class Context:
         self._notify("notifications/progress", {name: value for name, value in params.items() if value is not None})
 
     def log(self, level: Level, data: Any) -> None:
-        """Send the caller a log message (MCP, "Logging") of text or other JSON, if it requested this level."""
+        """Send the caller a log message (MCP, "Logging") of text or other JSON, if the caller requested this level."""
         self._notify("notifications/message", {"level": level, "logger": self.tool, "data": data})
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Derives a tool's definition from its handler's signature and docstring, and binds the arguments of calls.
 
-It is the only module that imports pydantic. Validators are compiled when a tool is registered; a call only validates
-and converts its arguments.
+Validation uses pydantic, which no other module of custom tools imports. Validators are compiled when a tool is
+registered; a call only validates and converts its arguments.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
 
 
 def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
-    """Derive the JSON Schema of a handler's return type, if that is a class with members; else None."""
+    """Derive the JSON Schema of a handler's return type, if that type is a class with members; else None."""
     hint = _hints(handler).get("return")
     if not isinstance(hint, type) or hint in (dict, list) or hint.__module__ == "builtins":
         return None
@@ -116,7 +116,7 @@ def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _plain(hint: Any) -> Any:
-    """Remove `Annotated`, and from a Context `| None`, from a type hint."""
+    """The type in a hint, without `Annotated`; `Context | None` becomes Context."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     members = [member for member in typing.get_args(hint) if member is not type(None)]
@@ -150,7 +150,7 @@ def _model(fields: dict[str, Any], extra: bool) -> type[pydantic.BaseModel]:
 
 def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     with warnings.catch_warnings():
-        # pydantic warns that it leaves a default out of the schema that is not JSON, as intended
+        # pydantic warns that it leaves out defaults that are not JSON, which is intended
         warnings.simplefilter("ignore", pydantic.json_schema.PydanticJsonSchemaWarning)
         try:
             schema = make()

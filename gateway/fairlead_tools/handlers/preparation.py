@@ -1,4 +1,4 @@
-"""Validates a custom tool and makes its definition."""
+"""Validates the declaration of a custom tool, and makes the tool's MCP definition."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Prepared(msgspec.Struct, frozen=True):
     definition: bytes
     """Raw JSON of the tool (`Tool` in MCP's schema)."""
     bind: Bind | None
-    """Makes keyword arguments; None if the handler takes one dictionary."""
+    """Converts arguments to keyword arguments; None if the handler takes one dictionary."""
     context: str | None
-    """Parameter of the handler for the Context; None without one."""
+    """Name of the handler's parameter of type Context; None if it has none."""
     is_async: bool

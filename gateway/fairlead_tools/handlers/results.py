@@ -1,6 +1,6 @@
 """Converts a handler's return value to the raw result of a `tools/call`.
 
-Results have the form of 2025-11-25; `calls.translation.translate` converts them to the client's revision.
+Results have the form of MCP 2025-11-25; `calls.translation.translate` converts them to the client's revision of MCP.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead_tools.handlers.problems import Unusable
 
 _RESULT: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
 _ENVELOPE: Final = frozenset({"resultType"})
-"""Members of newer revisions, which `calls.translation.translate` adds."""
+"""Members of results in newer revisions of MCP. They are dropped here: `calls.translation.translate` adds them."""
 _CONTENT: Final = MappingProxyType(
     {
         "text": ("text",),
@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
         try:
             return msgspec.json.decode(jsonrpc.encode(value))
         except (TypeError, ValueError, OverflowError, RecursionError):
-            pass  # a value that only `to_builtins` below converts
+            pass  # contains values that only `to_builtins` below converts
     try:
         return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -102,7 +102,7 @@ def _is_block(value: Any) -> bool:
 
 
 def _tidy(block: dict[str, Any]) -> dict[str, Any]:
-    """Remove members that are None in a model of the SDK and absent in JSON."""
+    """Remove members that are None: the SDK's models have None for members that are absent in JSON."""
     return {name: value for name, value in block.items() if value is not None}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead_tools.handlers.problems import HandlerFailed
 
 Held = Callable[[float], None]
-"""Called after each step of an `async` handler with the step's seconds."""
+"""Callback after each step of an `async` handler, with the duration of the step in seconds."""
 
 
 def guard(work: Callable[[], Any]) -> Any:
@@ -37,7 +37,7 @@ async def await_handler(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
 
 
 class Stepped:
-    """Awaitable that measures the steps of another one; during a step the event loop is blocked."""
+    """Awaitable that runs another awaitable and measures its steps: the event loop is blocked during each step."""
 
     def __init__(self, awaitable: Awaitable[Any], held: Held) -> None:
         self._awaitable = awaitable

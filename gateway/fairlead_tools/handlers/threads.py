@@ -25,7 +25,9 @@ class Threads(Executor):
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
+        """Number of threads that were started."""
         self._idle = 0
+        """Number of threads that wait for a job, less the jobs that are queued for them."""
         self._closed = False
 
     def submit(self, work: Callable[..., Returned], /, *args: Any, **kwargs: Any) -> Future[Returned]:

@@ -1,7 +1,7 @@
 """Declaration of custom tools: the decorator `tool` and the struct `CustomTool`.
 
 The decorator only stores the declaration. The gateway validates it when it registers the tool, so that an invalid tool
-does not affect the other tools of its module, and importing is cheap.
+does not affect the other tools of its module, and importing the module is cheap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
     """Custom tool.
 
     Without `input_schema` the definition is derived from the handler's name, docstring and type hints, and the handler
-    is called with keyword arguments. With `input_schema` it is called with one dictionary of the arguments.
+    is called with keyword arguments. With `input_schema`, the handler is called with one dictionary of the arguments.
     """
 
     handler: Callable[..., Any]

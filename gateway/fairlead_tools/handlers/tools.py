@@ -27,7 +27,7 @@ from fairlead_tools.version import NAME, VERSION
 DOCUMENT: Final = f".{NAME}-local"
 """Name of the catalog document of custom tools; the operator never uses this name."""
 SERVER: Final = "local"
-"""Name of the server that custom tools are published as."""
+"""Name of the server under which custom tools are published."""
 PROTOCOL: Final = "2025-11-25"
 """MCP revision of the results that `calls` returns."""
 
@@ -38,7 +38,7 @@ class CustomTools:
     def __init__(self) -> None:
         self._prepared: dict[str, Prepared] = {}
         self.problems = 0
-        """Modules and tools that could not be registered."""
+        """Number of modules and tools that could not be registered."""
 
     def __len__(self) -> int:
         return len(self._prepared)
@@ -54,7 +54,7 @@ class CustomTools:
 
         Raises BadTool, with the tool's name, if the tool is invalid or its name is registered already.
         """
-        # imported here, as it imports pydantic: 14 MB that only gateways with custom tools need
+        # imported here, because this module imports pydantic: 14 MB that only gateways with custom tools need
         from fairlead_tools.handlers.preparation import prepare
 
         wanted = tool if isinstance(tool, CustomTool) else find_marked(tool) or CustomTool(handler=tool)
@@ -92,8 +92,8 @@ class CustomTools:
     def catalog(self, namespace: str, *, now: datetime | None = None) -> Catalog:
         """Make the catalog document of the registered tools.
 
-        They have no prefix, so that their exposed names are their own, and they take precedence over tools of servers
-        with the same exposed name.
+        Custom tools have no prefix, so that their exposed names are their own names, and they take precedence over
+        tools of servers with the same exposed name.
         """
         info = {"name": SERVER, "title": "Custom tools of this gateway", "version": VERSION}
         catalog = Catalog(

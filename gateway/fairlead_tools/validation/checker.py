@@ -1,6 +1,6 @@
 """Validation of values by one compiled schema, in bounded time. No I/O.
 
-The module is compiled, as it checks the arguments of every call. `schema_compiler` makes checkers.
+This module checks the arguments of every call and is therefore compiled by mypyc. `schema_compiler` makes checkers.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from fairlead_mcp import jsonrpc
 from fairlead_tools.validation.wording import sentence, sentences
 
 MAX_VALUE_BYTES: Final = 512 << 10
-"""Largest value that is checked; decoding a larger one takes more than 5 ms."""
+"""Largest value that is checked, in bytes; decoding a larger one takes more than 5 ms."""
 MAX_WORK: Final = 8_000_000
 """Limit for the size of a value in bytes, multiplied by the weight of the schema (see `intricacy`)."""
 MAX_EXPLAINED: Final = 40_000
-"""Limit of the same product up to which all errors are reported instead of the first."""
+"""Limit on size times weight (as in MAX_WORK) up to which all errors of a value are reported, not only the first."""
 PATTERN_BYTES: Final = 64 << 10
-"""Largest value in which patterns are checked; less for large patterns (see PATTERN_WORK)."""
+"""Largest value in which patterns are checked, in bytes. With large patterns, the limit is lower (PATTERN_WORK)."""
 PATTERN_WORK: Final = 8_000_000
-"""Limit for the size of a value in bytes, multiplied by the states of all patterns; at the limit the worst patterns
-take some tens of milliseconds."""
+"""Limit on the size of a value in bytes, multiplied by the states of all patterns' automata. At the limit, the worst
+patterns take some tens of milliseconds.
+"""
 
 TOO_DEEP: Final = "the value does not match the schema, and is nested too deeply to say where"
 
@@ -52,8 +53,9 @@ class Checker:
     def __init__(
         self, fast: Validator, heights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
     ) -> None:
-        """`heights` has the weight of the schema by the nesting depth of a value. `states` is the approximate number of
-        states of all patterns. `without_patterns` makes the validator for large values.
+        """`heights` has the weight of the schema (see `intricacy`) by the nesting depth of a value. `states` is the
+        approximate number of states of all patterns' automata. `without_patterns` makes the validator for values in
+        which patterns are not checked.
         """
         self._fast = fast
         self._fits = fast.is_valid
@@ -63,9 +65,9 @@ class Checker:
         """Validator without patterns, for large values; made on demand."""
         self._slow = len(heights) > 1
         self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
-        """Largest value that is checked with patterns."""
+        """Largest value that is checked with patterns, in bytes."""
         self._simple_bytes = 0 if self._slow else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
-        """Largest value for which the fast path in `wrong` is safe."""
+        """Largest value, in bytes, for which the fast path in `wrong` is bounded in time; 0 for recursive schemas."""
         self._explain_bytes = MAX_EXPLAINED // heights[0]
         self.unchecked = 0
 
@@ -91,7 +93,7 @@ class Checker:
         try:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.unchecked += 1  # the recipient reports that the value cannot be decoded
+            self.unchecked += 1  # the value's recipient, server or client, reports that it cannot be decoded
             return None
         validator, explained = self._fast, True
         if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
@@ -105,7 +107,9 @@ class Checker:
         return _explain(validator, decoded, explained)
 
     def find_error_or_excess(self, value: bytes | Raw) -> str | None:
-        """Like `wrong`, but a value that cannot be checked completely is an error too."""
+        """Return the errors of raw arguments, as `wrong` does. Arguments that cannot be checked completely are an
+        error.
+        """
         if len(value) > MAX_VALUE_BYTES:
             return "the arguments are too large to be checked"
         try:
@@ -124,7 +128,9 @@ class Checker:
         return _explain(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
 
     def _for(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
-        """Choose the validator for a value of `size` bytes, and whether to report all errors; None if too large."""
+        """Choose the validator for a value of `size` bytes, and whether to report all errors. None if the value is too
+        large or too deep to be checked in bounded time.
+        """
         height = height_of(decoded, len(self._heights)) if self._slow else 0
         if height >= len(self._heights):
             return None

@@ -1,8 +1,9 @@
-"""Constraints of policies on the arguments of calls: JSON Schemas of which at least one has to match. No I/O.
+"""Constraints of policies on the arguments of calls: JSON Schemas of policy rules, at least one of which has to match.
+No I/O.
 
-In contrast to the check of a tool's own schema, failures mean refusal: a schema that cannot be compiled completely
-allows no arguments. Refused are also arguments that cannot be checked in bounded time, and arguments that other parsers
-may read differently. Limits are checked first, because the check runs in the event loop.
+In contrast to the check of a tool's own schema, doubt means refusal. A schema that cannot be compiled completely allows
+no arguments. Arguments are also refused if they cannot be checked in bounded time, or if other parsers may read them
+differently. Size limits are checked first, because a long check would block the event loop.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ from fairlead_tools.validation.spelling import Spelling
 NO_ARGUMENTS: Final = b"{}"
 MAX_ARGUMENT_BYTES: Final = MAX_VALUE_BYTES
 MAX_VALUES: Final = 10_000
-"""Limit for the values in the arguments, counted by commas and opening brackets, also within strings. Checking so many
-takes 10 ms at most.
+"""Limit on the number of values in the arguments, estimated by commas and opening brackets, also within strings.
+Checking 10,000 values takes 10 ms at most.
 """
 _NOT_ALLOWED: Final = "No policy allows a call of the tool with these arguments"
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """Schema of one policy rule, which `by` names. `fault` says why it allows no arguments."""
+    """Compiled schema of one policy rule, which `by` names. `fault` says why the schema allows no arguments; empty if
+    it can be applied.
+    """
 
     by: str
     checker: Checker | None = None
-    """None if the schema allows all objects, or with a fault none."""
+    """Checker of arguments; None if the schema allows all objects, or if there is a fault."""
     fault: str = ""
     spelling: Spelling | None = None
-    """None if there is no checker."""
+    """Detector of misspelt property names; None if there is no checker."""
 
     def wrong(self, arguments: bytes, text: str, alike: str) -> str | None:
         """Return the errors of the arguments, one per line; None if the rule allows them.
@@ -66,8 +69,8 @@ def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
 
 
 class Constraint:
-    """Constraint on the arguments of one tool: any of its allowances has to match. Refusals name the rules with
-    `quote_rules`.
+    """Constraint on the arguments of one tool: one of its allowances has to match. With `quote_rules`, refusals name
+    the rules and their errors.
     """
 
     __slots__ = ("_allowances", "_quote_rules")

@@ -1,8 +1,8 @@
 """Upper bound for the work of validating a value, computed from the schema alone. No I/O.
 
-Nested alternatives double the work with each level: thirty definitions of two lines need a billion comparisons for
-`{}`. The *weight* of a schema at a height is the greatest number of subschemas that may be tried along a path of that
-length into a value. Weight times the size of a value bounds the work.
+Nested alternatives (`anyOf`) can double the work with each level: a schema of thirty definitions of two lines can need
+a billion comparisons for the value `{}`. The *weight* of a schema at a height is the greatest number of subschemas that
+may be tried along a path of that length into a value. Weight times the size of a value bounds the work.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Final
 from fairlead_mcp.schemas import BELOW, HERE, References, Schema, parts
 
 MAX_WEIGHT: Final = 2_000
+"""Limit on the weight of a schema that is used."""
 REPEATED: Final = 4
-"""Most evaluations of the schemas beside an `unevaluated…` keyword, to find out what they leave unevaluated."""
+"""Most evaluations of the subschemas beside an `unevaluated…` keyword, which show what they leave unevaluated."""
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
-"""Limit for the height of values that a recursive schema is weighed for."""
+"""Greatest height of values for which the weight of a recursive schema is computed; higher values are not checked."""
 
 
 class TooIntricate(Exception):
@@ -30,11 +31,14 @@ class Weights:
         self._root = root
         self._references = References(root)
         self._weights: dict[tuple[int, int], int] = {}
+        """Computed weights by id of the schema and height."""
         self._open: set[tuple[int, int]] = set()
+        """Ids and heights of the schemas whose weights are being computed: one that occurs again is recursive."""
         self.recursive = False
+        """Whether the schema refers to itself."""
         flat = self._weight(root, -1)
         self.by_height: tuple[int, ...] = (flat,)
-        """Weights by height of a value; a single entry if the schema is not recursive."""
+        """Weights by the height of a value. A schema that is not recursive has a single weight, for all heights."""
         if self.recursive:
             self.by_height = tuple(self._heights())
 
@@ -52,7 +56,9 @@ class Weights:
         return heights
 
     def _weight(self, schema: Schema, height: int) -> int:
-        """Compute the weight at a height. A height of -1 means any; then recursion is only marked."""
+        """Compute the weight of a schema at a height. With -1, compute it for any height: a recursive reference then
+        sets `recursive`, and is not followed.
+        """
         key = (id(schema), height)
         stored = self._weights.get(key)
         if stored is not None:

@@ -1,7 +1,8 @@
 """Cache of compiled schemas, one per gateway.
 
-A definition is compiled at its first call, or in advance if it is large, and the least recently compiled ones are
-dropped beyond a limit. Parts of a schema that cannot be checked are logged once per definition and counted.
+The schemas of a tool's definition are compiled at the first call of the tool, or in advance if the definition is large.
+Above a limit, the schemas that were compiled first are dropped. Parts of a schema that cannot be checked are logged
+once per definition and counted.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from fairlead_tools.validation.schema_compiler import Compiled, compile_schema
 log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 32 << 20
-"""Limit for the bytes of the cached definitions; compiled schemas take about ten times as much memory."""
+"""Limit on the total size of the cached definitions, in bytes. Compiled schemas take about ten times as much memory."""
 LARGE: Final = 8 << 10
-"""Bytes from which a definition takes milliseconds to compile and is compiled before its snapshot is served."""
+"""Size in bytes above which a definition takes milliseconds to compile. A larger definition is compiled before its
+snapshot is served, so that no call waits.
+"""
 MAX_REPORTED: Final = 4096
-"""Limit for the definitions whose unusable parts are remembered as logged."""
+"""Limit on the remembered definitions; their unusable parts are not logged again."""
 
 
 class _Definition(msgspec.Struct):
@@ -64,6 +67,7 @@ class ToolCheck:
         self._checks = checks
         self.definition = definition
         self.key = key
+        """Hash of the definition."""
         self.name = name
         self.declares_output = b'"outputSchema"' in definition
         """Whether the definition has an `outputSchema`; otherwise `result` finds no errors."""
@@ -79,8 +83,8 @@ class ToolCheck:
         return None if self.of_arguments is None else self.of_arguments.wrong_arguments(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
-        """Return the errors in the `structuredContent` of a raw result without `isError`, one per line; None without
-        errors.
+        """Return the errors in the `structuredContent` of a raw result, one per line; None without errors. For results
+        without `isError` only.
         """
         if not self._compiled:
             self._checks.compile(self)
@@ -129,11 +133,15 @@ class Checks:
         self._bytes = 0
         self._checks: WeakValueDictionary[str, ToolCheck] = WeakValueDictionary()
         self._compiled: OrderedDict[str, ToolCheck] = OrderedDict()
+        """Checks with compiled schemas by hash of the definition, the first compiled one first."""
         self._large: list[ToolCheck] = []
+        """Checks that the next call of `large` returns."""
         self._reported: OrderedDict[str, None] = OrderedDict()
+        """Hashes of definitions whose unusable parts were logged, oldest first."""
         self._unchecked = 0
+        """Number of unchecked values of checks whose compiled schemas were dropped."""
         self._lock = threading.Lock()
-        """Lock of the cache: a snapshot is prepared in a thread."""
+        """Lock of the cache: the checks of a new snapshot are compiled in a thread while calls use the cache."""
         self.compiled = 0
         """Number of compilations, including repeated ones of a definition."""
         self.left_out: dict[str, int] = {}
@@ -144,7 +152,8 @@ class Checks:
     def of(self, server: str, tool: str, definition: bytes, known_hash: str = "") -> ToolCheck:
         """Return the check of a tool by its raw definition; tools with equal definitions share a check.
 
-        `known_hash` saves hashing the definition. A new check of a LARGE definition is returned by `large` later.
+        `known_hash` is the definition's hash, if it is known. New checks of definitions above LARGE are also returned
+        by the next call of `large`.
         """
         key = known_hash or definition_hash(definition)
         check = self._checks.get(key)
@@ -155,7 +164,9 @@ class Checks:
         return check
 
     def large(self) -> list[ToolCheck]:
-        """Return, once, the checks of large definitions, which should be compiled in a thread before they are used."""
+        """Return the new checks of large definitions since the last call. They should be compiled in a thread before
+        they are used, to keep the event loop free.
+        """
         large, self._large = self._large, []
         return large
 

@@ -1,8 +1,8 @@
 """Compiler of JSON Schemas to checkers. No I/O; remote references are not fetched.
 
 `compile_schema` never raises. Parts of a schema that cannot be used, or the whole schema, are left out and reported
-with the reason. Patterns run on an engine without backtracking, in time linear in the text. As that engine does not
-support look-around and back-references, patterns with them are left out.
+with the reason. Patterns run on an engine without backtracking, in time linear in the text. That engine does not
+support look-around and back-references, so patterns with either are left out.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fairlead_tools.validation.wording import sentence
 MAX_SCHEMA_BYTES: Final = 128 << 10
 """Limit for the size of a schema; compiling a larger one takes more than 5 ms."""
 MAX_PATTERNS: Final = 64
+"""Limit on the patterns of a schema; if there are more, none is checked."""
 _PATTERNS: Final = RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)
 """Limits for one compiled pattern, in bytes."""
 
@@ -86,7 +87,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
 
 
 def _takes_every_object(schema: Schema) -> bool:
-    """Whether a schema is one of the usual ones for tools without arguments, which every object fits."""
+    """Whether every object fits a schema, as with the usual schemas of tools without arguments."""
     return schema.get("type", "object") == "object" and all(
         keyword in ("type", "$schema", "title", "description") or (keyword == "properties" and value == {})
         for keyword, value in schema.items()
@@ -107,7 +108,9 @@ def _without_patterns(schema: Schema) -> jsonschema_rs.Validator:
 
 
 def _compile(schema: Schema) -> tuple[jsonschema_rs.Validator, list[LeftOut]]:
-    """Make the validator, removing patterns that do not compile from `schema`. Returns it with these patterns."""
+    """Make the validator of `schema`, from which patterns that do not compile are removed. Returns the validator and a
+    description of each removed pattern.
+    """
     left_out: list[LeftOut] = []
     while True:
         try:
@@ -159,7 +162,7 @@ def _states(pattern: str) -> int:
 
 
 def _drop_patterns(schema: Schema) -> None:
-    """Remove the patterns of a schema, and the keywords that would forbid names which a removed pattern allowed."""
+    """Remove the patterns of a schema, and the keywords that would forbid names that a removed pattern had allowed."""
     if isinstance(schema.get("pattern"), str):
         del schema["pattern"]
     if schema.pop("patternProperties", None) is not None:

@@ -1,6 +1,5 @@
-"""Validity of JSON Schemas by draft 2020-12, whatever draft they name: what providers of models hold schemas to.
-
-Pure module.
+"""Validity of JSON Schemas by draft 2020-12, whatever draft they name: model providers apply this draft to all schemas
+of tools. No I/O.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def draft_error(schema: object) -> str | None:
-    """The first thing that draft 2020-12 does not allow in a schema; None for a valid one."""
+    """The first error of a schema by draft 2020-12; None for a valid schema."""
     if not isinstance(schema, dict | bool):
         return "a schema is an object or a boolean"
     draft = {**schema, "$schema": _DRAFT} if isinstance(schema, dict) else schema

@@ -1,7 +1,8 @@
-"""Detection of members whose names a server may read as a property in the schema. No I/O.
+"""Detection of misspelt members in arguments, by which a call could evade a policy's schema. No I/O.
 
-A schema for `limit` does not constrain `Limit`, but a server that ignores case reads it as `limit`. Such members are
-found at the positions in a value where the schema names the property. Names in `patternProperties` are not compared.
+A schema for the property `limit` does not constrain a member `Limit`, but a server that ignores case reads the member
+as `limit`. Such members are found at the positions in a value where the schema names the property. Names in
+`patternProperties` are not compared.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead_mcp.members import ProtectedNames, fold
 from fairlead_mcp.schemas import HERE, References, Schema, all_schemas, parts
 
 MAX_STEPS: Final = 100_000
-"""Limit for the schemas and members that are visited for one value, which take some tens of milliseconds."""
+"""Limit on the schemas and members that are visited for one value. Visiting so many takes some tens of milliseconds."""
 MAX_PLACES: Final = 1_000
 """Limit for the cached positions of one schema."""
 TOO_INTRICATE: Final = "the arguments are too complex to be compared with the names in the policy's schema"
@@ -27,13 +28,17 @@ _OF_THE_REST: Final = ("patternProperties", "additionalProperties", "unevaluated
 
 
 class Spelling:
-    """Property names in one schema. Raises UnresolvedReference for an external reference."""
+    """Property names in one schema, to find misspelt members in values. Raises UnresolvedReference for an external
+    reference.
+    """
 
     def __init__(self, schema: Schema, max_steps: int = MAX_STEPS) -> None:
         self._root = schema
         self._max_steps = max_steps
         self._gathered = 0
-        """Number of schemas at all positions so far."""
+        """Number of schemas that were collected at all positions so far. It counts towards `max_steps` of the current
+        value.
+        """
         self._references = References(schema)
         counted: dict[str, set[str]] = defaultdict(set)
         for subschema in all_schemas(schema):
@@ -41,12 +46,14 @@ class Spelling:
                 written = f"{encode(name).decode()}:"
                 counted[fold(written)].add(written)
         self._counted = tuple((alike, tuple(exact)) for alike, exact in counted.items())
+        """Each case-folded name, with the spellings of it that the schema has."""
         self._places: dict[tuple[int, ...], _Location] = {}
+        """Cached positions by the ids of the schemas that describe their values."""
 
     def wrong(self, value: bytes, text: str, alike: str) -> str | None:
         """Return a sentence about the first member that may be read as a property of the schema; None if there is none.
 
-        `value` is raw JSON; `text` is its shortest form and `alike` the case-folded form of that (`members.distinct`).
+        `value` is raw JSON, `text` its shortest form, and `alike` the case-folded `text` (`members.canonical_forms`).
         """
         if "\\u0000" not in text and all(
             alike.count(name) == sum(map(text.count, exact)) for name, exact in self._counted

@@ -1,6 +1,6 @@
 """Messages about invalid arguments, with path and expected value, so that a model can correct them. No I/O.
 
-Number and length of messages are limited, as a model cannot use the fortieth error or a page of its own arguments.
+The number and the length of messages are limited: a model cannot use the fortieth error, or a page of its arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_TEXT: Final = 200
 MAX_VALUE: Final = 60
 """Limit for the length of a quoted value, in characters."""
 MAX_DEPTH: Final = 3
-"""Limit for nested alternatives in an error."""
+"""Limit on the levels of nested alternatives (`anyOf`, `oneOf`) that an error describes."""
 _KINDS: Final = {
     str: "a string",
     bool: "a boolean",
@@ -83,7 +83,7 @@ def path(steps: Iterable[str | int]) -> str:
 
 
 def _alternatives(where: str, context: list[list[ValidationError]], depth: int) -> str:
-    """Describe a value that fits no alternative, by the errors of the closest one."""
+    """Describe a value that fits no alternative, by the errors of the alternative that it fits best."""
     branches = [branch for branch in context if branch]
     if not branches:
         return f"{where or 'top level'}: matches several alternatives, expected exactly one"
@@ -94,7 +94,7 @@ def _alternatives(where: str, context: list[list[ValidationError]], depth: int) 
 
 
 def _shallow(branch: list[ValidationError], where: str) -> int:
-    """Return 1 if an alternative fails at the value itself, 0 if it fails at a nested value."""
+    """Return 1 if an alternative fails at the value itself, 0 if only at nested values, which makes it a closer fit."""
     return int(
         any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == where for error in branch)
     )
