@@ -11,4 +11,5 @@ if __name__ == "__main__":
         DeprecationWarning,
         stacklevel=1,
     )
-    runpy.run_module("fairlead_app", run_name="__main__", alter_sys=True)  # by name, as it may not import it
+    # by name, as this package may not import fairlead_app
+    runpy.run_module("fairlead_app", run_name="__main__", alter_sys=True)

@@ -1,7 +1,7 @@
 """Creates parts of a gateway at the first request that needs them, which saves memory and start-up time.
 
-The module of such a part is imported only when the part is created (`served_rest`, `served_console`,
-`endpoint.fallback`). The caller validates its settings at the start of the gateway.
+The module of such a part (`served_rest`, `served_console`, `endpoint.fallback`) is imported only when the part is
+created. So the settings of a part have to be validated before, at the start of the gateway.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Parts of this process `subscribe` a function, such as a callback of a Python pro
 events `after` a number, as long as the ring buffer has them. There are no queues per reader, so a slow reader misses
 the oldest events.
 
-A server is *connected* when it is in the catalog and online, and *disconnected* when it is offline or removed. Its
-tools have *changed* when its part of `tools/list` has; with `onDisconnect: Remove`, going offline removes its tools
-too. A server has *failed* when its entry says so; a further event follows only for another cause or after it was
-connected.
+A server is *connected* when it is in the catalog and online, and *disconnected* when it is offline or removed. The
+tools of a server have *changed* when its definitions in `tools/list` have; with `onDisconnect: Remove`, going offline
+removes its tools too. A server has *failed* when its entry in the snapshot has the state failed; the event is published
+again only for another cause, or if the server was connected in between.
 """
 
 from __future__ import annotations
@@ -92,8 +92,10 @@ class EventLog:
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
         self._now = now
         self._life = secrets.token_hex(4)
+        """Random first part of event ids, which tells the events of one process from those of another."""
         self._ring: deque[Event] = deque(maxlen=most)
         self._fresh = asyncio.Event()
+        """Set by the next event, and then replaced by an unset one."""
         self._listeners: list[Listener] = []
         self._failed: dict[ServerKey, str] = {}
         """Published causes of failed servers, until each is connected or removed."""
@@ -146,7 +148,7 @@ class EventLog:
         return [*self._ring][number - oldest :]
 
     def before_last(self, count: int) -> int:
-        """Number after which the last `count` events about servers, tools and files follow, or as many as
+        """Number to pass to `after` for the last `count` events about servers, tools and files, or for fewer if fewer
         are stored.
         """
         number = self.number

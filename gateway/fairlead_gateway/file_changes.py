@@ -1,6 +1,6 @@
 """Detects changes of a file by polling it twice a second.
 
-A mounted ConfigMap or Secret is replaced by changing a symbolic link; the target of the link is checked.
+Kubernetes replaces a mounted ConfigMap or Secret by changing a symbolic link, so the target of the link is checked.
 """
 
 from __future__ import annotations

@@ -41,16 +41,16 @@ IDLE_SHARE: Final = 0.01
 THAW_SECONDS: Final = 600.0
 """Shortest time between two thaws."""
 MOST_FROZEN: Final = 2_000_000
-"""Objects created in activations after which a thaw no longer waits for the process to be idle; as many as ten
-activations with 10,000 tools create. They are counted at their creation, since counting the frozen objects
-(`gc.get_freeze_count`) takes 10 ms and more.
+"""Number of objects, created in activations since the last thaw, above which a thaw no longer waits for the process to
+be idle; ten activations with 10,000 tools create as many. The objects are counted when they are created, since counting
+all frozen objects (`gc.get_freeze_count`) takes 10 ms and more.
 """
 
 
 class Heap:
     """Controls the process's garbage collector between `start` and `stop`.
 
-    If `owner` is false, a program runs a gateway among other things and configures the collector itself; then the
+    `owner` is false in a program that runs a gateway among other things and configures the collector itself; then the
     collector is only paused during activations. `clock` is a monotonic clock and `busy` the used CPU time, in seconds.
     """
 
@@ -67,6 +67,7 @@ class Heap:
         self._thresholds: tuple[int, int, int] | None = None
         self._checker: asyncio.Task[None] | None = None
         self._checked = (clock(), busy())
+        """Time and used CPU time at the last check."""
         self._thawed_at = clock()
         self._young = 0
         """Number of collections of the youngest generation at the end of the last thaw."""

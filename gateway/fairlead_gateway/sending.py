@@ -54,7 +54,7 @@ class TaskCall:
     def __init__(self, work: Coroutine[Any, Any, Raw], sink: ResponseSink, name: str) -> None:
         self._sink: ResponseSink | None = sink
         self._task = asyncio.get_running_loop().create_task(self._run(work), name=name)
-        self._task.add_done_callback(lambda _: work.close())  # a task cancelled at once never starts it
+        self._task.add_done_callback(lambda _: work.close())  # a task that is cancelled at once never starts `work`
 
     def cancel(self) -> None:
         self._sink = None
@@ -67,7 +67,7 @@ class TaskCall:
             if self._sink is not None:
                 self._sink.take_error(ConnectionLost("the request was stopped with the gateway", sent=True))
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; the sink logs all but McpErrors
+        except Exception as error:  # noqa: BLE001  # nothing awaits this task; the sink logs all but McpErrors
             if self._sink is not None:
                 self._sink.take_error(error)
         else:

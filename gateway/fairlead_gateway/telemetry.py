@@ -22,10 +22,11 @@ BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5
 _BOUNDS_NS: Final = [round(bound * 1e9) for bound in BOUNDS]
 
 MAX_LABEL_SETS: Final = 2000
+"""Most combinations of method, tool, server and error type that have a histogram of their own."""
 MAX_TIERS: Final = 50
-"""Most tiers with metrics of their own; if there are more, the first by name."""
+"""Most tiers with metrics of their own; if there are more tiers, the first ones by name have metrics."""
 OTHER: Final = "other"
-"""Label values of tool and server for everything beyond MAX_LABEL_SETS."""
+"""Value of the labels tool and server for calls beyond MAX_LABEL_SETS."""
 
 TOOL_ERROR: Final = "tool_error"
 """`error.type` of a result with `isError`."""
@@ -80,12 +81,13 @@ class Histogram:
 
 
 class Wait:
-    """Times that agents in one tier waited for their calls, in total."""
+    """Durations of calls as agents in one tier perceive them, from the request to its response."""
 
     __slots__ = ("breaches", "limit_ns", "series")
 
     def __init__(self) -> None:
         self.limit_ns: float = float("inf")
+        """Limit of the tier in nanoseconds; infinite without one."""
         self.breaches = 0
         """Number of calls that took longer than the tier's limit."""
         self.series = Histogram()
@@ -171,8 +173,8 @@ class MetricsRegistry:
         return Recorder(self, method, tool, server)
 
     def series(self, method: str, tool: str, server: str, error_type: str) -> tuple[Histogram, bool]:
-        """Histogram of a label set, and whether it is for these labels; False if it is that of OTHER, as there are too
-        many label sets.
+        """Histogram of a label set, and True; if there are too many label sets already, the common histogram of the
+        tools beyond the limit (OTHER), and False.
         """
         key = (method, tool, server, error_type)
         series = self._series.get(key)

@@ -24,6 +24,6 @@ def moved(name: str, module: str) -> Any:
     if name not in client.__all__:  # for example `__path__`, which the import system looks up
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     text = f"`from {module} import {name}` is deprecated; write `from fairlead_client import {name}`"
-    warnings.warn(text, DeprecationWarning, stacklevel=3)  # of `__getattr__`'s caller; frames of importlib do not count
+    warnings.warn(text, DeprecationWarning, stacklevel=3)  # the caller of `__getattr__`; importlib does not count
     value = vars(sys.modules[module])[name] = getattr(client, name)
     return value

@@ -1,6 +1,6 @@
 """Client side of MCP: message framing, protocol eras, transports over HTTP, TCP and stdio.
 
-It reads no configuration, starts no task at import, and imports no other package of ours than `fairlead_api`.
+The package reads no configuration, starts no task at import, and imports only `fairlead_api` of Fairlead's packages.
 
 Start at:
 

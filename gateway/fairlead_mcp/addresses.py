@@ -20,9 +20,10 @@ _MAPPED: Final = "::ffff:"
 _CLIENT_BITS: Final = 64
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 ANY: Final = "*"
+"""Entry that allows every host or origin."""
 _REMEMBERED: Final = 1024
 _REMEMBERED_BYTES: Final = 256
-"""Length up to which an allowed `Host` is cached, as clients can fill the cache where any host is allowed."""
+"""Most bytes of a `Host` that is cached, as clients can fill the cache where any host is allowed."""
 
 
 def authority(host: str, port: int) -> str:
@@ -73,7 +74,8 @@ def is_loopback(host: str) -> bool:
 class AllowList:
     """Hosts and origins that requests may have.
 
-    An entry is a host name, with a port or else for any port; entries for origins may have a scheme. `*` allows all.
+    An entry is a host name with a port, or without one for any port; entries for origins may have a scheme. `*` allows
+    all. With `cluster`, hosts may also be IP addresses and names of Services.
     """
 
     def __init__(self, hosts: Iterable[str], origins: Iterable[str], *, cluster: bool = False) -> None:
@@ -93,8 +95,8 @@ class AllowList:
 
     @classmethod
     def for_operations(cls, host: str, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> AllowList:
-        """As `for_bind`, and allow IP addresses (kubelets, Prometheus) and names of Services, by which a cluster
-        reaches pods.
+        """Make the list for the bind address of an operations port: like `for_bind`, and with the IP addresses and
+        names of Services by which kubelets and Prometheus reach pods.
         """
         default = LOCAL_NAMES if is_loopback(host) else (ANY,)
         return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, cluster=True)
@@ -112,7 +114,7 @@ class AllowList:
         return True
 
     def origin(self, value: bytes | None) -> bool:
-        """Whether an `Origin` is allowed. A request without one is, as it does not come from a web page."""
+        """Whether an `Origin` is allowed. A request without `Origin` is, as it does not come from a web page."""
         if value is None or ANY in self._origins:
             return True
         origin = value.decode("latin-1").lower()

@@ -1,7 +1,7 @@
 """MCP Apps (`io.modelcontextprotocol/ui`, SEP-1865): reads the user interface that a tool definition declares. No I/O.
 
-A tool names a `ui://` resource with HTML that a host shows; the resource need not be listed. The HTML calls tools by
-their names at its own server.
+A tool names a `ui://` resource with HTML that a host shows; the resource need not be listed. The HTML calls tools of
+the same server by the server's own names.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _visibility(definition: bytes) -> list[str] | None:
 def remove_domain(resource: bytes | Raw) -> bytes | Raw:
     """Remove `_meta.ui.domain` from a resource definition or from one item of its contents.
 
-    Hosts derive the domain from the URL that they connect to, so the server's own is wrong behind a gateway. Returns
-    the same object if there is no domain.
+    Hosts derive the domain from the URL that they connect to, so a domain that the server has derived from its own URL
+    is wrong behind a gateway. Returns the same object if there is no domain.
     """
     if not _may_have_domain(resource):
         return resource

@@ -1,4 +1,6 @@
-"""Decoding of untrusted JSON documents within `read_bounds`; long ones are decoded in a thread."""
+"""Decoding of untrusted JSON documents within the limits of `read_bounds`. Long documents are decoded in a thread, so
+that they do not block the event loop.
+"""
 
 from __future__ import annotations
 

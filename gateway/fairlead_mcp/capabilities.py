@@ -1,8 +1,8 @@
-"""Client capabilities (roots, sampling, elicitation): encoding, lookup, and the answers of a discovery to servers that
-use them. No I/O.
+"""Client capabilities (roots, sampling, elicitation): encoding, lookup, and answers to servers that use them during
+discovery, when definitions are listed and there is no client to answer. No I/O.
 
-A capability has its name in `initialize`, a member of one has a dotted name: `elicitation.url` (MCP 2025-11-25 and
-2026-07-28, client capabilities).
+A capability has the name that it has in `initialize`, and a member of a capability has a dotted name, such as
+`elicitation.url` (MCP 2025-11-25 and 2026-07-28, client capabilities).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead_mcp.errors import RpcError
 from fairlead_mcp.messages import Message
 
 ALL: Final = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
-"""All capabilities, as raw JSON, for a discovery to declare."""
+"""All client capabilities, as raw JSON, which discovery declares."""
 SINGLE: Final[tuple[tuple[str, bytes], ...]] = (
     ("roots", b'{"roots":{}}'),
     ("sampling", b'{"sampling":{}}'),
@@ -25,16 +25,16 @@ SINGLE: Final[tuple[tuple[str, bytes], ...]] = (
     ("elicitation.url", b'{"elicitation":{"url":{}}}'),
     ("sampling.tools", b'{"sampling":{"tools":{}}}'),
 )
-"""Names of capabilities and the raw JSON that declares one alone, the most used first."""
+"""Names of capabilities, each with the raw JSON that declares this capability alone, the most used first."""
 TOGETHER: Final = ("roots", "sampling", "elicitation")
-"""Capabilities that count as required by a tool that is not listed for any single one."""
+"""Capabilities that count as required by a tool that no capability alone makes the server list."""
 
 _REJECTED: Final = -1
 """Error code for a rejected sampling request (MCP 2025-11-25, Sampling, "Error Handling")."""
 
 
 def decline(request: Message, answer: Callable[[bytes], None]) -> None:
-    """Answer a server's request during a discovery: no roots, no sampling, a declined elicitation. Raises nothing."""
+    """Answer a server's request during discovery: no roots, no sampling, a declined elicitation. Raises nothing."""
     assert request.id is not UNSET
     if request.method == "roots/list":
         answer(jsonrpc.result(request.id, b'{"roots":[]}'))
@@ -102,9 +102,8 @@ def add_extension(capabilities: bytes | None, name: str) -> bytes:
 
 
 def for_method(capabilities: bytes, method: str, declares: str = "") -> bytes:
-    """Add to client capabilities (raw JSON) the extension that a request `declares` or its method belongs to.
-
-    Servers may require it.
+    """Add to client capabilities (raw JSON) the extension that a server may require for a request: the one that the
+    request `declares`, or else the one that its method belongs to.
     """
     name = declares or methods.extension_of(method)
     return add_extension(capabilities, name) if name else capabilities

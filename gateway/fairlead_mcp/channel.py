@@ -39,7 +39,7 @@ class LineChannel:
         return await self._client.ready(deadline)
 
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
-        """Send a request in the envelope of the era and return the raw result. Raises McpError.
+        """Send a request, with the `_meta` that the modern era requires, and return the raw result. Raises McpError.
 
         `declares` is an extension to declare to a modern server in addition to the capabilities.
         """
@@ -49,7 +49,7 @@ class LineChannel:
         return read_line(await self._client.request(method, params, deadline=deadline))
 
     async def listen(self, deadline: float) -> None:
-        """See `McpSession.listen`."""
+        """Receive notifications of changed lists until the stream ends, as `McpSession.listen` does."""
         await self._client.listen(deadline)
 
     async def aclose(self) -> None:

@@ -1,7 +1,7 @@
 """MCP server as a child process: started at once, kept running, and restarted after its end.
 
-A `Child` is a `StreamClient` whose streams are processes. `Program` starts them, stores what they print, and finds in
-that why a process ended. `fairlead_mcp.host.ChildHost` shares a child between operator and gateway.
+A `Child` is a `StreamClient` whose streams are processes. `Program` starts the processes, stores what they print, and
+finds in their output why a process ended. `fairlead_mcp.host.ChildHost` shares a child between operator and gateway.
 """
 
 from __future__ import annotations
@@ -32,12 +32,17 @@ from fairlead_mcp.stream_client import (
 logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
-"""Limit from start to handshake, without the fetching by `npx` or `uvx`, which `direct` limits."""
+"""Limit from the start to the end of the handshake. The time in which `npx` or `uvx` fetches a package is not included;
+`fairlead_mcp.direct` limits it.
+"""
 STOP_SECONDS: Final = 2.0
+"""Time for a process to end after its input was closed, and again after SIGTERM."""
 SILENT_SECONDS: Final = 10.0
 """Time after the start from which a process that has written nothing is reported as silent."""
 _SILENT_GRACE: Final = 0.5
-"""Addition to SILENT_SECONDS: `initialize` may be sent only after an unanswered probe of `PROBE_SECONDS`."""
+"""Seconds added to SILENT_SECONDS: a server that ignores `server/discover` gets `initialize` after `PROBE_SECONDS`, and
+needs time to answer it.
+"""
 _EXITED_WELL: Final = "exited with code 0"
 BEFORE_ANSWERING: Final = "before it answered: an MCP server has to run until its input ends"
 """Explanation for a program that exits with code 0 at once, such as one that defines a server but never runs it."""
@@ -63,8 +68,8 @@ class Child(StreamClient):
 class Program(StreamOpener):
     """Program of a child process, started once per stream.
 
-    `printed` stores the lines that the process prints, with the secrets of its environment masked. `after` is awaited
-    before the first start: the task that stops a predecessor.
+    `printed` stores the lines that the process prints, with the secrets of its environment masked. `after`, the task
+    that stops a predecessor, is awaited before the first start.
     """
 
     closed = "%s was stopped"
@@ -180,7 +185,8 @@ class ProgramRun:
     def watch_silence(self, seconds: float, before: int = 0) -> None:
         """Report the process as silent if it prints nothing within `seconds`.
 
-        It is not silent while it has written `FETCHED_BYTES` more than `before` to files: npx or uvx is fetching.
+        A process that has written `FETCHED_BYTES` more than `before` to files is not silent: npx or uvx is fetching a
+        package.
         """
         if not self._has_printed:
             self._watch = asyncio.get_running_loop().call_later(seconds, self._check_silence, before)

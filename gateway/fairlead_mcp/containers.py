@@ -1,8 +1,8 @@
 """Stops the containers of servers whose command is `docker run` or `podman run`.
 
-The container is a process of the engine, not of the client, and so survives the client's end. The first process of a
-container also ignores SIGTERM unless it handles it. Each run therefore gets a label, by which its container is found
-and killed after the client has ended.
+The engine runs the container, not the client process `docker` or `podman`, so the container survives the end of the
+client. The first process of a container also ignores SIGTERM unless the program handles the signal. Each run therefore
+gets a label, by which its container is found and killed after the client has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KILL_SECONDS: Final = 5.0
 _FLAGS: Final = frozenset(
     {"-D", "--debug", "--tls", "--tlsverify", "-r", "--remote", "--noout", "--syslog", "--trace", "--transient-store"}
 )
-"""Options before the command `run` that take no value; other options take the next word."""
+"""Options before the command `run` that take no value; other options take the next word as their value."""
 _ENVIRONMENT: Final = ("docker_", "container_", "xdg_")
 """Prefixes, in lower case, of environment variables by which a client finds its engine, besides `HOME` and `PATH`."""
 
@@ -50,7 +50,9 @@ def starts_container(endpoint: Endpoint) -> bool:
 
 
 class ContainerRun:
-    """One run of a container. `environment` is the complete one of the client; `argv` is the command with the label."""
+    """One run of a container. `at` is the index of the word `run` in `args`, `environment` the complete environment of
+    the client process, and `argv` the command with the label.
+    """
 
     def __init__(self, command: str, args: Sequence[str], at: int, environment: Mapping[str, str]) -> None:
         label = f"{LABEL}={secrets.token_hex(8)}"
@@ -69,7 +71,9 @@ class ContainerRun:
         return None if at is None else cls(command, args, at, environment)
 
     def last_will(self) -> str:
-        """Return a line of shell that kills the container, with the variables that it needs; empty if not possible."""
+        """Return a line of shell that sets the client's variables and kills the container; empty if that needs more
+        than one line.
+        """
         variables = {
             name: value
             for name, value in self._environment.items()

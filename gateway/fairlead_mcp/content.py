@@ -1,8 +1,8 @@
 """Structs of a `tools/call` result by the schemas of 2025-11-25 and 2026-07-28 (`CallToolResult`).
 
-A result that decodes into them is accepted by clients of both eras. They are stricter than the schema where clients
-are: `format: byte` is padded base64, `format: uri` is a URI that parsers accept, `lastModified` is an ISO 8601 date and
-time. Undeclared members are allowed and ignored.
+A result that decodes into these structs is accepted by clients of both eras. The structs are stricter than the schema
+where clients are stricter too: `format: byte` is padded base64, `format: uri` is a URI that parsers accept,
+`lastModified` is an ISO 8601 date and time. Undeclared members are allowed and ignored.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class Annotations(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class _Block(Struct, frozen=True, gc=False, rename="camel"):
+    """Members that all content blocks have."""
+
     annotations: Annotations | UnsetType = UNSET
     meta: AnyObject | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
@@ -62,7 +64,9 @@ class TextBlock(_Block, frozen=True, gc=False, kw_only=True, tag="text"):
 
 
 class LongTextBlock(_Block, frozen=True, gc=False, kw_only=True, tag="text"):
-    """Text content that is not decoded: decoding a text with many escapes takes as long as reading the message."""
+    """Text content of a long result. It is not decoded, as decoding a text with many escapes takes as long as reading
+    the message.
+    """
 
     text: Raw
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 MAX_BYTES: Final = 1 << 20
+"""Bytes up to which a message is repaired."""
 MAX_OPENED: Final = 100_000
 """Objects and arrays up to which a message is repaired, which takes up to 60 ms of the event loop."""
 KEPT_DEPTH: Final = 100

@@ -20,6 +20,7 @@ MOST_LINES: Final = 100
 _LOOKED_AT: Final = 600
 """Characters of a line that are read."""
 MOST_CHARACTERS: Final = 400
+"""Most characters of the chosen line."""
 
 
 class LineRank(IntEnum):
@@ -30,6 +31,7 @@ class LineRank(IntEnum):
     INDENTED = 1
     """Indented, so that it continues another statement."""
     PLAIN = 2
+    """Any other line."""
     COMPLAINT = 3
     """Has words of failure."""
     FAILURE = 4
@@ -37,12 +39,16 @@ class LineRank(IntEnum):
 
 
 class _Row(NamedTuple):
+    """Pattern of lines, with the rank of the statement in such a line."""
+
     rank: LineRank
     pattern: re.Pattern[str]
     """The statement is the group `said` if the pattern has one, else the whole line."""
 
 
 class _Statement(NamedTuple):
+    """One statement of a program: a line, or several lines that belong together, joined."""
+
     rank: LineRank
     text: str
 
@@ -52,14 +58,14 @@ def _row(rank: LineRank, pattern: str, flags: int = 0) -> _Row:
 
 
 _ROWS: Final = (
-    # uv and uvx, before their warnings are noise
+    # uv and uvx, before the row that ranks warnings as noise
     _row(LineRank.FAILURE, r"^(?:warning: )?(?P<said>An executable named \S+ is not provided by package .*)"),
     _row(LineRank.FAILURE, r"^The executable \S+ was not found"),
     _row(LineRank.FAILURE, r"^Package \S+ does not provide any executables"),
     _row(LineRank.NOISE, r"^(?:The following executables are (?:available|provided)|Consider using|- )"),
     _row(LineRank.NOISE, r"^\s*(?:Installed|Resolved|Prepared|Downloaded|Audited|Uninstalled) \d+ packages? "),
     _row(LineRank.NOISE, r"^\s*(?:Building|Built|Downloading|Downloaded|Updating|Updated|Creating virtual) "),
-    # npm and npx, before their errors
+    # npm and npx, before the rows for errors of any program
     _row(LineRank.NOISE, r"^npm (?:warn|notice|http|info|verb|sill|timing)\b", re.IGNORECASE),
     _row(LineRank.FAILURE, r"^\s*ERR_PNPM_"),
     # docker and podman
@@ -258,7 +264,9 @@ def _find_raised(lines: Sequence[str], at: int) -> tuple[str, int]:
 
 
 def _follow_chain(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Join an error and its last cause, as uv and other Rust programs print them. Returns it and the index after it."""
+    """Join an error and its last cause, as uv and other Rust programs print them. Returns the text, and the index of
+    the line after the chain of causes.
+    """
     chain = [first.rstrip(":")]
     while at < len(lines) and lines[at][:1].isspace():
         if cause := _CAUSE.match(lines[at]):

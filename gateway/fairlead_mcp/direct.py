@@ -1,10 +1,11 @@
 """Starts servers that are configured with `npx` or `uvx` without leaving these wrappers running as parents.
 
-A waiting wrapper took half of the memory of a server. At each start the wrapper runs first: it resolves, fetches and
-installs the package, chooses the program and sets up the environment. Instead of the program it is made to start a
-script of ours, which prints its own arguments and environment and ends; then the wrapper ends too. The program is then
-started with these arguments and this environment, so that the wrapper's settings apply as ever. If the wrapper fails,
-its own messages are shown. Commands that `fairlead_mcp.wrappers` does not recognize are started as they are written.
+A wrapper that only waits for its server took half of the memory of the two. At each start the wrapper runs first: it
+resolves, fetches and installs the package, chooses the program and sets up the environment. Instead of the program, the
+wrapper is made to start a script of Fairlead, which prints the arguments and environment that it got, and ends; then
+the wrapper ends too. The program is then started with these arguments and this environment, so that the wrapper's
+settings still apply. If the wrapper fails, its own messages are shown. Commands that `fairlead_mcp.wrappers` does not
+recognize are started as they are written.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, 
 logger = logging.getLogger(__name__)
 
 RESOLVE_SECONDS: Final = 120.0
-"""Limit for finding the program of a package. It starts again whenever `FETCHED_BYTES` more have been written."""
+"""Limit for finding the program of a package. The time starts again whenever the wrapper has written `FETCHED_BYTES`
+more to files.
+"""
 FETCH_SECONDS: Final = 1800.0
 """Limit for fetching a package, even if it makes progress."""
 FETCHES: Final = max(3, os.cpu_count() or 1)
 """Packages that are fetched at the same time; more of them would delay each other."""
 ASK_SECONDS: Final = 10.0
-"""Limit for printing a version."""
+"""Limit for a program that is run for the first line that it prints, such as its version."""
 END_SECONDS: Final = 1.0
 """Grace period of a wrapper after its script has ended, and again after SIGTERM."""
 
@@ -56,7 +59,7 @@ class DirectLauncher:
         self._works: bool | None = None
         """Whether scripts in the temporary folder can be executed; None until tried."""
         self._unlike: set[Wrapper] = set()
-        """Wrappers that would start another program than the one found."""
+        """Wrappers that do more than start the program that was found, and so have to keep running."""
         self._fetched: set[tuple[str, str]] = set()
         """Packages whose program was found before, by kind and name."""
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -77,10 +80,10 @@ class DirectLauncher:
         """Implements Launcher."""
         await self._inner.aclose()
 
-    # Whether it can be done
+    # Whether a wrapper can be replaced
 
     async def _usable(self, wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
-        """Whether the wrapper is the genuine npx or uv, and scripts of ours run on this machine."""
+        """Whether the wrapper is the genuine npx or uv, and the script that replaces the program can run here."""
         path = shutil.which(wrapped.command, path=environment.get("PATH"))
         if path is None:
             return False
@@ -134,9 +137,9 @@ class DirectLauncher:
         package = (wrapped.kind, wrapped.package)
         if package in self._fetched:
             return await self._find_program(wrapped, environment, spec, events)
-        # without a timeout, as each start in front has one
+        # without a timeout, as each start that holds the lock before has one
         async with self._locks[package]:
-            if package in self._fetched:  # by the start in front
+            if package in self._fetched:  # by the start that held the lock before
                 return await self._find_program(wrapped, environment, spec, events)
             if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
                 start = await self._find_program(wrapped, environment, spec, events)
@@ -195,7 +198,7 @@ class DirectLauncher:
     ) -> Process:
         """Run a program until it has answered or ended, then stop it with its descendants.
 
-        The limit is `seconds`, and `most` as long as it keeps writing files.
+        The limit is `seconds`, or `most` seconds as long as the program keeps writing files.
         """
         process = await self._inner.start(argv, environment, cwd, observer)
         clock = asyncio.get_running_loop().time
@@ -225,7 +228,9 @@ class _WrapperObserver:
 
     def __init__(self, events: ProcessObserver | None, mark: str, *, withhold: bool = False) -> None:
         self.answer: str | None = None
+        """Line that the script printed, without its mark; None before."""
         self.end = ""
+        """How the wrapper ended, such as `exited with code 1`; empty before."""
         self.printed = False
         """Whether standard error had lines other than npm's warnings and notices."""
         self.done = asyncio.Event()
@@ -269,6 +274,7 @@ class _WrapperObserver:
 
 
 _KEPT: Final = 100
+"""Most withheld lines before the newest one."""
 _CHATTER: Final = ("npm warn", "npm notice", "npm WARN")
 _CHECK_SECONDS: Final = 5.0
 """Interval between checks of the bytes that a wrapper has written."""
@@ -276,8 +282,8 @@ _CHECK_SECONDS: Final = 5.0
 
 @contextmanager
 def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Write the script into a private temporary folder, which is removed at the end. Yields its path and the mark that
-    begins its line.
+    """Write the script into a private temporary folder, which is removed at the end. Yields the script's path and the
+    mark that begins the line that it prints.
     """
     with tempfile.TemporaryDirectory(prefix="fairlead-start-") as folder:
         path, mark = Path(folder) / "start", f"{folder} "
@@ -308,7 +314,7 @@ def _belongs_to_npm(path: str) -> bool:
 
 def _is_equivalent(wrapped: Wrapper, start: Start) -> bool:
     """Whether starting the program directly is the same as starting it by the wrapper."""
-    if wrapped.kind == "uvx":  # the wrapper warns of a program that is of another package or of this machine
+    if wrapped.kind == "uvx":  # uvx warns of a program from another package or from this machine
         first = start.env.get("PATH", "").split(os.pathsep)[0]
         return os.access(Path(first) / wrapped.program, os.X_OK)
     env = start.env

@@ -86,7 +86,7 @@ class AddressNotAllowed(ConnectFailed):
 
 
 class BadEgress(ValueError):
-    """An entry of a setting is neither a host name or pattern nor a network; the message names both."""
+    """An entry of a setting is neither a host name or pattern nor a network; the message names setting and entry."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class Egress:
     """Addresses of the cluster's pods and Services, which only `hosts` and Services of the server's own namespace may
     have."""
     api_server: tuple[_Ip, ...] = ()
+    """Addresses of the API server, which are denied."""
     api_names: tuple[str, ...] = ()
     """Names of the API server, whose addresses are denied as well."""
 
@@ -198,11 +199,16 @@ class Egress:
         return owner is not None
 
     def _absolute(self, host: str) -> str:
-        """Append a dot to an external name in a pod, whose DNS search list would make `a.b` a Service first."""
+        """In a pod, append a dot to an external name, as the pod's DNS search list would first look up `a.b` as the
+        Service `a` of namespace `b`.
+        """
         inside = not self.confined or host.endswith(".") or _parse_address(host) is not None
         return host if inside or service_namespace(host.lower()) is not None else f"{host}."
 
     def _explain_denial(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None], another: str) -> str:
+        """Describe where a denied address leads; empty for an allowed one. `another` describes a Service of another
+        namespace that has the address.
+        """
         address = _parse_address(text.partition("%")[0])
         if address is None:
             return "an address that cannot be parsed"

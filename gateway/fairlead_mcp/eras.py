@@ -23,7 +23,7 @@ from fairlead_mcp.errors import NotMcp, UnsupportedVersion
 MODERN_VERSION: Final = "2026-07-28"
 LATEST_LEGACY_VERSION: Final = "2025-11-25"
 LEGACY_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Oldest first."""
+"""Revisions of the legacy era, oldest first."""
 
 PREFIX: Final = methods.PREFIX
 META_VERSION: Final = PREFIX + "protocolVersion"
@@ -116,7 +116,7 @@ def text_of_header(value: bytes) -> str | None:
 
 
 class Client(msgspec.Struct, frozen=True):
-    """`clientInfo` of our handshakes and envelopes."""
+    """`clientInfo` that Fairlead sends in handshakes and in the `_meta` of modern requests."""
 
     name: str = "fairlead"
     version: str = "0"
@@ -174,8 +174,8 @@ def meta_members(client: Client, capabilities: bytes = b"{}") -> dict[str, Raw]:
 
 
 def modern_params(params: bytes | Raw | None, client: Client, capabilities: bytes = b"{}") -> bytes:
-    """Merge the modern envelope into `params._meta`; other members stay byte for byte. `capabilities` are the client's,
-    as raw JSON.
+    """Set the members that a modern request has in `params._meta`; other members stay byte for byte. `capabilities`
+    are the client's, as raw JSON.
     """
     members = jsonrpc.decode_object(params) if params is not None else {}
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
@@ -194,6 +194,8 @@ def initialize_params(client: Client, capabilities: bytes = b"{}") -> bytes:
 
 
 class _Discovered(msgspec.Struct, rename="camel"):
+    """Result of `server/discover`."""
+
     supported_versions: list[str]
     capabilities: Raw = _EMPTY
     instructions: Raw = _NULL
@@ -202,6 +204,8 @@ class _Discovered(msgspec.Struct, rename="camel"):
 
 
 class _Initialized(msgspec.Struct, rename="camel"):
+    """Result of `initialize`."""
+
     protocol_version: str
     capabilities: Raw = _EMPTY
     server_info: Raw = _EMPTY

@@ -11,13 +11,13 @@ are therefore part of the API: new ones may be added, existing ones are never re
         TooLarge                an answer exceeded a limit; the connection was closed
         PoolFull                too many requests were waiting already; nothing was sent
         HeldUp                  the answer was not read to its end, as this side had no memory for it
-        ProtocolError             the server's answer violates the protocol
+      ProtocolError             the server's answer violates the protocol
         BadHttp                 not HTTP
         NotMcp                  HTTP, but not MCP (HTML, an empty body, another content type)
         BadJson                 cut off or malformed JSON
         UnsupportedVersion      no protocol revision in common
         BadListing              an endless or too large listing
-        HttpRefused               an HTTP error status without a JSON-RPC error
+      HttpRefused               an HTTP error status without a JSON-RPC error
       RpcError                  a JSON-RPC error
       HandshakeRefused          a JSON-RPC error as the answer to `initialize`, so that no request was sent
 """
@@ -46,7 +46,7 @@ class McpError(Exception):
 
 
 class TransportError(McpError):
-    """The request got no answer. Says nothing about the protocol or the era of the server."""
+    """The request got no answer. The error says nothing about the protocol or the era of the server."""
 
     reason = "TransportError"
 
@@ -249,9 +249,9 @@ class HandshakeRefused(McpError):
 
     @classmethod
     def of(cls, error: RpcError) -> HandshakeRefused:
-        """The refusal that a server's answer to `initialize` stands for."""
+        """Make the exception for the JSON-RPC error with which a server answered `initialize`."""
         return cls(error.code, error.message, status=error.status)
 
     def by(self, server: str) -> HandshakeRefused:
-        """The refusal with the server's name in its message."""
+        """Copy the exception, with the server's name in its message."""
         return HandshakeRefused(self.code, self.message, status=self.status, server=server)

@@ -15,12 +15,12 @@ from msgspec import Raw
 _RAW: Final = re.compile(
     rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2(?:\x80[\x8e\x8f\xaa-\xae]|\x81[\xa6-\xa9])|\xf3\xa0[\x80\x81][\x80-\xbf]"
 )
-"""The characters in UTF-8. Each alternative begins with a literal byte, which makes the search fast."""
+"""Matches the replaced characters in UTF-8. Each alternative begins with a literal byte, so that the search is fast."""
 _WRITTEN: Final = re.compile(
     rb"\\(?=u(?:00(?:0[0-8bcefBCEF]|1[0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|061[cC]|200[efEF]|202[a-eA-E]|206[6-9])"
     rb"|u[dD][bB]40\\u[dD][cC][0-7][0-9a-fA-F]|(?<=[dD][bB]40\\)u[dD][cC][0-7][0-9a-fA-F])"
 )
-"""The backslash of the characters' JSON escapes; a surrogate pair is two escapes."""
+"""Matches the backslash in a JSON escape of a replaced character; a surrogate pair is two escapes."""
 _PAIR: Final = b"\x00"
 """Placeholder for two backslashes. The byte does not occur otherwise, as the JSON decoder refuses it."""
 _FEW: Final = 16

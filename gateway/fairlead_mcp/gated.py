@@ -30,7 +30,7 @@ class Gated(NamedTuple):
 
     definition: Raw
     requires: tuple[str, ...]
-    """Names of the client capabilities that the tool is listed for."""
+    """Names of the client capabilities that a client has to declare to see the tool."""
 
 
 async def find_gated_tools(declaring: Declaring, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
@@ -70,6 +70,8 @@ async def _list(declaring: Declaring, capabilities: bytes, timeout: float) -> di
 
 
 class _Named(msgspec.Struct):
+    """Tool definition, of which only the name is read."""
+
     name: str
 
 

@@ -2,7 +2,7 @@
 
 A legacy server on a stream may ignore requests before `initialize` (MCP 2026-07-28, stdio). So if `server/discover` is
 not answered within `probe_seconds`, `initialize` is sent too, and the first answer decides. As servers answer in order,
-a modern server that was slow to start is still recognized.
+a modern server that was slow to start answers `server/discover` first, and so is still recognized as modern.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def shake_hands(
     probe_seconds: float = 10.0,
     capabilities: bytes = b"{}",
 ) -> Negotiated:
-    """Negotiate, declaring `capabilities` (raw JSON) in either era. Raises McpError.
+    """Negotiate era and revision, declaring `capabilities` (raw JSON) in either era. Raises McpError.
 
     `probe=False` sends `initialize` at once, for servers that close the stream at an unknown request.
     """

@@ -1,7 +1,7 @@
 """Host of the MCP servers that are child processes of this process.
 
 A process has one host. In `fairlead up` operator and gateway share the host, so that each server runs once. Call
-`processes.become_subreaper()` before, and `aclose()` at the end.
+`processes.become_subreaper()` before the first server is started, and `ChildHost.aclose()` at the end.
 """
 
 from __future__ import annotations

@@ -41,14 +41,14 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
 BEFORE_RESULT: Final = b',"result":'
-"""Text around the id of a success in the messages that this module encodes."""
+"""Text before and after the id in the successful responses that this module encodes."""
 _RESULT_FIRST: Final = b'{"result":'
 _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 
 _LONG: Final = 64 * 1024
-"""Bytes of a result from which checking its texts one by one is cheaper than copying them."""
+"""Size of a result in bytes from which checking its texts one by one is cheaper than copying them."""
 _HUGE: Final = 1 << 20
-"""Bytes of a result from which its values are counted before it is decoded."""
+"""Size of a result in bytes from which its values are counted before it is decoded."""
 MAX_RESULT_VALUES: Final = 1_000_000
 """Limit for the values of one result; each takes 20 to 50 ns."""
 MAX_BLOCKS: Final = 50_000
@@ -118,8 +118,8 @@ def decode_result(raw: bytes | Raw) -> ResultMembers:
 
 
 def _check_size(raw: bytes) -> None:
-    """Raise msgspec.DecodeError for a result with too many values, msgspec.ValidationError for too many blocks: such a
-    result is passed on as one text.
+    """Raise msgspec.DecodeError for a result with too many values, and msgspec.ValidationError for one with too many
+    blocks, which makes callers pass the result on as one text.
     """
     if too_many_values(raw, MAX_RESULT_VALUES):
         raise msgspec.DecodeError(f"the result has more than {MAX_RESULT_VALUES} values")
@@ -132,12 +132,12 @@ def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:
     """Cut the result out of a response to `ident` that begins at `start` and is framed as most SDKs frame it; None for
     other responses.
 
-    The caller has to check that the returned text is one JSON value. As it decodes the result anyway, this saves a pass
-    over the whole response. White space around the result is included.
+    The caller has to check that the returned text is one JSON value. As callers decode the result anyway, this saves a
+    pass over the whole response. White space around the result is included.
     """
     before = BEFORE_ID + ident + BEFORE_RESULT
     begin = start + len(before)
-    if data[start:begin] == before:  # compiled, three times as fast as `startswith` with an offset
+    if data[start:begin] == before:  # in compiled code three times as fast as `startswith`
         return data[begin:-1] if data.endswith(b"}") else None
     begin = start + len(_RESULT_FIRST)
     if data[start:begin] == _RESULT_FIRST:  # the order of the TypeScript SDK
@@ -147,7 +147,7 @@ def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:
 
 
 def bad_json(data: bytes, error: Exception) -> BadJson:
-    """Make the BadJson for a decoding error, which says whether the document is cut off or malformed."""
+    """Make the exception for a decoding error; its reason says whether the document is cut off or malformed."""
     if "truncated" in str(error):
         return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJSON")
     if isinstance(error, RecursionError):
@@ -189,7 +189,7 @@ def _params(params: bytes | Raw | None) -> tuple[bytes | Raw, ...]:
 
 
 def with_member(params: bytes | Raw | None, name: str, value: bytes) -> bytes:
-    """Set one member of `params`; the others stay byte for byte, the last one of duplicates."""
+    """Set one member of `params`. Other members stay byte for byte; of members with the same name, the last is kept."""
     members: RawObject = decode_object(params) if params is not None else {}
     members[name] = Raw(value)
     return encode(members)

@@ -1,4 +1,4 @@
-"""Masks a server's credential in the server's errors, as some servers quote the request.
+"""Masks a server's credential in the server's errors, as some servers quote the request with its credential.
 
 Results are passed on unchanged: a server that has a credential can disclose it anyway.
 """
@@ -32,7 +32,7 @@ E = TypeVar("E", bound=McpError)
 
 
 class Mask:
-    """Masks the values of one credential. Falsy if there are none."""
+    """Masks the values of one credential. Falsy if the credential has no values."""
 
     __slots__ = ("_values",)
 

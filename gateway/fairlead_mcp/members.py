@@ -51,7 +51,7 @@ class ProtectedNames:
         self._by_fold = {_name_for_others(name): name for name in self.names}
 
     def misread(self, members: Collection[str], where: str) -> str | None:
-        """Return a sentence about the first member that some parsers read as one of the names; None if there is none.
+        """Return a sentence about the first member that some parsers read as a protected name; None without one.
 
         `where` names the object, such as `params`.
         """
@@ -80,7 +80,7 @@ def has_repeated_member(document: bytes | Raw) -> bool:
 
 
 def canonical_forms(document: bytes | Raw) -> tuple[str, str]:
-    """Return the document in its shortest form, and the case-folded form of that.
+    """Return the document in its shortest form, and the same text after `fold`, for comparison regardless of case.
 
     Raises Ambiguous if an object has a member twice or in two spellings, and otherwise one of jsonrpc.UNREADABLE.
     """
@@ -98,10 +98,13 @@ def canonical_forms(document: bytes | Raw) -> tuple[str, str]:
 
 
 def _has_repeated_member(document: bytes | Raw, written: bytes) -> bool:
-    """`written` is the document after decoding and encoding, which drops repeated members."""
+    """Whether any object has a member twice. `written` is the document after decoding and encoding, which drops
+    repeated members.
+    """
     if written == document or written == msgspec.json.format(document, indent=-1):
         return False
-    # the document differs by escapes or forms of numbers; hooks in C, as one in Python takes 3 µs per object
+    # the texts may also differ by escapes or forms of numbers, so the names of each object are counted; the hook and
+    # the parsers of numbers are in C, as a hook in Python takes 3 µs per object
     objects: list[list[tuple[str, Any]]] = []
     hook: Any = objects.append
     json.JSONDecoder(object_pairs_hook=hook, parse_int=len, parse_float=len).decode(bytes(document).decode())

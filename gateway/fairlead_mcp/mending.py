@@ -1,9 +1,9 @@
-"""Repair of invalid JSON messages whose meaning is clear; valid messages never get here. No I/O.
+"""Repair of invalid JSON messages whose meaning is clear, after decoding them has failed. No I/O.
 
 Repaired are:
 
 - a leading byte order mark (RFC 8259 section 8.1), which is removed;
-- the escape of half a surrogate pair, which section 7 allows but UTF-8 cannot encode: it becomes U+FFFD;
+- the escape of half a surrogate pair, which RFC 8259 section 7 allows but UTF-8 cannot encode: it becomes U+FFFD;
 - raw control characters within strings, which are escaped;
 - error objects whose members have wrong types (JSON-RPC 2.0 section 5.1).
 """
@@ -37,7 +37,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def mend(message: bytes) -> bytes | None:
-    """Return the repaired message; None if nothing was repaired or it is still invalid.
+    """Return the repaired message; None if nothing was repaired or the message is still invalid.
 
     In a message of more than MAX_BYTES only the byte order mark and entries that are nested too deeply are removed, and
     the result may be invalid.
@@ -74,7 +74,8 @@ def messages_of_batch(line: bytes) -> list[bytes] | None:
 def shown_ids(line: bytes) -> Iterator[bytes]:
     """Yield the ids of requests that an invalid line may answer.
 
-    They are the numeric `id` members of a line that looks like a response, or of a line of a pretty-printed response.
+    Ids are the numeric `id` members of a line that looks like a response, or that is one of the lines of a
+    pretty-printed response.
     """
     text = line.replace(b"\x00", b"")  # in UTF-16 an ASCII character has a zero byte beside it
     if alone := _ID_ALONE.fullmatch(text):

@@ -30,7 +30,9 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResultHead(msgspec.Struct, frozen=True, gc=False):
-    """Members that are decoded in results of all methods. Decoding checks their types, against `isError: "yes"`."""
+    """Members that are decoded in results of all methods. Decoding also checks their types: `isError: "yes"` is
+    invalid.
+    """
 
     is_error: bool = msgspec.field(name="isError", default=False)
     result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)

@@ -1,7 +1,7 @@
 """Table of the methods that name a tool, prompt, resource, task or skill of a server, extensions included. No I/O.
 
 Routing, access checks and rewriting read this table. A method that is not in the table is not passed on to servers, as
-it could name an object that its caller may not see. A new extension (SEP-2133) is a new row.
+it could name an object that its caller may not see. A new extension (SEP-2133) needs a row for each of its methods.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Method(NamedTuple):
     needs_declaration: bool = False
     """Whether each request has to declare the extension (-32021)."""
     in_legacy: bool = True
-    """Whether clients of 2025-11-25 and before have it."""
+    """Whether the method exists for clients of 2025-11-25 and before."""
     in_modern: bool = True
-    """Whether clients of 2026-07-28 and later have it."""
+    """Whether the method exists for clients of 2026-07-28 and later."""
     idempotent: bool = True
     """Whether a request may be repeated although the server may have received it."""
     uris: uris.Places = MappingProxyType({})
-    """Positions of resource URIs in its result."""
+    """Positions of resource URIs in the method's result."""
 
 
 _OF_TASKS: Final = Method(TargetKind.TASK, "taskId", HeaderRule.CHECKED, TASKS, needs_declaration=True, in_legacy=False)

@@ -1,8 +1,8 @@
 """Multiplexer of many callers over one stream of JSON-RPC messages.
 
-A sender may use each id and each progress token only once at a time (MCP, "Progress"), but callers may choose equal
-ones. Both are therefore replaced by numbers of a counter. Progress tokens are mapped back to the caller's. The module
-does no I/O: it has a `write` function and is fed lines.
+A sender may use each id and each progress token only once at a time (MCP, "Progress"), but several callers may choose
+the same ones. The multiplexer therefore replaces both by numbers of a counter, and puts the caller's token back into
+progress notifications. The module does no I/O: it sends by a `write` function and is fed the lines that were received.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _PROGRESS: Final = "progressToken"
 
 
 class _Pending:
+    """A request in flight. `token` is the progress token of its caller, if the caller sent one."""
+
     __slots__ = ("future", "method", "on_progress", "timer", "token")
 
     def __init__(self, method: str, future: asyncio.Future[bytes]) -> None:
@@ -76,7 +78,7 @@ class Multiplexer:
         self._ids = itertools.count(1)
         self._last_id = 0
         self._strays = 0
-        """Consecutive answers with ids of no request."""
+        """Number of consecutive answers whose id is not that of a request."""
         self._pending: dict[bytes, _Pending] = {}
 
     def __repr__(self) -> str:
@@ -94,7 +96,7 @@ class Multiplexer:
         deadline: float,
         on_progress: Callable[[bytes], None] | None = None,
     ) -> bytes:
-        """Send a request and return the raw response. Its `id` is the number of the counter.
+        """Send a request and return the raw response, whose `id` is the multiplexer's own.
 
         `on_progress` gets progress notifications with the caller's token. At the deadline, and if the awaiting task is
         canceled, `notifications/cancelled` is sent. Raises Timeout, PoolFull, and the errors of `fail` and `fail_all`.
@@ -192,7 +194,7 @@ class Multiplexer:
         return False
 
     def fail(self, ident: bytes, error: McpError) -> None:
-        """Fail the request with our id `ident`; no-op if it is over."""
+        """Fail the request that was sent with the id `ident`; no-op if the request is over."""
         pending = self._pending.get(ident)
         if pending is not None and not pending.future.done():
             pending.future.set_exception(error)
@@ -206,8 +208,8 @@ class Multiplexer:
     def _write(self, message: bytes) -> None:
         """Send a message as one line (MCP, Transports, "stdio": no embedded newlines).
 
-        Params are passed on as the client wrote them, which may be with line breaks between members. A server would
-        read the text after a line break as another message, one that no policy has checked.
+        Params are passed on as the client wrote them, possibly with line breaks between members. A server would read
+        the text after a line break as another message, which no policy has checked.
         """
         if b"\n" in message or b"\r" in message:
             message = message.replace(b"\r", b" ").replace(b"\n", b" ")  # JSON strings cannot have raw line breaks
@@ -227,7 +229,7 @@ class Multiplexer:
 
     def _cancel(self, ident: bytes, why: str) -> None:
         if self._pending[ident].method == "initialize":
-            return  # MUST NOT be canceled
+            return  # the client MUST NOT cancel it (MCP, Cancellation)
         try:
             self.notify("notifications/cancelled", b'{"requestId":%b,"reason":%b}' % (ident, jsonrpc.encode(why)))
         except PoolFull:

@@ -1,4 +1,4 @@
-"""Finds the reason why `npx` failed without output in npm's debug log.
+"""Finds in npm's debug log why an `npx` failed that printed nothing.
 
 `npm exec` prints nothing about an install script that fails. npm writes a log of each run into `logs-dir`, by default
 `_logs` in its cache, and keeps the last ten (npm documentation, logging).
@@ -16,6 +16,7 @@ from fairlead_mcp.package_caches import npm_cache, npm_setting
 from fairlead_mcp.wrappers import Wrapper
 
 MOST_LOGS: Final = 10
+"""Most logs that are searched, the newest ones."""
 MOST_BYTES: Final = 4 << 20
 """Bytes to read from the end of a log."""
 _HEAD_BYTES: Final = 4096

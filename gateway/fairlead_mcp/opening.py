@@ -1,4 +1,4 @@
-"""Makes sessions with servers over the network, from endpoint and credential.
+"""Makes sessions with servers over the network, given a server's endpoint and credential.
 
 Sessions with child processes are made by `fairlead_mcp.host.ChildHost`.
 """
@@ -73,7 +73,9 @@ def network_session(
 
 
 def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint that the session found: with or without a trailing slash, or for HTTP+SSE."""
+    """Return the endpoint at which a session has reached its server: `endpoint`, possibly with a trailing slash added
+    or removed, or an endpoint for HTTP+SSE at the same URL.
+    """
     channel = session.channel
     if not isinstance(endpoint, HttpEndpoint) or not isinstance(channel, OlderChannel):
         return endpoint
@@ -122,8 +124,8 @@ def _of_line(on_method: MethodObserver | None) -> Callable[[str, bytes], None] |
 
 
 def trust(ca_bundle: str | None) -> tls.SSLContext | None:
-    """Make a TLS context that trusts only the given CA certificates (PEM); None, for the system's trust store, if there
-    are none. Raises ConnectFailed for an invalid bundle.
+    """Make a TLS context that trusts only the CA certificates in `ca_bundle` (PEM). None without a bundle, so that the
+    system's trust store applies. Raises ConnectFailed for an invalid bundle.
     """
     if ca_bundle is None:
         return None

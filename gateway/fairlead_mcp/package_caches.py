@@ -1,9 +1,9 @@
 """Guesses by the cache folders of npm and uv whether a package has been fetched before.
 
-The guess affects only the order of starts and messages about them: a cached package may still be renewed, and caches at
-a place from a configuration file count as empty. For npm it reads the `node_modules` of the project and of the machine,
-and the folders of `_npx`, each named by a digest of the requested packages (`libnpmexec`). For uv it reads environments
-with the package's program, cached or installed by `uv tool install`, and unpacked wheels.
+The guess affects only the order of starts and messages about them: a cached package may still be fetched again, and a
+cache whose folder is set in a configuration file counts as empty. For npm, this module reads the `node_modules` of the
+project and of the machine, and the folders of `_npx`, each named by a digest of the requested packages (`libnpmexec`).
+For uv, it reads environments with the package's program, cached or installed by `uv tool install`, and unpacked wheels.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def _has_version(modules: Path, package: str) -> bool:
 
 
 def _npm_prefix(environment: Mapping[str, str]) -> Path:
-    """Return the folder of global packages: that of the environment, else the one that Node.js is in."""
+    """Return npm's prefix, the folder of global packages: the one that the environment sets, else the one that Node.js
+    is in.
+    """
     named = npm_setting(environment, "npm_config_prefix")
     if named:
         return Path(named)

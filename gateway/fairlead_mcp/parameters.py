@@ -20,10 +20,13 @@ MARK: Final = KEY.encode()
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _TYPES: Final = frozenset({"string", "integer", "boolean"})
 Path: TypeAlias = tuple[str, ...]
+"""Names of nested properties, from the arguments object to one argument."""
 
 
 class Parameter(NamedTuple):
-    """Argument that a header repeats: its path, the end of the header's name, and its JSON type."""
+    """Argument that a header repeats: the path of the argument, the header's name after `Mcp-Param-`, and the
+    argument's JSON type.
+    """
 
     path: Path
     header: str

@@ -16,7 +16,9 @@ LINE_BYTES: Final = 100
 """Bytes that are counted per line in addition to its text, so that empty lines are limited too."""
 
 RECENT_SECONDS: Final = 10.0
-"""Seconds before a running server's end in which it printed the reason; earlier lines are not considered."""
+"""Seconds before the end of a server that had been running; the reason of the end is searched in the lines of this
+time.
+"""
 LINE_WIDTH: Final = 1000
 """Limit for the length of a line, in characters."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -31,6 +33,7 @@ class PrintedLine(NamedTuple):
 
     number: int
     run: int
+    """Number of the start of the process that printed the line, from 1."""
     stream: Stream
     text: str
     at: float
@@ -80,10 +83,11 @@ class PrintedLines:
         return tuple(line.text for line in self._lines if line.stream == "stderr")
 
     def find_failure_line(self, *, recent: bool = False, back: int = 0) -> str:
-        """Return the line that says why the last run ended, or the run `back` runs before it; empty if none does.
+        """Return the line that says why the last run ended, or the run `back` runs before the last; empty if no line
+        does.
 
         `recent` considers only the last `RECENT_SECONDS`. Standard output is read if standard error says nothing, as
-        some programs print their errors there although only MCP messages belong there.
+        some programs print errors on standard output, where only MCP messages belong.
         """
         since = self._now() - RECENT_SECONDS if recent else float("-inf")
         lines = [line for line in self._lines if line.run == self.run - back and line.when >= since]

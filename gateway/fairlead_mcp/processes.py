@@ -2,17 +2,18 @@
 
 These mechanisms work even when this process is killed with SIGKILL and cannot clean up:
 
-- A direct child gets SIGKILL by PR_SET_PDEATHSIG. That fires when the *thread* that started the child ends, so
-  children are started from the main thread, or from one thread that lives as long as they shall.
+- A direct child gets SIGKILL by PR_SET_PDEATHSIG. The kernel sends the signal when the *thread* that started the child
+  ends, so children are started from the main thread, or from another thread that outlives them.
 - A child's descendants (`uv tool run` and `npx` stay as parents of the server) are in its process group, which the
   guard kills. The guard is a small shell that reads a pipe from this process and acts when the pipe closes.
 - Containers are not descendants of this process: the guard stops them by the client of their engine
   (`fairlead_mcp.containers`).
 - A process that left the group by `setsid` gets the end of its standard input, as this process has the only writing
-  end. A server that ignores that too survives.
+  end. A server that also ignores the end of its input survives.
 
 When a child is stopped or dies while this process lives, its group is killed. Descendants that had left the group are
-found in /proc and killed by process ID; `become_subreaper` makes such orphans our children, so that they can be reaped.
+found in /proc and killed by process ID; `become_subreaper` makes such orphans children of this process, so that they
+can be reaped.
 
 Without prctl (macOS, BSD) only the guard and the end of standard input remain.
 """
@@ -67,7 +68,9 @@ def make_parent_death_hook(lasting: threading.Thread | None = None) -> Callable[
 
 
 class Stray(NamedTuple):
-    """Process ID and start time (clock ticks since boot), which tells apart processes that had the same ID."""
+    """Descendant of a child process, by process ID and start time (clock ticks since boot). The start time tells it
+    from a later process with the same ID.
+    """
 
     pid: int
     started: int
@@ -123,7 +126,7 @@ def signal_group(pgid: int, number: signal.Signals) -> None:
 
 
 def kill_all(strays: list[Stray]) -> None:
-    """Kill processes that still run, and not later ones with the same IDs."""
+    """Kill the given processes that still run, but no later processes with the same IDs."""
     for stray in strays:
         if stray.started and started_at(stray.pid) == stray.started:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -150,9 +153,9 @@ def _reap_one(target: int) -> bool:
 
 
 class GroupGuard:
-    """Shell process that kills the process groups of our children when this process ends; started on demand.
+    """Shell process that kills the process groups of this process's children when this process ends; started on demand.
 
-    It reads a line of shell after each change of the groups, and runs the last line when its input ends. Without
+    The guard reads a line of shell after each change of the groups, and runs the last line when its input ends. Without
     /bin/sh grandchildren may survive this process.
     """
 

@@ -1,7 +1,7 @@
 """Repair of malformed results of `prompts/get`, `resources/read` and `completion/complete`. No I/O.
 
-The rules are those for results of tools (`tool_results`), but a result whose meaning is not clear is refused, as these
-methods have no effects that a client would have to know of.
+The rules are those for results of tools (`tool_results`), but a result whose meaning is not clear is refused: unlike a
+tool call, these requests have no effects, so that an error hides nothing from the client.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ MOST_VALUES: Final = 100
 
 
 class _CommonResult(Struct):
+    """Members that results of all methods have."""
+
     result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
     meta: ResultMeta | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
@@ -32,11 +34,15 @@ class _PromptMessage(Struct):
 
 
 class _PromptResult(_CommonResult, kw_only=True):
+    """Result of `prompts/get`."""
+
     messages: list[_PromptMessage]
     description: str | UnsetType = UNSET
 
 
 class _ReadResult(_CommonResult, kw_only=True):
+    """Result of `resources/read`."""
+
     contents: list[ResourceContents]
     ttl_ms: Annotated[int, Meta(ge=0)] | UnsetType = msgspec.field(name="ttlMs", default=UNSET)
     cache_scope: Literal["private", "public"] | UnsetType = msgspec.field(name="cacheScope", default=UNSET)
@@ -49,6 +55,8 @@ class _CompletionValues(Struct, rename="camel"):
 
 
 class _CompleteResult(_CommonResult, kw_only=True):
+    """Result of `completion/complete`."""
+
     completion: _CompletionValues
 
 
@@ -61,7 +69,8 @@ _decoders: Final[Mapping[str, Callable[[bytes | Raw], Any]]] = {
 
 
 def conform(method: str, raw: bytes | Raw) -> tuple[bytes | Raw, str]:
-    """Return a valid result, and why it had to be repaired; the reason is empty if it was valid, and for other methods.
+    """Return a valid result, and why it had to be repaired; the reason is empty for a result that was valid or is of
+    another method.
 
     Raises NotMcp for a result whose meaning is not clear.
     """

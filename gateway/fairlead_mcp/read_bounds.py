@@ -1,7 +1,7 @@
 """Limits for untrusted JSON documents: which are refused, and which are decoded outside the event loop. No I/O.
 
-Decoding takes 50 to 200 ns per value, and some microseconds per item that Python code visits. In the event loop that
-delays all calls.
+Decoding takes 50 to 200 ns per value, and some microseconds per item that Python code visits. Decoding a long document
+in the event loop would delay all calls.
 """
 
 from __future__ import annotations

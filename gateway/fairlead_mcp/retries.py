@@ -1,7 +1,7 @@
 """Decides which failed attempts are retried, and when. No I/O.
 
-If nothing was sent, any call may be retried; if the server may have received the call, only that of an idempotent tool.
-After its deadline a call is never retried.
+If nothing was sent, any call may be retried; if the server may have received the call, only a call of an idempotent
+tool is retried. After its deadline a call is never retried.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Final
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError
 
 BASE_SECONDS: Final = 0.05
+"""Largest random part of the delay before the first retry; it doubles with each attempt."""
 MAX_SECONDS: Final = 1.0
+"""Largest random part of the delay before any retry."""
 _PASSING: Final = frozenset({502, 503, 504})
 """HTTP statuses of a proxy whose server is temporarily unavailable."""
 

@@ -16,6 +16,7 @@ Schema: TypeAlias = dict[str, Any]
 MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
 """Keywords whose value maps names to schemas."""
 LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+"""Keywords whose value is a list of schemas."""
 SINGLES: Final = frozenset(
     {
         "items",
@@ -30,13 +31,16 @@ SINGLES: Final = frozenset(
         "unevaluatedProperties",
     }
 )
+"""Keywords whose value is one schema."""
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+"""Keywords whose schemas apply only where a reference names them."""
 _NAMED: Final = MAPS | DEFINITIONS | {"dependencies"}
 HELD: Final = MAPS | LISTS | SINGLES
 """Keywords whose subschemas apply to the value or to a part of it."""
 MODERN: Final = HELD | DEFINITIONS | {"contentSchema"}
 """Keywords of draft 2020-12, and `definitions`, that contain schemas."""
 KEYWORDS: Final = MODERN | {"additionalItems", "dependencies"}
+"""Keywords of any draft that contain schemas."""
 HERE: Final = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"})
 """Keywords whose subschemas apply to the value itself."""
 BELOW: Final = frozenset(
@@ -52,8 +56,11 @@ BELOW: Final = frozenset(
         "unevaluatedItems",
     }
 )
-"""Keywords whose subschemas may apply to several parts of the value; one of `properties` applies to one part."""
+"""Keywords whose subschemas may apply to several parts of the value. `properties` is not among them, as each of its
+subschemas applies to one part.
+"""
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+"""Keywords that name another schema, which applies to the value too."""
 _META_SCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 _MAX_INDEX_DIGITS: Final = 9
 
@@ -76,7 +83,7 @@ def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tupl
                     yield (keyword, name), part
         elif isinstance(value, dict) and keyword not in LISTS:
             yield (keyword,), value
-        elif isinstance(value, list) and (keyword in LISTS or keyword == "items"):  # a list until draft 2019-09
+        elif isinstance(value, list) and (keyword in LISTS or keyword == "items"):  # `items`: until draft 2019-09
             for index, part in enumerate(value):
                 if isinstance(part, dict):
                     yield (keyword, str(index)), part

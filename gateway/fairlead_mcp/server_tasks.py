@@ -31,6 +31,7 @@ class Task(msgspec.Struct):
     poll_ms: int | None = msgspec.field(name="pollIntervalMs", default=None)
     status_message: str | None = msgspec.field(name="statusMessage", default=None)
     questions: dict[str, Raw] | UnsetType = msgspec.field(name="inputRequests", default=UNSET)
+    """Input requests of the task by key."""
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 

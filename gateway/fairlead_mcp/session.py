@@ -148,7 +148,7 @@ class McpSession:
         await self.aclose()
 
     async def connect(self, timeout: float = CONNECT_SECONDS) -> Negotiated:
-        """Negotiate the era, once. Other methods do so on demand."""
+        """Negotiate the era, once. Other methods negotiate on demand."""
         return await self.channel.connect(self._clock() + timeout)
 
     async def aclose(self) -> None:
@@ -198,7 +198,8 @@ class McpSession:
     async def request(
         self, method: str, params: bytes | Raw | None = None, *, timeout: float = CALL_SECONDS, declares: str = ""
     ) -> Raw:
-        """Send one request and return its raw result. `params` is raw JSON without the era's envelope.
+        """Send one request and return its raw result. `params` is raw JSON without the `_meta` of the modern era, which
+        is added.
 
         `declares` is an extension to declare to a modern server in addition to the client's capabilities.
         """
@@ -211,7 +212,7 @@ class McpSession:
         timeout: float = CALL_SECONDS,
         declares: str = "",
     ) -> Raw:
-        """Send `tools/call` and return its raw result, which may have `isError`; `declares` is that of `request`."""
+        """Send `tools/call` and return its raw result, which may have `isError`; `request` documents `declares`."""
         raw = arguments if isinstance(arguments, bytes | Raw) else jsonrpc.encode(arguments or {})
         params = b'{"name":%b,"arguments":%b}' % (jsonrpc.encode(name), raw)
         return await self.request("tools/call", params, timeout=timeout, declares=declares)
@@ -219,7 +220,7 @@ class McpSession:
     async def listen(self, timeout: float = CONNECT_SECONDS) -> None:
         """Subscribe `on_notification` to changes of the server's lists; `timeout` limits only the connecting.
 
-        Always raises McpError: TransportError when the stream ends, another one if the server offers no stream.
+        Always raises McpError: TransportError when the stream ends, another McpError if the server offers no stream.
         """
         await self.channel.listen(self._clock() + timeout)
 
@@ -271,7 +272,7 @@ class Listing:
     None.
 
     If a server repeats a page or sends a cursor that is not a string, the listing ends with the items read so far.
-    `remarks` are sentences about that, and about a malformed list whose meaning is clear.
+    `remarks` are sentences about such pages and cursors, and about malformed lists whose meaning is clear.
     """
 
     def __init__(self, method: str, bounds: ListingBounds) -> None:
@@ -317,8 +318,8 @@ class Listing:
     def take_refusal(self, cursor: str, error: RpcError) -> bool:
         """Whether the listing is complete although the server refused `cursor`.
 
-        It is if the cursor was empty: many servers mean the end of the list by an empty cursor, which by MCP 2026-07-28
-        (Pagination) is a cursor like others.
+        A listing is complete after an empty cursor: many servers mean the end of the list by it, although by MCP
+        2026-07-28 (Pagination) an empty cursor is a cursor like others.
         """
         if cursor:
             return False

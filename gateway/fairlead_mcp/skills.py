@@ -109,7 +109,7 @@ class ApprovedSkills:
             self._folders += (skill.folder,)
 
     def covers(self, uri: str) -> bool:
-        """Whether a resource belongs, or may belong, to a skill."""
+        """Whether a resource belongs, or by its URI may belong, to a skill."""
         return uri in self._files or scheme_of(uri) == SCHEME or uri.startswith(self._folders or ("\0",))
 
     def explain_unapproved_read(self, uri: str, result: bytes | Raw) -> str | None:

@@ -1,8 +1,8 @@
 """Parser of server-sent events, with a limit for the size of an event. No I/O.
 
-It follows the WHATWG parsing rules: line ends CR, LF and CRLF, also split over chunks; comments; a BOM. In contrast to
-them it drops events with empty data, which TypeScript servers send first and which are not messages (MCP 2025-11-25,
-Transports, "Resumability"). Compiled.
+The parser follows the WHATWG parsing rules: line ends CR, LF and CRLF, also split over chunks; comments; a BOM. In
+contrast to these rules it drops events with empty data: TypeScript servers send one first, which is not a message (MCP
+2025-11-25, Transports, "Resumability"). Compiled by mypyc.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class EventParser:
         self.retry: int | None = None
         self._size = 0
         self._skip_lf = False
+        """Whether the last chunk ended with CR, so that an LF in front of the next chunk belongs to that line end."""
         self._started = False
+        """Whether the first line was read, the only one that may begin with a BOM."""
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """Parse a chunk and return the events that it completes. Raises TooLarge when an event exceeds the limit."""

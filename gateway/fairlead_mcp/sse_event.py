@@ -1,4 +1,4 @@
-"""Struct of a server-sent event, apart from `sse` because mypyc does not compile msgspec structs."""
+"""Struct of a server-sent event. It is not in `sse`, as mypyc compiles `sse` but no msgspec structs."""
 
 from __future__ import annotations
 

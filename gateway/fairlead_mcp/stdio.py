@@ -60,10 +60,11 @@ class ChildSpec(msgspec.Struct, frozen=True):
         return cls(command, tuple(args), tuple(sorted((env or {}).items())), cwd)
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Make the environment of the process out of that of the gateway (`ours`)."""
+        """Make the environment of the process from the environment of Fairlead (`ours`)."""
         inherited = {name: ours[name] for name in INHERITED if name in ours}
         if self._installs and not any(name.lower() == _CONSENT for name, _ in self.env):
-            # npx asks on its terminal before it installs, but its input is the protocol's. --no still forbids it.
+            # npx would ask before it installs a package, and read MCP's messages as the answer; the option --no still
+            # forbids to install
             inherited[_CONSENT] = "true"
         return inherited | dict(self.env)
 
@@ -189,7 +190,7 @@ class LogBuffer:
 class SubprocessLauncher:
     """Starts processes, each in its own session, that end with this process (see `fairlead_mcp.processes`).
 
-    `thread` starts them instead of the main thread; they end when it does.
+    `thread` starts the processes instead of the main thread; they end when the thread ends.
     """
 
     def __init__(self, thread: threading.Thread | None = None) -> None:
@@ -210,7 +211,9 @@ class SubprocessLauncher:
         events: ProcessObserver,
         container: ContainerRun | None = None,
     ) -> Process:
-        """Run `argv` with exactly `environment`; `container` is the container that it runs. Raises as `launch` does."""
+        """Run `argv` with exactly `environment`; `container` is the container that it runs. Raises ConnectFailed, as
+        `launch` does.
+        """
         await self._guard.start()
         loop = asyncio.get_running_loop()
         try:
@@ -234,7 +237,7 @@ class SubprocessLauncher:
 def _start_failure(error: OSError | ValueError, program: str, cwd: str | None) -> ConnectFailed:
     """Explain why the system did not start a program, naming the program and its folder.
 
-    The messages of the event loops differ in what they name.
+    The errors of asyncio and uvloop differ in what they name, so they are not shown alone.
     """
     if problem := folder_problem(cwd):
         return ConnectFailed(f"{program} cannot be started: {problem}", reason="StartFailed")
@@ -307,6 +310,8 @@ class _Streams(asyncio.SubprocessProtocol):
 
 
 class _Subprocess:
+    """`Process` that `SubprocessLauncher` starts."""
+
     def __init__(
         self,
         transport: asyncio.SubprocessTransport,

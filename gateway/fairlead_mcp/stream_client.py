@@ -3,11 +3,11 @@
 A `StreamOpener` opens the streams: those of `tcp` and `http.events` connect to a remote process, that of `child` starts
 one. This module decides when a stream is opened, which requests wait for it, and when a failed opening is retried.
 
-    IDLE ──request──> STARTING ──handshake──> RUNNING ──loss──> BACKOFF ──delay──> IDLE, or STARTING where it is eager
+    IDLE ──request──> STARTING ──handshake──> RUNNING ──loss──> BACKOFF ──delay──> IDLE, or STARTING if eager
                          └────────failure────────────────────────┘        CLOSED: by `aclose`, for good
 
 Deadlines are absolute, in `StreamClient.clock`. `request` sends params unchanged: in the modern era the caller adds the
-envelope (`eras.modern_params`). The handshake is repeated for each stream.
+required `_meta` (`eras.modern_params`). The handshake is repeated for each stream.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ logger = logging.getLogger(__name__)
 
 NEVER: Final = float("inf")
 PROBE_SECONDS: Final = 10.0
+"""Default of `StreamPolicy.probe_seconds`."""
 OPEN_SECONDS: Final = 30.0
 """Limit for the handshake; long, because a server on a stream may have to start first."""
 FIRST_DELAY: Final = 0.25
+"""Longest delay in seconds before the first retry."""
 LAST_DELAY: Final = 5.0
 """Longest delay in seconds before a retry; short, because connecting is cheap and a caller may be waiting."""
 FAILED_AFTER: Final = 3
@@ -66,7 +68,7 @@ class StreamState(Enum):
     BACKOFF = "backoff"
     """The last stream ended or could not be opened; the next attempt waits for a delay."""
     FAILED = "failed"
-    """As BACKOFF, after `FAILED_AFTER` failures in a row or a permanent one."""
+    """Like BACKOFF, after `FAILED_AFTER` failures in a row or a permanent failure."""
     CLOSED = "closed"
     """`aclose` was called."""
 
@@ -119,7 +121,7 @@ class StreamPolicy:
     eager: bool = False
     """Open a stream at once, and again whenever it ends, instead of on demand."""
     legacy: bool = False
-    """Skip the probe for the modern era."""
+    """Send `initialize` at once, without the probe for the modern era (`server/discover`)."""
     idle: float = NEVER
     """Seconds without a request after which the stream is closed."""
     open_seconds: float = OPEN_SECONDS
@@ -215,9 +217,11 @@ class StreamClient:
         self._policy = policy
         self._backoff = backoff or Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY)
         self._probe = not policy.legacy
+        """Whether the next handshake begins with the probe for the modern era."""
         self._connection: StreamConnection | None = None
         self._opening: asyncio.Task[None] | None = None
         self._retried = False
+        """Whether `retry` was called during the current attempt."""
         self._timer: asyncio.TimerHandle | None = None
         """Ends the back-off."""
         self._changed = asyncio.Event()
@@ -237,7 +241,9 @@ class StreamClient:
         return None if self._connection is None else self._connection.negotiated
 
     async def ready(self, deadline: float) -> Negotiated:
-        """Wait until the server takes requests. Raises McpError: Timeout at the deadline, else why it cannot."""
+        """Wait until the server takes requests. Raises McpError: Timeout at the deadline, or the reason why the stream
+        cannot be opened now.
+        """
         agreed = (await self._wait_connected(deadline)).negotiated
         assert agreed is not None
         return agreed
@@ -252,8 +258,8 @@ class StreamClient:
     ) -> bytes:
         """Send a request and return the raw response, whose id the caller has to replace by its own.
 
-        The caller adds the envelope of the era. `on_progress` gets progress notifications with the caller's token.
-        Raises ConnectFailed (nothing was sent), ConnectionLost, Timeout, PoolFull, and the server's errors.
+        The caller adds the `_meta` of the modern era. `on_progress` gets progress notifications with the caller's
+        token. Raises ConnectFailed (nothing was sent), ConnectionLost, Timeout, PoolFull, and the server's errors.
         """
         self._begin_use()
         try:
@@ -267,7 +273,7 @@ class StreamClient:
     async def listen(self, deadline: float) -> None:
         """Subscribe `on_notification` to changes of the server's lists until the stream ends.
 
-        Always raises McpError: TransportError when the stream ends, another one when the server refuses.
+        Always raises McpError: TransportError when the stream ends, another McpError when the server refuses.
         """
         self._begin_use()
         try:
@@ -384,12 +390,12 @@ class StreamClient:
     # The end of a stream
 
     def handle_loss(self, connection: StreamConnection, error: McpError) -> None:
-        """Handle the end of a stream that was open; one that is being opened fails in `_attempt` instead."""
+        """Handle the end of an open stream; a stream that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
             self._fail(error, self.clock() - connection.born)
 
     def _fail(self, error: McpError, lived: float | None) -> None:
-        """Handle a stream that was lost after `lived` seconds or could not be opened (None)."""
+        """Handle the failure of a stream: lost after `lived` seconds, or not opened if `lived` is None."""
         failure = _not_sent(error)
         permanent = lived is None and self._opener.is_permanent(failure)
         delay = self._backoff.after(lived or 0.0)

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Final
 
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""Variables that every child inherits; its spec has to name others, as they may be secrets."""
+"""Variables that every child inherits. A child's spec has to name all others, as their values may be secrets."""
 NETWORK: Final = frozenset(
     {
         "all_proxy",

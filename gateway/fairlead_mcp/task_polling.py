@@ -16,7 +16,9 @@ from fairlead_mcp.server_tasks import GET, MAX_QUESTIONS, UPDATE, read
 FIRST_POLL: Final = 0.1
 """Seconds before the first poll; the delay doubles up to the server's `pollIntervalMs`."""
 LONGEST_POLL: Final = 30.0
+"""Longest interval between polls in seconds, even if `pollIntervalMs` is longer."""
 DEFAULT_POLL: Final = 1.0
+"""Interval between polls in seconds if the server sends no `pollIntervalMs`."""
 CANCEL_SECONDS: Final = 5.0
 
 _decode_error = msgspec.json.Decoder(ErrorObject).decode
@@ -30,7 +32,9 @@ class TaskClient(Protocol):
         ...
 
     async def answer(self, questions: dict[str, Raw]) -> jsonrpc.RawObject:
-        """Answer the task's input requests, given by key, with params for `tasks/update`. Raises McpError."""
+        """Return the params of `tasks/update` that answer the task's input requests, `questions` by key. Raises
+        McpError.
+        """
         ...
 
     def report_status(self, status: str) -> None:

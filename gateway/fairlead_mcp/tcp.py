@@ -21,9 +21,11 @@ from fairlead_mcp.stream_client import StreamConnection, StreamOpener
 
 DIAL_SECONDS: Final = 5.0
 FULL: Final = b"fairlead-gate: full "
-"""Begins the gate's line when the limit of processes, which follows, is reached."""
+"""Beginning of the gate's line when the limit of processes is reached; the limit follows."""
 MISSING: Final = b"fairlead-gate: missing "
-"""Begins the gate's line when the image does not have the program, which follows, or it is not executable."""
+"""Beginning of the gate's line when the image does not have the program as an executable file; the program's name
+follows.
+"""
 _REFUSALS: Final = (FULL, MISSING)
 _PROGRAM_CHARS: Final = 200
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))

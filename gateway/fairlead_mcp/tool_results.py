@@ -1,9 +1,9 @@
-"""Repair of malformed tool results, so that clients that validate them accept what the server meant. No I/O.
+"""Repair of malformed tool results, so that clients that validate results accept what the server meant. No I/O.
 
-The call has been executed whatever the shape of its result, so that only a result that is not an object is refused.
-Results that decode into `ResultMembers` never get here. Optional members that are null or of a wrong type are removed.
-Content without a valid block (an unknown type, a bare value, a result without `content`) becomes a text block of its
-JSON.
+The call has been executed whatever the shape of its result, so every result that is an object is repaired instead of
+refused. Results that decode into `ResultMembers` never get here. Optional members that are null or of a wrong type are
+removed. Content without a valid block (an unknown type, a bare value, a result without `content`) becomes a text block
+of its JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ MOST_COMMAS: Final = 200_000
 """Commas up to which a value is decoded: a list of 16 MiB can have 8 million elements, 80 bytes of memory each."""
 
 Decode: TypeAlias = Callable[[bytes | Raw], Any]
+"""Decodes a value. Raises one of jsonrpc.UNREADABLE."""
 Mend: TypeAlias = Callable[[Raw], bytes | None]
+"""Repairs a value; None if the member has to be removed."""
 
 _COMPLETE: Final = b'"complete"'
 _SPACES: Final = str.maketrans("", "", " \t\r\n")
@@ -104,7 +106,7 @@ def conform(raw: Raw) -> bytes | Raw:
 
 
 def repair(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> MendedResult:
-    """Repair a tool's result for the revision of its client.
+    """Repair a tool's result for the MCP revision of the client. `from_modern` says that the server is modern.
 
     `any_structured` says that the revision allows any JSON as structured content (2026-07-28 and later), not only an
     object. Raises one of jsonrpc.UNREADABLE for a result that is not an object.

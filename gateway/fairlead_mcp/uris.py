@@ -17,7 +17,7 @@ from msgspec import Raw
 from fairlead_mcp import jsonrpc
 
 SCHEMES: Final = ("ui", "skill")
-"""Schemes of URIs that only MCP clients resolve, by the server."""
+"""Schemes of URIs that only MCP clients resolve, by reading them from the server."""
 _decode_list: Final = msgspec.json.Decoder(list[Raw]).decode
 _NAMED: Final = re.compile(r"((?:ui|skill)://)([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _NO_SCHEME: Final = re.compile(r"[^A-Za-z0-9+.-]")
@@ -77,9 +77,9 @@ class UriNames:
         return uri if match is None else f"{match[1]}{self.part}/{match[2]}{match[3]}"
 
     def show_in(self, document: bytes | Raw, places: Places) -> bytes | Raw:
-        """Add the prefix to the URIs at these positions of a JSON document; other members stay byte for byte.
+        """Add the prefix to the URIs at the positions `places` of a JSON document; other members stay byte for byte.
 
-        Returns the same object if there are none.
+        Returns the same object if no URI changes.
         """
         raw = bytes(document)
         if not self.part or not (b"://" in raw or b"\\/" in raw or b"\\u" in raw):
@@ -89,7 +89,7 @@ class UriNames:
 
 
 def find_uris(document: bytes | Raw, places: Places) -> tuple[str, ...]:
-    """Return the URIs at these positions of a JSON document, each once."""
+    """Return the URIs at the positions `places` of a JSON document, each once."""
     seen: dict[str, None] = {}
 
     def note(uri: str) -> str:
@@ -101,7 +101,7 @@ def find_uris(document: bytes | Raw, places: Places) -> tuple[str, ...]:
 
 
 def _replace(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> bytes | None:
-    """Replace the URIs at these positions; None if there are none. Malformed parts stay unchanged."""
+    """Replace the URIs at the positions `places`; None if no URI changes. Malformed parts stay unchanged."""
     start = bytes(raw)[:64].lstrip()[:1]
     try:
         if not places:

@@ -1,6 +1,7 @@
 """Estimate of the cost of decoding a JSON document, without decoding it. No I/O.
 
-Each value takes 50 ns and up to 200 bytes; the time for an integer grows with the square of its digits.
+Decoding takes 50 ns and up to 200 bytes of memory per value; for an integer, the time grows with the square of its
+digits.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 MAX_DIGITS: Final = 64
-"""Limit for the digits of a number; one of 64 bits has 20."""
+"""Limit for the digits of a number; an integer of 64 bits has at most 20."""
 _RUN: Final = b"0" * (MAX_DIGITS + 1)
 _DIGITS: Final = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
 _STRINGS_OF_A_VALUE: Final = 2
@@ -20,9 +21,9 @@ _MAX_STRINGS: Final = 200_000
 def explain_cost(document: bytes, most: int) -> str | None:
     """Explain why a document is too expensive to decode; None if it is not.
 
-    It is if it has more than `most` values, or a number of more than MAX_DIGITS digits. Values are counted by commas
-    and opening brackets outside of strings, so that an empty list or object counts twice. The check takes some
-    milliseconds per MiB, and up to 100 bytes of memory per value of `most`.
+    A document is too expensive if it has more than `most` values, or a number of more than MAX_DIGITS digits. Values
+    are counted by commas and opening brackets outside of strings, so that an empty list or object counts twice. The
+    check takes some milliseconds per MiB, and up to 100 bytes of memory per value of `most`.
     """
     counted = _marks(document)  # an upper bound, as it includes marks within strings
     if counted <= most and not _has_long_number(document):
@@ -34,8 +35,8 @@ def explain_cost(document: bytes, most: int) -> str | None:
 
 
 def too_many_values(document: bytes, most: int) -> bool:
-    """Whether a document has more than `most` values, without regard to long numbers. Takes 0.3 ms per MiB if it has
-    fewer commas than that.
+    """Whether a document has more than `most` values, without regard to long numbers. Takes 0.3 ms per MiB for a
+    document with at most `most` commas.
     """
     if document.count(b",") <= most:
         return False

@@ -4,8 +4,9 @@ A request to a server has in `Via` the pseudonyms of all installations of Fairle
 refuses a request with its own pseudonym, as a server's URL leads back to it, and a request with too many others.
 Entries of other proxies are ignored and not passed on.
 
-A bridge may drop the header, and each gateway reads lists from the next one only. Therefore the result of a handshake
-names the installations behind the gateway too (`META_GATEWAYS`). A gateway refuses a server that names it there.
+The header does not find every loop: a bridge may drop it, and each gateway reads lists from the next one only, so that
+no request for a list passes through the whole loop. Therefore the result of a handshake also names the installations
+behind the gateway that answers (`META_GATEWAYS`). A gateway refuses a server whose handshake names the gateway itself.
 """
 
 from __future__ import annotations

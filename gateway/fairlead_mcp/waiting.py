@@ -6,7 +6,7 @@ import asyncio
 
 
 async def wait_until_set(event: asyncio.Event, seconds: float | None) -> bool:
-    """Wait for an event for at most `seconds`, or for ever if None. False after a timeout."""
+    """Wait for an event for at most `seconds`, without a limit if None. False after a timeout."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

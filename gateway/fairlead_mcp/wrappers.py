@@ -2,7 +2,7 @@
 
 `fairlead_mcp.direct` starts the program of such a command without the wrapper. This module recognizes commands that are
 simple enough for that, and makes the command that finds the program and the command that starts it. Functions return
-None where starting without the wrapper might differ; then the wrapper stays.
+None where starting without the wrapper might have another effect; then the wrapper keeps running as the parent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INTERPRETER: Final = re.compile(r"(?:c?python|pypy|graalpy|pyodide)[\d.]*")
 
 
 class Wrapper(NamedTuple):
-    """Command with a wrapper, parsed."""
+    """Parsed command that runs a program by a wrapper, `npx` or `uvx`."""
 
     kind: Literal["npx", "uvx"]
     command: str
@@ -67,7 +67,9 @@ class Start:
 
 
 def wrapper(spec: ChildSpec) -> Wrapper | None:
-    """Parse a command with a wrapper; None if there is none, it is to stay, or its options are not recognized."""
+    """Parse a command with a wrapper; None if the command has no wrapper, a variable keeps the wrapper running, or an
+    option is not recognized.
+    """
     name, args = PurePath(spec.command).name, list(spec.args)
     lead: list[str] = []
     if name == "uv" and args[:2] == ["tool", "run"]:
@@ -164,7 +166,7 @@ if os.environ.get("npm_lifecycle_event") != "npx" or os.getppid() != os.getsid(0
 
 
 def start(wrapped: Wrapper, answer: str) -> Start | None:
-    """Read how the wrapper would start the program from the script's output; None if that is unexpected."""
+    """Read how the wrapper would start the program from the script's output; None if the output is unexpected."""
     try:
         words, cwd, env = json.loads(answer)
     except (ValueError, TypeError):

@@ -17,7 +17,9 @@ def is_among(audiences: Iterable[Any], accepted: Collection[str]) -> bool:
 
 
 def spellings(accepted: Iterable[str]) -> list[str]:
-    """The accepted audiences, with each URL both with and without a trailing slash, for exact comparison by others."""
+    """The accepted audiences, each URL both with and without a trailing slash. For verifiers that compare exactly, such
+    as the API server.
+    """
     return [
         *dict.fromkeys(
             spelling

@@ -21,7 +21,9 @@ class Authenticator(Protocol):
     """Seconds for which a verdict may be cached; infinite if the authenticator reports revocations itself."""
 
     def wants(self, token: str) -> bool:
-        """Whether the token looks like a credential of this kind. The first authenticator that returns True decides."""
+        """Whether the token looks like a credential of this kind. The first authenticator that returns True decides
+        about the token.
+        """
         ...
 
     def check(self, token: str) -> Verdict | None:

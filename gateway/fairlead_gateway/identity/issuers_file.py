@@ -1,4 +1,4 @@
-"""Reads the file `FAIRLEAD_IDENTITY`, which configures the issuers whose tokens the gateway accepts."""
+"""Reads the file that `FAIRLEAD_IDENTITY` names, which configures the issuers whose tokens the gateway accepts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ServiceAccounts(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
 
 
 class CredentialIssuers(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Content of the file: everything that issues credentials for clients."""
+    """Content of the file that `FAIRLEAD_IDENTITY` names: everything that issues credentials for clients."""
 
     issuers: tuple[Issuer, ...] = ()
     scopes: tuple[Text, ...] = ()

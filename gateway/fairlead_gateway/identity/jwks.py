@@ -34,10 +34,12 @@ COOL_DOWN: Final = 10.0
 FRESH_SECONDS: Final = 300.0
 """Seconds between periodic fetches, which find withdrawn keys."""
 FIRST_PAUSE: Final = 1.0
+"""First pause in seconds between attempts while the issuer cannot be reached; it doubles with each failure."""
 LONGEST_PAUSE: Final = 30.0
 """Longest pause in seconds between attempts while the issuer cannot be reached."""
 MAX_KEYS: Final = 64
 _KINDS: Final = frozenset({"RSA", "EC", "OKP"})
+"""Asymmetric key types, values of `kty` (RFC 7518 section 6.1, RFC 8037)."""
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
 """Private members of a JWK (RFC 7518 section 6)."""
 

@@ -129,7 +129,7 @@ class Tokens:
 
     def _withdrawn(self, issuer: str, kids: set[str]) -> None:
         """Revoke the identities of tokens signed with keys that the issuer no longer publishes."""
-        gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}
+        gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
         if self._revoked is not None:
             self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
 

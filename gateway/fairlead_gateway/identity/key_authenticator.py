@@ -24,6 +24,7 @@ from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 log = logging.getLogger(__name__)
 
 ALONE: Final = Issuers(api_keys=True)
+"""Issuers of a gateway that accepts API keys only."""
 UNKNOWN_KEY: Final = CredentialRefusal(401, "this API key is unknown, has expired or was revoked", "invalid_token")
 _NO_HASH: Final = "0" * 64
 """Hash that an unknown key is compared with, so that the check takes the same time for every key."""
@@ -86,8 +87,8 @@ class ApiKeys:
         return len(self._documents) == len(self._sources)
 
     def _check_made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
-        """Verdict on a key that a principal created: the principal's identity, if the API key is still valid by which
-        the principal was authenticated at the time.
+        """Verdict on a key that a principal created for itself: the identity of that principal. A principal that was
+        authenticated by an API key when it created this one is accepted only while that API key is valid.
         """
         agent = record.agent or None
         if maker.kind == "jwt":
@@ -165,7 +166,7 @@ class ApiKeys:
         log.info("API keys of %s: %d, and %d in all; %d revoked", name, len(document.keys), len(records), len(gone))
         self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in gone)
         moved = names ^ self._names
-        if moved or not complete:  # such a name in a token now belongs to API keys, or no longer does
+        if moved or not complete:  # in tokens, these names now belong to API keys, or no longer do
             self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has(identity, moved)))
 
 
@@ -175,7 +176,9 @@ def _has_same_names(parent: KeyRecord, made: KeyRecord) -> bool:
 
 
 def _is_of_token(identity: Identity) -> bool:
-    """Whether an issuer of tokens may have issued the identity's names, as it has for a key created with a token."""
+    """Whether the identity's agent and groups may be from an issuer of tokens, as those of a key that was created with
+    a token are.
+    """
     return identity.kind == "jwt" or identity.made
 
 

@@ -1,8 +1,8 @@
 """Format of API keys, their stored records, and the document of records.
 
 A key is `flk_<id>_<secret>` with a secret of 32 random bytes. The record has the id and the SHA-256 of the whole key. A
-secret of 256 random bits cannot be guessed, so a slow hash, as for passwords, would not protect it, but would let
-attackers keep the gateway busy. The id is not secret: it selects the record, and names the key in logs and lists.
+secret of 256 random bits cannot be guessed, so a slow hash, as for passwords, would add no protection; it would only
+let attackers keep the gateway busy. The id is not secret: it selects the record, and names the key in logs and lists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads API keys from Secrets, which are watched through the Kubernetes API, and writes created keys to one.
+"""Reads API keys from Secrets, which are watched through the Kubernetes API, and writes keys that principals create.
 
 A Role cannot grant access to Secrets by label, so the gateway has access to Secrets by name. A Secret without the label
 `fairlead.dev/api-keys: "true"` is nevertheless ignored, so that a name alone does not make a Secret a source of keys.

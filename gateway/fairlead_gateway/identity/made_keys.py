@@ -105,8 +105,8 @@ class MadeKeys:
         each: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Set the limits. `makers` are the groups that may create keys, or everybody with `everybody`; `days` is the
-        longest lifetime of a key, and `each` the most keys per principal.
+        """Set the limits. `makers` are the groups that may create keys; with `everybody`, every principal may. `days`
+        is the longest lifetime of a key, and `each` the most keys per principal.
         """
         self._store = store
         self._makers = frozenset(makers)

@@ -7,8 +7,8 @@ an issuer belongs to:
 - else API keys, if any API key has the name;
 - else the issuer of tokens, if there is only one.
 
-With several issuers of tokens, a name without an issuer is ambiguous: a policy that names it allows nothing by it, and
-restricts every principal that has it.
+With several issuers of tokens, a name without an issuer is ambiguous. A policy with an ambiguous name grants nothing to
+the principals that have the name, and restricts all of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
     service_accounts: bool = False
     """Whether tokens of ServiceAccounts are accepted."""
     carried: Callable[[Key], bool] = lambda key: False
-    """Returns whether any API key has a name."""
+    """Returns whether any API key has the given agent or group."""
 
     @property
     def several(self) -> bool:
@@ -57,17 +57,19 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         return next((names for names in self.tokens if name in names), None)
 
     def of_token(self, agent: str | None, groups: Iterable[str]) -> frozenset[Key]:
-        """Names in a token that, written without an issuer, may belong to another issuer."""
+        """Names in a token that may mean those of another issuer where a policy writes them without an issuer."""
         keys = keys_of_names(agent, groups)
         ambiguous = {key for key in keys if self.several or self._is_reserved(key) or self.carried(key)}
         return frozenset(ambiguous | {(CLAIM,)}) if self.several else frozenset(ambiguous)
 
     def of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
-        """Groups of an API key that, written without an issuer, may belong to another issuer."""
+        """Groups of an API key that may mean those of another issuer where a policy writes them without an issuer."""
         return frozenset(key for group in groups if self._is_reserved(key := (GROUP, group)))
 
     def unnamed(self, agent: str | None, groups: Iterable[str]) -> tuple[tuple[str, ...], frozenset[Key]]:
-        """Issuer of names that are written without an issuer, and those of the names that are ambiguous."""
+        """Issuer that an agent and groups without an issuer belong to, empty if unknown, and those of the names that
+        are ambiguous.
+        """
         keys = keys_of_names(agent, groups)
         if self.several:
             free = {key for key in keys if not self._is_reserved(key) and not self.carried(key)}
@@ -96,7 +98,9 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(groups)
 
     def without_issuer(self, policies: Iterable[Policy]) -> tuple[str, ...]:
-        """`namespace/name` of the policies with an ambiguous subject, which lacks an issuer and so only restricts."""
+        """`namespace/name` of the policies with an ambiguous subject: one without an issuer, to which a policy grants
+        nothing.
+        """
         return tuple(
             f"{policy.namespace}/{policy.name}"
             for policy in policies

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 Word = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
-"""`error` of a challenge (RFC 6750 section 3.1); empty for a request without a credential."""
+"""`error` in the header `WWW-Authenticate` (RFC 6750 section 3.1); empty for a request without a credential."""
 
 
 class CredentialRefusal(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Authenticates requests: a cache of verdicts, with authenticators for credentials that are not in it.
 
-Verdicts are cached by the whole `Authorization` header until the credential expires or is revoked, or the time is over
-that its authenticator allows. A request with an invalid credential is rejected and never treated as anonymous.
+Verdicts are cached by the whole `Authorization` header, until the credential expires or is revoked, and at most for the
+time that its authenticator allows (`keeps`). A request with an invalid credential is rejected and never treated as
+anonymous.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ REFUSED_SECONDS: Final = 5.0
 REFUSED_KEPT: Final = 1024
 """Most cached rejections. They have a cache of their own, so that invalid credentials never displace valid ones."""
 LOOKING: Final = 32
-"""Most look-ups at once."""
+"""Most look-ups of credentials that run at once."""
 WAITING: Final = 512
 """Most look-ups that run or wait; further requests are rejected."""
 LOOK_UP_SECONDS: Final = 10.0

@@ -31,8 +31,9 @@ class ResourceMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ProtectedResource:
-    """Creates challenges and metadata. `address` is the gateway's URL for clients, such as `https://tools.example.com`;
-    if empty, the `Host` of each request is used. Without `issuers` there is no metadata document.
+    """Creates `WWW-Authenticate` challenges and the metadata document. `address` is the gateway's URL for clients, such
+    as `https://tools.example.com`; if empty, the `Host` of each request is used. Without `issuers` there is no metadata
+    document.
     """
 
     def __init__(

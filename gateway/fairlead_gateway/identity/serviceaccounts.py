@@ -1,6 +1,7 @@
 """Authenticates tokens of ServiceAccounts by TokenReviews of the API server.
 
-TokenReviews are cluster-scoped, so this needs a ClusterRole; installations limited to their namespace cannot use it.
+TokenReviews are cluster-scoped, so the gateway needs a ClusterRole; installations that are limited to their namespace
+cannot accept such tokens.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class ServiceAccountTokens:
         self.keeps = seconds
 
     def wants(self, token: str) -> bool:
-        """Whether the token is a JWT whose subject is a ServiceAccount. Its issuer is not checked here, as only the API
-        server has that name.
+        """Whether the token is a JWT whose subject is a ServiceAccount. The claim `iss` is not checked here, as only
+        the API server knows its own issuer name.
         """
         claims = _claims(token)
         return claims is not None and str(claims.get("sub", "")).startswith(_USER)

@@ -223,6 +223,7 @@ class AnswerBuffers:
         return budget
 
     def _settle(self, agent: str, budget: Budget, *, less: bool = False) -> None:
+        """Apply a changed budget: decide about new requests and, if the budget got `less`, resume paused responses."""
         self._judge(agent, budget)
         if less and self._paused:
             self._resume_paused()

@@ -21,8 +21,9 @@ WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
 class FairTurns:
     """Semaphore with `slots` slots, for which at most `most` pieces of work wait.
 
-    Beyond that, the last piece of the agent with the most waiting pieces is refused. Work that is `patient` is never
-    refused; patient and other work get slots alternately. An object belongs to the event loop of its first use.
+    When `most` pieces wait and one more arrives, the last piece of the agent with the most waiting pieces is refused.
+    Work that is `patient` is never refused; patient and other work get slots alternately. An object belongs to the
+    event loop of its first use.
     """
 
     def __init__(self, slots: int, most: int, counts: ShareCounts | None = None) -> None:
@@ -60,11 +61,13 @@ class FairTurns:
         except asyncio.CancelledError:
             queue.remove(waiter)
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._pass_on()  # it was given a slot, and cancelled before it could use it
+                self._pass_on()  # the task was given a slot, and cancelled before it could use the slot
             raise
 
     def _give_way(self, agent: str) -> None:
-        """Refuse the last work of the agent with the most waiting work. Raises ShareTaken if that is `agent` itself."""
+        """Refuse the last piece of the agent with the most waiting pieces, and raise ShareTaken if that agent is
+        `agent`.
+        """
         last = self._waiting.give_way(agent)
         if last is None:
             self._counts.count("work", "agent")

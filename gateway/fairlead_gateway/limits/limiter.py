@@ -29,7 +29,7 @@ opened."""
 BUSY_SECONDS: Final = 1.0
 """`Retry-After` of a refusal because of too many calls at once."""
 DAY: Final = 86_400.0
-"""Seconds of a UTC day; leap seconds are none in POSIX time."""
+"""Seconds of a UTC day; POSIX time has no leap seconds."""
 
 
 AGENT, POLICY, TOOL = "agent", "policy", "tool"
@@ -71,7 +71,7 @@ class Account:
         self.bind(bound)
 
     def bind(self, bound: Bound) -> None:
-        """Replace the bound."""
+        """Replace the limit against which the account counts."""
         self.bound = bound
         per_minute = bound.calls_per_minute
         self.rate = Rate(per_minute, MINUTE, self._key, self._sharing) if per_minute else None
@@ -170,8 +170,8 @@ class Limiter:
     def _accounts_of_call(
         self, agent: str, quota: Quota | None, tool: str, caps: Caps | None, now: float
     ) -> Iterator[Account]:
-        """Accounts that limit a call. They are yielded one by one, so that each is counted in before the next is
-        opened: opening an account may drop accounts that are idle.
+        """Accounts that limit a call. They are yielded one by one, so that the call is counted in each before the next
+        is opened: opening an account may drop idle accounts, those without a call.
         """
         if self._agents is not None:
             yield self._account("agent:" + agent, AGENT, "", self._agents, now)
@@ -209,8 +209,8 @@ class DayAccount:
         self._sharing = sharing
 
     def total(self, now: float) -> int:
-        """Tokens of today. Where replicas share limits, this queues a synchronization, and a later call has its
-        result.
+        """Tokens of today. Where replicas share limits, this queues a synchronization, whose result is in the total of
+        a later call.
         """
         self._start_day(now)
         self._settle_soon()
@@ -236,7 +236,9 @@ class DayAccount:
         return tokens
 
     def settle(self, day: int, total: int) -> None:
-        """Set the tokens that all replicas have charged on a day, without this replica's unsettled ones."""
+        """Set the tokens that all replicas have charged on a day, without those that this replica has not synchronized
+        yet.
+        """
         if day == self.day:
             self.spent = max(self.spent, total)
 

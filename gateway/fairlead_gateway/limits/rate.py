@@ -89,15 +89,16 @@ class Rate:
         return max(0.0, self._until - now)
 
     def to_settle(self, now: float) -> int:
-        """Take the calls that are not synchronized yet; they then count as synchronized. Calls from an outage of Redis
-        whose time is over are not included, so the number is at most what is ahead now.
+        """Take the calls that are not synchronized yet; they then count as synchronized. After an outage of Redis,
+        calls of long ago are left out, as they no longer count against the limit: the number is at most that of the
+        calls that are ahead of an even spread now.
         """
         most = int(self.ahead(now) / self.step + 0.5)
         calls, self.unsettled = min(self.unsettled, most), 0
         return calls
 
     def settle(self, ahead: float, now: float) -> None:
-        """Set the state of all replicas together, which are `ahead` seconds ahead without the calls that were admitted
-        here since `to_settle`.
+        """Set the common state of all replicas: `ahead` is in seconds ahead of an even spread, without the calls that
+        this replica has admitted since `to_settle`.
         """
         self._until = now + ahead + self.unsettled * self.step

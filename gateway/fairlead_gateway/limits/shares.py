@@ -123,7 +123,7 @@ def oldest_of_largest(entries: Iterable[tuple[Key, str, int]], excess: int) -> l
 
 
 class _AgentQueue(Generic[Waiter]):
-    """Waiting calls of one agent in order, each with its deadline. A queue in the ring is never empty."""
+    """Waiting calls of one agent in order, each with its deadline. An empty queue is removed from the rotation."""
 
     __slots__ = ("agent", "waiting")
 

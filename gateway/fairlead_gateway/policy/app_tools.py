@@ -1,8 +1,8 @@
 """Finds tools by the unprefixed names by which MCP apps call tools of their own server (SEP-1865). Pure module.
 
-The HTML of an app contains unprefixed names, and its calls look like calls of a model. So an unprefixed name stands for
-a tool only if exactly one server has user interfaces and offers the tool to them. Other calls need the listed name,
-which the HTML of an app does not have.
+The HTML of an app contains unprefixed names, and the gateway cannot tell calls of the app from calls of a model. So an
+unprefixed name stands for a tool only if exactly one server has user interfaces and offers the tool to them. If several
+servers do, a call has to use the listed name, which the HTML of an app does not have.
 """
 
 from __future__ import annotations

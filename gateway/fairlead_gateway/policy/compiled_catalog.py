@@ -40,11 +40,13 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     """All tools and resources of one endpoint, before tiers and policies remove some."""
 
     target: bytes
+    """Path of the endpoint, without a tier."""
     tools: Mapping[str, tuple[ToolRef, bytes]]
     """Tools with their definitions by listed name, sorted by name."""
     legacy: Mapping[str, bytes]
     """Definitions that differ for legacy clients; empty for tools that legacy clients are not shown."""
     routes: dict[str, Route]
+    """Routes of the tools by listed name."""
     resources: ResourceIndex
     servers: tuple[Server, ...]
     alone: bool
@@ -68,6 +70,7 @@ class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
     default: Tier | None
     """Default tier of the installation; if None, requests without a tier see every tool."""
     cutter: Cutter
+    """Cuts lists to quotas; the next catalog takes the cutter over."""
     now: float
     """Time of compilation on the gateway's clock, in seconds."""
     views: dict[bytes, View]

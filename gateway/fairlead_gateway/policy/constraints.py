@@ -1,7 +1,8 @@
 """Lists the attributes of a route that policies change.
 
 Pure module. A new constraint of ToolPolicy needs an entry here and an attribute of `Route` whose default means "no
-constraint". A `RuleSet` computes its value from merged policies, and the package `calls` enforces it.
+constraint". A `RuleSet` computes the attribute's value from merged policies, and the package `calls` enforces the
+constraint.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Explains one policy decision: whether a rule set may call a tool, by which rule, and within which limits.
 
-Pure module. It explains the decision that lists and calls use, which is computed per rule set.
+Pure module. Lists and calls use the decision that is explained here; it is computed once per rule set.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ class Decision(msgspec.Struct, frozen=True):
     policy: str | None = None
     """`namespace/name` of the policy whose rule decided."""
     rule: int | None = None
+    """Index of the deciding rule in the policy, from 0."""
     rule_name: str | None = None
     max_tier: str | None = None
+    """The slowest tier that policies allow at the server; None for any."""
     quota: Quota | None = None
+    """Quota in the namespace of the server; None without limits."""
     policies: tuple[str, ...] = ()
     """Names of all policies that apply to the subject."""
 
@@ -95,7 +98,7 @@ class _UnlistedTool(msgspec.Struct, frozen=True):
 
 def allows_unready(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool: str | None = None) -> bool:
     """Whether a rule set may see a server without a catalog; policies decide as for a server without tools. With
-    `tool`, whether they would allow a call of a tool of that name.
+    `tool`: whether the policies would allow a call of a tool of that name.
     """
     if not policies.enforced:
         return True

@@ -1,7 +1,7 @@
 """Cuts a tool list to the limits of a namespace's quota. Pure module.
 
-Tools are kept in the order of their names, pinned tools first, as when tools are planned for a model's window. Tokens
-are estimated from bytes, so that all replicas cut the same tools whether or not they have a tokenizer.
+Tools are kept in the order of their names, pinned tools first, as they are when tools are chosen for a model's context
+window. Tokens are estimated from bytes, so that all replicas cut the same tools whether or not they have a tokenizer.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from fairlead_formats.tokens.sizes import Sizes
 from fairlead_gateway.core.quota import Quota
 
 SLICE: Final = 64
-"""Definitions that are measured per slice."""
+"""Number of definitions whose tokens are estimated per slice."""
 _ANY: Final = RouteModel("any", ContextWindow(MAX_WINDOW, source="none"))
+"""Stands for the model of a client, which is unknown; its context window never limits the list."""
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 
 
 class Cutter:
-    """Cuts lists, with a cache of the sizes of definitions that one selection passes on to the next."""
+    """Cuts lists, with a cache of the tokens of definitions. Each `Selection` passes the cutter on to the next, since
+    most definitions stay the same.
+    """
 
     def __init__(self) -> None:
         self._sizes = Sizes(BytesCounter())

@@ -1,6 +1,6 @@
 """Prompts, resources, resource templates and skills of an endpoint: lists, capabilities, and the server of each item.
 
-Pure module. Lists are JSON bytes that are joined at their first use.
+Pure module. The lists of an endpoint are JSON bytes that are joined at the first use.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ResourceIndex:
         self.routes: dict[tuple[str, str | ServerKey], Route] = {}
         """Routes by method and name or URI, created at the first request; routes of completions, by server."""
         self._tasks: Raw | None = None
-        """Settings of the tasks extension, if this index declares it itself."""
+        """Settings of the tasks extension, if this index declares the extension without having servers."""
         self._escaping = escaping
         self._prompts = items.prompts
         self._templates = items.templates
@@ -173,8 +173,8 @@ class ResourceIndex:
         return binding, parts[1]
 
     def _resolve_owner(self, uri: str) -> Resolved | None:
-        """The server that has a URI without a prefix, if only one server has it. Texts of servers name their resources
-        by such URIs, as servers do not know the prefixed ones.
+        """The server that has a URI without a prefix, if only one server has it. Models find URIs without a prefix in
+        the texts of servers, which do not know the prefixes of this gateway.
         """
         owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
         owners = [server for server in owners if not self._is_withheld(server.key, uri)]
@@ -335,15 +335,15 @@ def shows_uris(server: Server) -> bool:
 
 
 def is_watchable(server: Server) -> bool:
-    """Whether clients can subscribe to a server's resources. They cannot over a message stream that clients share, as
-    an update does not say which client it is for.
+    """Whether clients can subscribe to a server's resources. They cannot if clients share one message stream to the
+    server, as an update does not say which client it is for.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint)
 
 
 def passes_log_messages(server: Server) -> bool:
-    """Whether a server's log messages binding clients. They do not over a message stream that clients share, as a log
-    message does not say which client it is for.
+    """Whether a server's log messages are passed on to clients. They are not if clients share one message stream to the
+    server, as a log message does not say which client it is for.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint) or server.catalog.session == "PerClient"
 

@@ -27,8 +27,8 @@ def behind(target: bytes) -> bytes | None:
 
 
 def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy: Mapping[str, bytes]) -> View:
-    """Create the router's view for a view of the merged endpoint. `tools` has the definitions of all tools, and
-    `legacy` those that differ for legacy clients, empty for tools that legacy clients are not shown.
+    """Create the router's view for a view of the merged endpoint. `tools` has the definitions of all tools. `legacy`
+    has the definitions that differ for legacy clients; an empty one means that these clients are not shown the tool.
     """
     names = [name for name in sorted(whole.pinned) if name in whole.routes and name not in OWN_TOOLS]
     pinned = {name: whole.routes[name] for name in names}

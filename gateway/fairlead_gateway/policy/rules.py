@@ -54,7 +54,7 @@ class RuleSet:
         self.pinned: frozenset[ToolRef] = frozenset()
         self.ready = False
         self.alters = False
-        """Whether the policies do more than allow and deny: they restrict arguments, tiers, limits or the like."""
+        """Whether the policies do more than allow and deny tools: restrict arguments or tiers, set limits and so on."""
         self.open = False
         """Whether the policies restrict nothing: every tool is shown, with any arguments, in any tier, without
         limits.
@@ -137,7 +137,7 @@ class RuleSet:
 
     @cached_property
     def floors(self) -> Mapping[ToolRef, Floor]:
-        """Fastest tier in which policies allow each tool that they limit to tiers."""
+        """Fastest tier that may show a tool, for each tool that policies limit in this way."""
         tiers, floors = Floors(self._policies.rules.tiers), {}
         for namespace, merged in self._merged.items():
             for bits, tier in merged.floors:
@@ -177,7 +177,7 @@ def compile_policies_in_slices(snapshot: Snapshot, before: Policies | None = Non
 
 
 class Policies:
-    """The policies of one snapshot, as `compile_policies_in_slices` makes them."""
+    """The policies of one snapshot, indexed by namespace and by subject. Create it by `compile_policies_in_slices`."""
 
     def __init__(self, snapshot: Snapshot, before: Policies | None) -> None:
         self.rules = rules = snapshot.rules
@@ -247,7 +247,7 @@ class Policies:
         return f"policy {self.name(index)} has autoRun: {policy.auto_run}"
 
     def label(self, ref: RuleRef) -> str:
-        """Name of a rule for messages, with the name of its policy."""
+        """Name of a rule and of its policy, for messages."""
         return f"rule {self.rule(ref).label(ref.rule)} of policy {self.name(ref.policy)}"
 
     def rule(self, ref: RuleRef) -> Rule:
@@ -258,7 +258,7 @@ class Policies:
         return self.indexed[namespace][1]
 
     def tools(self, namespace: str, bits: int) -> Iterable[ToolRef]:
-        """The tools whose bits of the namespace's index are set."""
+        """The tools of a namespace whose bits in its index are set in `bits`."""
         return self.index(namespace).select(bits, self.indexed[namespace][2])
 
     def merge_in_slices(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:

@@ -92,7 +92,7 @@ class Selection:
     def views_of(self, identity: Identity) -> SubjectViews:
         """Views of a subject with its rule set, even if policies do not restrict the subject."""
         views = self.known_views.of_subject.get(identity)
-        if views is None:  # `not views` would call `__len__`, which works the rule set out without pauses
+        if views is None:  # `not views` would call `__len__`, which merges the policies and blocks the event loop
             views = self._find(identity)
         views.is_used = True
         return views
@@ -193,8 +193,8 @@ class Selection:
                 self.known_views.of_subject = {}
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
-        """Views of rule sets with quotas, by the names of their policies. The next selection needs them to keep tools
-        callable for a grace period after they were cut from a list.
+        """Views of rule sets with quotas, by the names of their policies. The next selection compares its lists with
+        those of these views: a tool that it newly cuts from a list stays callable for a grace period.
         """
         with self._lock:
             bounded = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]

@@ -18,9 +18,9 @@ from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.policy.view_builder import ViewBuilder, tiers_at
 
 _A_TOOL: Final = 200
-"""Bytes per tool of a view in addition to its definition."""
+"""Approximate bytes per tool of a view in addition to the tool's definition."""
 _A_NOTICE: Final = 400
-"""Bytes per hidden tool that a list names."""
+"""Approximate bytes per hidden tool that the notice in a list names."""
 
 
 class SubjectViews(Mapping[bytes, View]):
@@ -35,8 +35,8 @@ class SubjectViews(Mapping[bytes, View]):
         before: Mapping[bytes, View],
         grown: Callable[[SubjectViews], None] = lambda views: None,
     ) -> None:
-        """Create an empty table. `before` are the views of the same rule set in the previous selection. `grown` is
-        called with this table after each new view.
+        """Create a table without views. `before` are the views of the same rule set in the previous selection. `grown`
+        is called with this table whenever a view was added to it.
         """
         self.rules = rules
         self.weight = 0
@@ -73,7 +73,7 @@ class SubjectViews(Mapping[bytes, View]):
         return sum(1 for _ in self)
 
     def ready(self, target: bytes) -> bool:
-        """Whether a look-up of the target needs no computation."""
+        """Whether the view of a target is built already, or is known not to exist."""
         return target in self.views or (self.rules.ready and target not in self)
 
     def build_in_slices(self, target: bytes) -> Generator[None, None, None]:

@@ -1,8 +1,8 @@
 """Finds tools of a view by their ids, `mcp.{server}.{tool}`, which REST and the Python API use. Pure module.
 
-An id has no namespace, and its parts may contain dots. So an id stands for a tool only if exactly one server matches
-it, whatever tools other matching servers have. Otherwise a client's call would go to another server as soon as the
-first server removes its tool.
+An id has no namespace, and its parts may contain dots, so several servers may match one id. The id then stands for no
+tool, even if only one of these servers has a tool of that name: a client's call would go to another server as soon as
+the first server removes its tool and the other one adds it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ID: Final = "mcp."
 MAX_ID: Final = 1024
-"""Most characters of an id; the longest names of server and tool are shorter together."""
+"""Most characters of an id; the longest names of a server and a tool together are shorter."""
 MOST_NAMED: Final = 5
 """Most servers, and most tools, that an error message names."""
 ByServer: TypeAlias = dict[str, dict[ServerKey, dict[str, str]]]
@@ -34,7 +34,7 @@ def by_server(routes: Mapping[str, Route]) -> ByServer:
 
 
 def find_named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
-    """Listed names of the tools that match `{server}.{tool}`, and all servers whose name matches."""
+    """Listed names of the tools that match `rest`, an id without `mcp.`, and all servers whose name matches."""
     shown: list[str] = []
     servers: list[ServerKey] = []
     dot = rest.find(".")

@@ -1,7 +1,7 @@
 """The tool list of a view, as the bytes of a `tools/list` result.
 
-Pure module. It is separate from `policy.view`, which mypyc compiles: lists are referenced weakly, so that views can
-share them, and compiled classes cannot be.
+Pure module. The class is not in `policy.view`, as mypyc compiles that module: lists are referenced weakly, so that
+views can share them, and objects of compiled classes cannot be referenced weakly.
 """
 
 from __future__ import annotations

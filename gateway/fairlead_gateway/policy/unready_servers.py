@@ -1,7 +1,8 @@
 """Finds unready servers: servers that are declared but have no catalog yet.
 
-Pure module. Policies decide about an unready server as about a server without tools, and about a call by the name of
-its tool. A server with a catalog is never unready, whatever its state.
+Pure module. Policies decide about an unready server as about a server without tools. About a call of an unready server
+they decide by the name of the tool only, as nothing else of the tool is known. A server with a catalog is never
+unready, whatever its state.
 """
 
 from __future__ import annotations

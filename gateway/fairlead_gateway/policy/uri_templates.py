@@ -1,6 +1,6 @@
 """Matches URIs against the URI templates of servers (RFC 6570). Pure module.
 
-Matching runs in the event loop, so it takes linear time in the length of the URI for every template.
+Matching runs in the event loop, so its time has to be linear in the length of the URI, whatever the template is.
 """
 
 from __future__ import annotations

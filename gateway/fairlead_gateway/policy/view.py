@@ -49,7 +49,9 @@ class ViewTools:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewTarget:
-    """Request target of a view and its `serverInfo` and instructions; `View` documents the attributes."""
+    """Request target of a view, with the `serverInfo` and instructions of its endpoint; `View` documents the
+    attributes.
+    """
 
     base: bytes
     tier: str | None
@@ -120,8 +122,8 @@ class View:
 
     def find_unlisted(self, name: str, now: float) -> Route | None:
         """Route of a hidden tool; None if the view hides no tool of that name. `now` is the time of the gateway's
-        clock. For a grace period the tool can still be called, as clients may have an older list; then the route
-        refuses calls and says which tier lists the tool.
+        clock. In a grace period the tool can still be called, as clients may have an older list. After the grace period
+        the route refuses calls and says which tier lists the tool.
         """
         hidden = self.hidden.get(name)
         if hidden is None:
@@ -243,10 +245,11 @@ def server_target(key: ServerKey) -> bytes:
 
 
 class KnownViews:
-    """Table of the views of one selection that were built already; each request looks its view up here.
+    """Table of the views of one `Selection` that were built already; each request looks its view up here.
 
-    It is an object of its own because the selection is referenced weakly, and a class compiled by mypyc cannot be.
-    `targets` are the views without policies by request target; `enforced` says whether policies restrict anybody.
+    The table is separate from `Selection` because this class is compiled by mypyc, for speed, and a compiled class
+    cannot be referenced weakly, as `Selection` is. `targets` are the views of subjects without policies by request
+    target; `enforced` says whether policies restrict anybody.
     """
 
     __slots__ = ("_enforced", "_targets", "of_subject")
@@ -255,7 +258,7 @@ class KnownViews:
         self._targets = targets
         self._enforced = enforced
         self.of_subject: dict[Identity, SubjectViews] = {}
-        """Views by subject, for subjects whose rule set is worked out. Other threads read this too."""
+        """Views by subject, for subjects whose rule set was looked up already. Other threads read this too."""
 
     def find(self, identity: Identity, target: bytes) -> View | None:
         """The view of a target; None if it is not built yet or does not exist (see `Selection.ready`)."""

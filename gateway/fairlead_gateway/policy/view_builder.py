@@ -44,7 +44,9 @@ _NOTHING_HIDDEN: Final[Mapping[ToolRef, Hidden]] = {}
 
 
 def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, None, None]:
-    """Fill `catalog.views`. The endpoint of the default tier and the one without a tier show the same view."""
+    """Build the views of subjects to whom no policy applies, into `catalog.views`. A target without a tier gets the
+    view of the default tier, if there is one.
+    """
     for target, (endpoint, tier) in catalog.endpoints.items():
         whole = behind(target)
         if whole is not None:
@@ -62,7 +64,8 @@ def tiers_at(
     catalog: CompiledCatalog, rules: RuleSet, endpoint: EndpointTools, wanted: Tier | None
 ) -> dict[ServerKey, Tier | None]:
     """The latency tier that applies at each server that the rule set may see: the requested tier, else the default of
-    policies, else the default of the installation. A tier slower than policies allow is replaced by their maximum.
+    policies, else the default of the installation. A tier that is slower than policies allow is replaced by the slowest
+    one that they allow.
     """
     plain = catalog.default if wanted is None else wanted
     visible = (server.key for server in endpoint.servers if server.key not in rules.denied_servers)
@@ -81,7 +84,9 @@ def tiers_at(
 
 
 class ViewBuilder:
-    """Builds the view of one target for one rule set. The rule set is worked out and may see the target."""
+    """Builds the view of one target for one rule set. The rule set has to be worked out (`RuleSet.ready`), and has to
+    be allowed to see the target.
+    """
 
     def __init__(self, catalog: CompiledCatalog, rules: RuleSet, target: bytes) -> None:
         self._catalog = catalog
@@ -99,6 +104,7 @@ class ViewBuilder:
             )
             for key, tier in self._tiers.items()
         }
+        """By server: changes of its routes, the tier's limit on a call in seconds, and tools that the tier hides."""
         self._unchanged = not self._of_tools and all(
             not changes and seconds == float("inf") for changes, seconds, _ in self._of_servers.values()
         )
@@ -153,7 +159,7 @@ class ViewBuilder:
         return self._bounds_results and READ_RESULT not in routes
 
     def _add_allowed(self, some: tuple[tuple[str, Route], ...]) -> None:
-        """Add those of some tools that policies allow, with the routes that the rule set and tiers give them."""
+        """Add the tools in `some` that policies allow, with the routes that the rule set and tiers give them."""
         denied_tools, pinned, tools = self._rules.denied_tools, self._rules.pinned, self._endpoint.tools
         floors = self._rules.floors
         for name, route in some:
@@ -179,8 +185,8 @@ class ViewBuilder:
                 self._bounds_results = True
 
     def _hide_below(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
-        """Why a tool is hidden for which a policy sets the fastest tier; None if the tool is shown. Unlike a move to
-        another tier, such a rule applies at once: calls from older lists are refused without a grace period.
+        """Why a tool is hidden whose fastest tier a policy sets; None if the tool is shown. A policy applies at once,
+        without the grace period that a tool has when it leaves a tier by its latency.
         """
         tier, catalog = self._tiers[ref[0]], self._catalog
         below_floor = tier is not None and floor.hides(tier)
@@ -193,7 +199,7 @@ class ViewBuilder:
         return Hidden(floor.reason(tier), holder, 0.0, tier.name, catalog.default is None)
 
     def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
-        """Remove from `hidden` the tier and endpoint hints that would not show the tool to this rule set."""
+        """Remove from `hidden` the hints to a tier and an endpoint that would not show the tool to this rule set."""
         decided, ranks = self._rules.tiers(key), self._catalog.policies.ranks
         if decided.default is None and decided.max is None:
             return hidden

@@ -1,4 +1,4 @@
-"""A finished call: as a tuple, in which it is stored, and as an object, as which it is read."""
+"""A finished call, which is stored as a tuple and read as an object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ADDRESS: Final = 64
 
 
 class KeptCaller(NamedTuple):
-    """The part of an `Identity` that is stored with calls; the whole may have large claims."""
+    """The part of an `Identity` that is stored with calls; the claims are left out, as they may be large."""
 
     owner: str
     """`Identity.owner` of the principal; empty for anonymous callers."""
@@ -42,9 +42,9 @@ class EndedCall(msgspec.Struct, frozen=True):
     began: float
     ended: float
     sent: float
-    """Start of the last attempt, unless that is in `trail`; negative if there is none."""
+    """Start of the last attempt; negative if there was none, or if `trail` has it."""
     answered: float
-    """End of that attempt; negative if it was aborted by the end of the call."""
+    """End of the attempt that began at `sent`; negative if the end of the call aborted it."""
     method: str
     name: str
     """The server's own name of the tool; for other requests, the requested name or URI."""
@@ -62,7 +62,9 @@ class EndedCall(msgspec.Struct, frozen=True):
     arguments: bytes | None = None
     """Raw JSON; None unless the audit log records arguments too, and empty if they are too large to be stored."""
     why: CallRefusal | None = None
+    """Why the gateway refused the call; None for any other call."""
     trail: tuple[CallPhase, ...] = ()
+    """Phases that were recorded in addition to `sent` and `answered`, in order."""
 
     @property
     def seconds(self) -> float:
@@ -85,6 +87,7 @@ class CallRefusal(NamedTuple):
     limit: str = ""
     """Limit that was exceeded: that of the `agent`, `policy`, `tool` or `server`."""
     hidden: bool = False
+    """Whether the client may not see the tool."""
 
     @property
     def weight(self) -> int:

@@ -44,6 +44,7 @@ class CallPhase(NamedTuple):
     """
 
     kind: str
+    """Kind of the phase, one of `KINDS`."""
     begin: float
     end: float
     error: str = ""
@@ -81,8 +82,9 @@ class CallTrail:
 def timeline(
     trail: Sequence[CallPhase], sent: float, answered: float, began: float, ended: float
 ) -> Iterator[CallPhase]:
-    """All phases of a call without gaps, in seconds since its start. `sent` and `answered` are the times of the last
-    attempt if it is not in the trail: `sent` is NEVER if there was no attempt, `answered` if it was aborted.
+    """All phases of a call without gaps, in seconds since its start. `sent` and `answered` are the start and end of the
+    last attempt. `sent` is NEVER if there was no attempt, or if `trail` has it; `answered` is NEVER if the attempt was
+    aborted.
     """
     phases, seconds = [*trail], ended - began
     if sent >= 0:

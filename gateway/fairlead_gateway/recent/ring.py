@@ -1,7 +1,7 @@
 """Ring buffer of the last calls, limited in number and in bytes.
 
-Recording a call costs a tuple and an append. There are no queues per reader: a reader that follows requests the calls
-after a number, and a slow reader misses the oldest ones.
+Recording a call costs a tuple and an append. There are no queues per reader: a reader that follows the calls requests
+those after the last number that it has seen, and a slow reader misses the oldest calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from fairlead_gateway.recent.ended_call import NOBODY, EndedCall, KeptCaller, Pa
 LEAST_BYTES: Final = 256 << 10
 """Smallest limit in bytes; half of it has room for the largest call."""
 PLAIN_LETTERS: Final = 160
-"""Most characters of all strings of a plain call."""
+"""Most characters of all strings of a plain call together; a call with longer strings, a trail or arguments is large.
+"""
 WIDEST: Final = 4
 """Most bytes of a character."""
 PLAIN_BYTES: Final = 640 + WIDEST * PLAIN_LETTERS
@@ -91,7 +92,9 @@ class RecentCalls:
         """Numbers of calls that are not plain, with their additional bytes."""
         self._large_bytes = 0
         self._life = secrets.token_hex(4)
+        """Random first part of call ids, which tells the calls of one process from those of another."""
         self._fresh: asyncio.Event | None = None
+        """Set by the next call; None if no reader waits."""
         self._identity = ANONYMOUS
         self._caller = NOBODY
         self.render_arguments = render_arguments
@@ -123,8 +126,8 @@ class RecentCalls:
         self._settle()
 
     def _settle(self) -> None:
-        """Uncount large calls that have left the ring. If large calls take too many bytes, drop the oldest of them with
-        all calls before them.
+        """Subtract the bytes of large calls that have left the ring. If large calls take too many bytes, drop the
+        oldest of them with all calls before them.
         """
         first, large = self.number - len(self._ring) + 1, self._large
         while large and (large[0][0] < first or self._large_bytes > self._spare):
@@ -158,7 +161,7 @@ class RecentCalls:
         return f"{self._life}-{number}"
 
     def number_of(self, ident: str) -> int | None:
-        """Number of a call by its id; None for an id of another process, or of no call yet."""
+        """Number of a call by its id; None if the id is of another process, or was not given to a call yet."""
         life, _, number = ident.rpartition("-")
         valid = life == self._life and number.isascii() and number.isdecimal() and len(number) < 20
         return int(number) if valid and int(number) <= self.number else None

@@ -1,7 +1,7 @@
 """Collects reports for the operator, and waits until there is something to report (long polling).
 
-There is one per gateway, in its event loop. Beyond a limit, items that no operator has fetched are dropped, oldest
-first.
+A gateway has one outbox, which belongs to its event loop. If more than `MOST_KEPT` items wait for an operator, the
+oldest are dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import wait_until_set
 
 MOST_KEPT: Final = 1000
-"""Most refresh requests, doubts and approvals that are stored until they are fetched."""
+"""Most items that are stored until an operator fetches them: requests to refresh a server, reports of unreachable
+servers (doubts) and approvals."""
 DOUBT_SECONDS: Final = 1.0
 """Shortest time between two doubts about one server."""
 LOOK_SECONDS: Final = 0.05
@@ -97,7 +98,7 @@ class Outbox:
         self.asked_at = self._wall()
         samples, happened = self._read(cursor)
         while self._happened and self._happened[0][0] <= happened:
-            self._happened.popleft()  # fetched by an operator; another replica of it need not handle the item again
+            self._happened.popleft()  # fetched by an operator; its other replicas need not handle the item again
         now = self._clock()
         tools = tuple(
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))

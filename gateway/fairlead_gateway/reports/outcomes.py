@@ -9,6 +9,7 @@ from fairlead_mcp import jsonrpc, tool_results
 from fairlead_mcp.errors import HttpRefused, McpError, PoolFull, ProtocolError, RpcError
 
 _OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY})
+"""JSON-RPC errors that the call caused, not the server."""
 
 
 def outcome_of(error: Exception) -> str:
@@ -28,7 +29,7 @@ def outcome_of_refusal(error: Exception) -> str:
     """Outcome of an attempt whose result the gateway rejected: UNREADABLE if the result could not be decoded, else
     NEUTRAL.
     """
-    # the context, as mypyc drops the cause of a `raise … from`
+    # `__context__` and not `__cause__`, as mypyc drops the cause of a `raise … from`
     undecodable = isinstance(error, RecursionError) or isinstance(error.__context__, jsonrpc.UNREADABLE)
     return UNREADABLE if undecodable else NEUTRAL
 

@@ -1,8 +1,8 @@
 """Records samples: the duration of every attempt, for the last hundred attempts of each tool.
 
 Pure module. Recording costs two dictionary operations and a write to a ring buffer; all other work is done when a
-report is created. A sample takes 28 bytes, a seventh of an object. Memory is limited by the number of tools, as old
-samples are overwritten.
+report is created. A sample takes 28 bytes, a seventh of what a Python object would take. Memory is limited by the
+number of tools, as new samples of a tool overwrite its oldest ones.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Meter(ports.AttemptMeter):
         return self._history.tally
 
     def begin(self, now: float) -> int:
-        """Start an attempt and return the number to end it with. `now` is in seconds of the gateway's clock."""
+        """Start an attempt and return its number, for `end`. `now` is in seconds of the gateway's clock."""
         log = self._log
         log.attempts = number = log.attempts + 1
         log.running[number] = (self._history, now)
@@ -114,8 +114,8 @@ class Meter(ports.AttemptMeter):
 
 
 class SampleLog:
-    """Samples of all tools. `late_ms` is the limit of the fastest tier; attempts that take longer are
-    reported at once.
+    """Samples of all tools. `late_ms` is the limit of the fastest tier in milliseconds; `late` is called for each
+    attempt that takes longer, so that it is reported at once.
     """
 
     def __init__(self, late: Callable[[], None] = lambda: None, *, tallying: bool = False) -> None:

@@ -36,6 +36,7 @@ VERSION: Final = 1
 PAGE_BYTES: Final = 1024
 """Size of SQLite's pages. It is small, since the last page of each entry is only partly filled."""
 SPARE_PAGES: Final = 1024
+"""Pages that the file may have in addition to twice the limit on bytes of results, for tables and indexes."""
 BUSY_SECONDS: Final = 2.0
 """Longest wait for a lock of another gateway on the same file."""
 PATIENCE_SECONDS: Final = 5.0
@@ -212,7 +213,9 @@ class DiskStore(ContextStore):
         database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, ends))
 
     def _make_room(self, database: sqlite3.Connection, account: str, wanted: int) -> None:
-        """Delete old entries until an entry of `wanted` bytes fits. A full file accepts the entry only afterwards."""
+        """Delete old entries until an entry of `wanted` bytes fits. The entry is inserted afterwards, as SQLite cannot
+        insert into a file that has reached its limit of pages.
+        """
         each = min(self._bounds.each_bytes, self._bounds.total_bytes) - wanted
         account_row = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
         size, count = account_row or (0, 0)

@@ -106,8 +106,8 @@ for _, entry in ipairs(found) do size = size + #entry end
 if size > tonumber(ARGV[2]) then return false end
 return found
 """
-"""KEYS: a session. ARGV: most entries and most bytes that are read. Returns the entries, or nil if there are more,
-which only other writers can cause.
+"""KEYS: a session. ARGV: most entries and most bytes that are read. Returns the entries. Returns nil beyond the limits,
+which can only happen if another program has written to the session.
 """
 
 

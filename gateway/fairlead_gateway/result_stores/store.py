@@ -1,7 +1,7 @@
 """Interface of the stores of tool results, and the stored entry.
 
-Limits apply per account: a principal, or one session of an anonymous caller. A session belongs to one account; its id
-is not valid in another.
+Limits apply per account: a principal, or one session of an anonymous caller. A session belongs to one account; the
+session's id is not valid in another account.
 """
 
 from __future__ import annotations

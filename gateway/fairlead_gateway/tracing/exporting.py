@@ -1,4 +1,5 @@
-"""Creates spans with the OpenTelemetry SDK. Only this module of the gateway imports the SDK, if traces are exported.
+"""Creates spans with the OpenTelemetry SDK. No other module of the gateway imports the SDK, and this one is imported
+only if traces are exported.
 
 Names and attributes follow the semantic conventions for MCP and GenAI. A client's request has a server span, and each
 attempt has a client span below it, whose context is sent to the server or provider. The caller's sampling decision is
@@ -31,7 +32,7 @@ MAX_TEXT: Final = 1024
 
 
 class OtelCallSpan:
-    """`CallSpan` of the OpenTelemetry SDK."""
+    """Implements `tracing.spans.CallSpan` with the OpenTelemetry SDK."""
 
     __slots__ = ("_attempt", "_attributes", "_name", "_span", "_tracer")
 
@@ -64,7 +65,7 @@ class OtelCallSpan:
 
 
 class OtelModelSpan:
-    """`ModelSpan` of the OpenTelemetry SDK."""
+    """Implements `tracing.spans.ModelSpan` with the OpenTelemetry SDK."""
 
     def __init__(self, tracer: Tracer, span: Span) -> None:
         self._tracer = tracer
@@ -125,7 +126,7 @@ def _finish(span: Span, error_type: str) -> None:
 
 
 class OtelSpans:
-    """`Spans` of the OpenTelemetry SDK."""
+    """Implements `tracing.spans.Spans` with the OpenTelemetry SDK."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("fairlead", VERSION)

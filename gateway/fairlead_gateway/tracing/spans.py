@@ -69,7 +69,11 @@ class ModelSpan(Protocol):
 class Spans(Protocol):
     """Starts spans; there is one object per gateway."""
 
-    def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> CallSpan: ...
+    def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> CallSpan:
+        """Start the span of a client's request. `named` is the tool, prompt or URI that the request names; empty for a
+        method without one.
+        """
+        ...
 
     def begin_model(self, parent: bytes | None, state: bytes | None, path: str, principal: str) -> ModelSpan:
         """Start the span of a request to an LLM endpoint; `parent` and `state` are its headers `traceparent` and

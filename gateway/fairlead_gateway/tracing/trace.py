@@ -37,6 +37,8 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class _Meta(msgspec.Struct):
+    """Members of `_meta` that are read here."""
+
     traceparent: str | UnsetType = UNSET
     tracestate: str | UnsetType = UNSET
 

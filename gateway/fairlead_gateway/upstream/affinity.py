@@ -6,7 +6,8 @@ which every replica can read without stored data, and which reveals nothing abou
 tag, the state is sent to any pod, which rejects it if it is unknown. The tag is followed by a checksum over the state,
 so that an altered state is not mistaken for a tagged one.
 
-A process on stdio has no address, and its tasks end with it. Its tag is the random name of the process.
+A server process on stdio has no address, and its tasks end with the process. So its tag is the random name of the
+process.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ ANSWER_BYTES: Final = 1 << 20
 
 
 class Background:
-    """Background tasks that are cancelled with their upstream. `clock` is that of its pools, in seconds."""
+    """Background tasks that are cancelled with their upstream. `host` is in the names of the tasks; `clock` is the
+    clock of the upstream's connection pools, in seconds.
+    """
 
     def __init__(self, host: str, clock: Callable[[], float]) -> None:
         self._host = host

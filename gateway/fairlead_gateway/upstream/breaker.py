@@ -18,7 +18,9 @@ MAX_FAILURES: Final = 5
 FIRST_SECONDS: Final = 1.0
 """Time that the breaker is open before its first trial."""
 MAX_SECONDS: Final = 30.0
-"""Longest time between trials. It doubles after each failed trial, minus a random fifth at most."""
+"""Longest time between trials. The time doubles after each failed trial, and is shortened by a random part of up to a
+fifth.
+"""
 
 _GATEWAY_REASONS: Final = frozenset({"Closed", "NotCallable"})
 """Reasons of failures caused by the gateway itself."""
@@ -66,8 +68,11 @@ class Breaker:
         """Up to MAX_FAILURES tools whose timeouts were counted."""
         self._last_reason = ""
         self._open_for = 0.0
+        """Seconds for which the breaker has last opened, before the random part is subtracted; 0 while closed."""
         self._until = 0.0
+        """Time of the next trial, while the breaker is not closed."""
         self._trial = False
+        """Whether a trial call is in progress."""
 
     def state(self, now: float) -> str:
         if self.closed:

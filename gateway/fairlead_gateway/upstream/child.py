@@ -1,7 +1,8 @@
 """Upstream of a server that runs as a child process.
 
-The ChildHost owns and restarts the process; in `fairlead up` the operator uses the same ChildHost. It replaces ids and
-progress tokens once more.
+The ChildHost owns and restarts the process; in `fairlead up` the operator uses the same ChildHost. As both send
+requests to the process, the `Child` replaces the gateway's ids and progress tokens by its own, which are unique in the
+process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fairlead_mcp.stream_client import StreamClient
 
 
 class ChildUpstream(StreamUpstream):
-    """Upstream of one child process. With `shared` the operator controls the process, which is never replaced here."""
+    """Upstream of one child process. With `shared` the operator controls the process, and it is never stopped here."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class ChildUpstream(StreamUpstream):
         return Gauges(busy=self.limit.busy)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        """Stop the process if the server was removed. A replaced upstream leaves it to its successor."""
+        """Stop the process if the server was removed. A replaced upstream leaves the process to its successor."""
         if self._unlisten is not None:
             self._unlisten()
             self._unlisten = None

@@ -20,7 +20,7 @@ class ConcurrencyLimit:
         self.busy = 0
 
     def __enter__(self) -> None:
-        """Raises PoolFull."""
+        """Count a request. Raises PoolFull at the limit."""
         if self.busy >= self._limit:
             raise PoolFull(
                 f"{self._limit} requests to the server {self._name} are in progress, which is the limit: retry later"

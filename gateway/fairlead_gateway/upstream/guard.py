@@ -1,7 +1,8 @@
 """Admission of requests to one server: limits on concurrency and rate, a queue, and a circuit breaker.
 
-Pure module. Guards share no state, so that one server cannot delay the calls of another. Admission is by callbacks: it
-costs a comparison while there is room, and no task for a waiting call. Waiting agents are served in rotation.
+Pure module. The guards of servers share no state, so that one server cannot delay the calls of another. Admission is by
+callbacks: it costs a comparison while there is room, and no task for a waiting call. Waiting agents are served in
+rotation.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ RETRY_EARNED: Final = 0.1
 _NEVER: Final = float("inf")
 
 QUEUED: Final[Ticket] = 0
+"""Ticket of a call that is not admitted yet and waits in the queue."""
 PLAIN: Final[Ticket] = 1
+"""Ticket of an admitted call."""
 TRIAL: Final[Ticket] = 2
+"""Ticket of the call that tests whether a server has recovered whose circuit breaker is open."""
 
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], object]
@@ -86,6 +90,7 @@ class Guard(ports.AdmissionGuard):
         self.clock = timing.clock
         self.busy = 0
         self._last_check = (0, float("-inf"))
+        """`responses_seen` and time of the last check of `still_answers` that saw a new answer."""
         self.responses_seen = 0
         """Number of answers and other messages of the server so far."""
         self.retries = self.hedges = self.hedges_won = 0
@@ -100,6 +105,7 @@ class Guard(ports.AdmissionGuard):
         self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing, bounds.burst)
         """Rate limit in calls a second, which does not count retries; None for no limit."""
         self._budget = RETRY_BUDGET
+        """Retries in reserve."""
         self._breaker_only = bounds.rate is None
 
     @property
@@ -165,7 +171,7 @@ class Guard(ports.AdmissionGuard):
 
         `responses_seen` is the value of `Guard.responses_seen` when the call was admitted. With `abandoned` the end
         says nothing about the server: the client disconnected, or its own timeout passed. `tool` is the name of the
-        called tool, which a Timeout is counted for.
+        called tool, for which the breaker counts a Timeout.
         """
         self.busy -= 1
         if self._budget < RETRY_BUDGET:
@@ -291,9 +297,9 @@ class Guard(ports.AdmissionGuard):
             raise AdmissionRefused(text, code=RATE_LIMITED, retry_after=wait)
 
     def _enqueue(self, waiter: Waiter, now: float) -> None:
-        """Add a waiter. If the queue is full, the agent with the most waiting calls loses its last one.
+        """Add a waiter. If the queue is full, the last call of the agent with the most waiting calls is refused.
 
-        Raises AdmissionRefused if that is the waiter's own agent.
+        Raises AdmissionRefused if that agent is the waiter's own.
         """
         agent, last = waiter.agent, None
         if len(self._queue) >= self._bounds.waiting:
@@ -323,8 +329,8 @@ class Guard(ports.AdmissionGuard):
             waiter.reject(self._breaker_error(now))
 
     def _watch(self, now: float) -> None:
-        """Start the queue's timer, one for all waiters: their deadlines are not in order, but a queue is
-        short-lived.
+        """Start the queue's timer. One timer checks all waiters, as their deadlines are not in order; that is cheap, as
+        a queue is short-lived.
         """
         if not self._sweeping:
             self._sweeping = True

@@ -59,7 +59,7 @@ class _Race:
     def begin(self) -> None:
         hedged = self._hedged
         self._first = hedged.upstream.send(self._request, _First(self, self._sink))
-        if not self._done and not self._request.listens:  # with progress, the client would get that of both attempts
+        if not self._done and not self._request.listens:  # a listening client would get the progress of both attempts
             self._timer = asyncio.get_running_loop().call_later(hedged.after, self._send_second)
 
     def cancel(self) -> None:
@@ -119,6 +119,8 @@ class _Race:
 
 
 class _First(RelaySink):
+    """Sink of the first attempt, which also relays notifications to the client."""
+
     def __init__(self, race: _Race, sink: ResponseSink) -> None:
         super().__init__(sink)
         self._race = race
@@ -131,6 +133,8 @@ class _First(RelaySink):
 
 
 class _Second(ResponseSink):
+    """Sink of the second attempt, which takes only the answer."""
+
     def __init__(self, race: _Race) -> None:
         self._race = race
 

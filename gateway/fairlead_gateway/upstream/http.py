@@ -240,7 +240,7 @@ class HttpUpstream(Upstream):
 
     def on_pods_known(self) -> None:
         self.sessions.spread()
-        # calls without a connection move to the pod of their session, as they would get a connection to any pod
+        # calls that wait for a connection move to the pod of their session, else they would get one to any pod
         for call in self.pool.outstanding():
             if isinstance(call, HttpCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)

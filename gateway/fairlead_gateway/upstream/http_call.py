@@ -1,7 +1,7 @@
 """One request of an `HttpUpstream`, from its session to its answer.
 
-Handles the events before the answer, the resumption of a stream that ended early, a session that the server has lost,
-and the pausing of a server whose client does not read.
+Handles the events before the answer, resumes a stream that ended early, reopens a session that the server has lost, and
+stops reading from the server while the client does not read.
 """
 
 from __future__ import annotations
@@ -69,10 +69,14 @@ class HttpCall(Call):
         self.work: asyncio.Task[None] | None = None
         """Task that opens the session, or fetches the rest of the answer."""
         self.over = False
+        """Whether the call has ended: by a result, an error or `cancel`."""
         self.cancelled = False
         self._reopened = False
+        """Whether the request was sent again in a new session, which is done once."""
         self._moved = False
+        """Whether the request was sent again to another pod, which is done once."""
         self._carrier: Carrier | None = None
+        """Connection of an answer that is an event stream; None before the stream begins."""
         self._reading_paused = False
         self._result: Raw | None = None
         """Result that is forwarded without changes; None before the answer, or if it needs changes."""

@@ -100,7 +100,7 @@ class PerClientUpstream(Upstream):
         settings: PerClientSettings = DEFAULT_SETTINGS,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`counts` counts refused sessions."""
+        """Create an upstream without sessions. `counts` counts refused sessions."""
         self.name = name
         self._modern = modern
         self._make = make
@@ -130,7 +130,9 @@ class PerClientUpstream(Upstream):
 
     @property
     def keeps_tasks(self) -> bool:
-        """Whether another task may be created. A task occupies a process until its end; half of them are for calls."""
+        """Whether another task may be created. A task occupies a process until the task ends; half of the processes are
+        reserved for calls.
+        """
         return self._with_tasks < max(1, self._most // 2)
 
     def next_id(self) -> bytes:
@@ -331,7 +333,7 @@ class PerClientUpstream(Upstream):
         self._retire(idle[0])
 
     def _check_share(self, agent: str) -> None:
-        """Raises PoolFull if the agent may not use another session."""
+        """Raise PoolFull if the agent may not use another session."""
         reached = self._in_use.bound(agent)
         if reached is None:
             return

@@ -3,8 +3,9 @@
 An ejected pod gets no new calls until it answers again. Metrics and REST call its state `left`. Pure module; times are
 in seconds of one clock.
 
-A slow tool does not lead to ejection while the pod answers pings. Some servers answer nothing while a tool runs. For
-those, the longest silence after which a pod turned out to be alive is remembered, and only a longer one ejects a pod.
+A slow tool does not lead to ejection while the pod answers pings. Some servers answer nothing while a tool runs. The
+health table remembers the longest silence after which a pod of such a server turned out to be alive, and only a longer
+silence ejects a pod.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ MAX_PING_PAUSE: Final = 5.0
 FIRST_PAUSE: Final = 1.0
 """First pause between pings of an ejected pod."""
 MAX_PAUSE: Final = 30.0
-"""Longest pause between pings of an ejected pod. It doubles after each failed ping, minus a random fifth at most."""
+"""Longest pause between pings of an ejected pod. The pause doubles after each failed ping, and is shortened by a random
+part of up to a fifth.
+"""
 STEADY_SECONDS: Final = 60.0
 """Time that a pod has to be healthy before its next ejection starts with FIRST_PAUSE again."""
 MAX_PATIENCE: Final = 30.0

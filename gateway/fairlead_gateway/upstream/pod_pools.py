@@ -1,8 +1,8 @@
 """Connection pools of one server: a single pool while one pod is known, then one per pod.
 
-Each pod has two pools. Calls use one as large as the limit on concurrent calls. Responses to the server's requests,
-cancellations, long-lived streams and pings use a control pool, so that they do not queue behind calls, which may be
-waiting for them.
+Each pod has two pools. The pool for calls is as large as the limit on concurrent calls. The control pool is for
+responses to the server's requests, cancellations, long-lived streams and pings, so that these do not queue behind
+calls, which may be waiting for them.
 
 A call goes to the pod with the fewest calls in flight; ties are broken by round-robin. A slow or silent pod thus gets
 few calls even before it is ejected (`upstream.pod_health`).
@@ -34,13 +34,15 @@ MAX_SPREAD: Final = 64
 MAX_PINNED: Final = 2 * MAX_SPREAD
 """Limit on the pods with their own pools, including terminating pods that still hold a session or state."""
 MAX_CONTROL: Final = 512
+"""Limit on the connections of a control pool."""
 RETIRE_SECONDS: Final = 10.0
+"""Time for calls in progress to complete when the pools of the least recently used pod are closed."""
 CHECK_SECONDS: Final = 0.25
 """Interval of checks for calls that wait for a silent pod."""
 REFRESH_SECONDS: Final = 10.0
 """Interval of DNS look-ups of the server's pods, while the server gets calls."""
 STALLED_SECONDS: Final = 0.5
-"""Lateness of a timer that shows a stalled event loop, so that silence is not blamed on a pod."""
+"""Lateness of a timer that shows that the event loop was blocked; a pod that seemed silent then may have answered."""
 MAX_PING_BYTES: Final = 1 << 20
 
 
@@ -168,7 +170,9 @@ class PodPools:
         return pools
 
     async def pools_for_tag(self, tag: bytes) -> Pools:
-        """Pools of the pod that an affinity tag names (`upstream.affinity`), or those for a new call if it is gone."""
+        """Pools of the pod that an affinity tag names (`upstream.affinity`), or those for a new call if the pod is
+        gone.
+        """
         try:
             address = affinity.address_of(tag, await self._resolve(self.host, self._port))
         except OSError:

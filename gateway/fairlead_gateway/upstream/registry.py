@@ -1,7 +1,7 @@
 """Registry of all upstreams by server.
 
 An upstream is created with its server, and replaced when its configuration changes. `sync` has to be called before each
-activation. Credentials are read here, and given only to the upstream.
+activation. This module reads the credential of a server and gives it only to the upstream of that server.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct):
+    """Upstream of one server, with the configuration that it was created from and its guard."""
+
     config: _UpstreamConfig
     upstream: Upstream
     guard: Guard

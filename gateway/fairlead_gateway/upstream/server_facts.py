@@ -14,17 +14,17 @@ class AdmissionLimits(msgspec.Struct, frozen=True):
     """Limits on the calls to one server."""
 
     limit: int
-    """Concurrent calls."""
+    """Most concurrent calls."""
     rate: float | None = None
     """Calls a second; None for no limit."""
     waiting: int = MAX_WAITING
-    """Waiting calls."""
+    """Most waiting calls."""
     queue: float = QUEUE_SECONDS
     """Longest wait in seconds."""
     breaks: bool = True
     """Whether the server has a circuit breaker; False for a server without a transport that can fail."""
     burst: int | None = None
-    """Calls admitted at once after a pause; None for the calls of one second."""
+    """Most calls that the rate limit admits at once after a pause; None for the calls of one second."""
 
 
 class ServerTraits(msgspec.Struct, frozen=True):

@@ -15,7 +15,9 @@ from fairlead_mcp.http.dial import Address
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
 SessionKey: TypeAlias = ClientPeer | Address | None
-"""Key of a session: the client for a client's own session, the pod for a shared one, None for the only shared one."""
+"""Key of a session: the client for a client's own session, the address of the pod for a session that clients share at
+the pod, or None for a shared session that is not assigned to a pod.
+"""
 
 
 class ServerSession:
@@ -51,6 +53,7 @@ class ServerSession:
         self.levels: LogLevels | None = None
         """Log levels; None if the server has no log messages."""
         self.setting_level = asyncio.Lock()
+        """Held while a `logging/setLevel` is in progress."""
         self.stream: asyncio.Task[None] | None = None
         """Reader of the session's GET stream."""
         self.subscriptions = 0

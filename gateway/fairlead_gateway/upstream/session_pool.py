@@ -139,7 +139,9 @@ class ServerSessions:
         return session.levels.level_to_set(client, level, self._clock())
 
     async def set_level(self, session: ServerSession, level: str | None) -> None:
-        """Send `logging/setLevel`, if `level` is not None, after those in progress. The answer is ignored."""
+        """Wait for `logging/setLevel` requests in progress, then send one unless `level` is None. The answer is
+        ignored.
+        """
         async with session.setting_level:
             if level is not None:
                 body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": level}))

@@ -73,7 +73,8 @@ class ClientStream:
     """Requests on a stream that belongs to one client.
 
     Also forwards the server's log messages, and its requests if the client has declared capabilities (`features`, in
-    normalized form). Neither names the call that it belongs to, so they are not forwarded on shared streams.
+    normalized form). Log messages and requests do not name the call that they belong to, so shared streams do not
+    forward them.
     """
 
     def __init__(self, features: bytes) -> None:
@@ -81,6 +82,7 @@ class ClientStream:
         self._active_sinks: list[ResponseSink] = []
         self._levels = LogLevels(shared=False)
         self._stream_number = 0
+        """`StreamClient.starts` when `_levels` was created: after a restart, the server has its default level again."""
 
     async def request(self, stream: StreamClient, request: UpstreamRequest, sink: ResponseSink) -> Raw:
         """Send a request like `request_over`, after setting the client's log level."""

@@ -49,6 +49,7 @@ class Cursor(msgspec.Struct, frozen=True):
     """Position from which a stream that ended without the answer can be resumed (MCP 2025-11-25, "Resumability")."""
 
     last_id: bytes
+    """Id of the last event that was received."""
     retry: float | None
     """Seconds to wait before resuming; None if the stream did not say."""
 
@@ -67,6 +68,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     streamed: bool
     reused: bool
+    """Whether the connection had carried earlier exchanges."""
     sent_at: float
     done_at: float
     connection: Carrier

@@ -1,10 +1,12 @@
 """MCP over Streamable HTTP: era negotiation, legacy sessions, streamed answers.
 
-Each request is built from scratch, which is too slow for the hot path; that prepares its heads and uses the pool.
+Each request is built from scratch, which is too slow for the tool calls of a gateway; those prepare their heads and use
+`Pool` directly.
 
 A positive answer to `server/discover` makes an endpoint modern; after any other *answer* `initialize` is tried. A
-transport error decides nothing. A server may have lost the session (404, or 400 naming the session) or have changed its
-era; a request that it did not execute for that reason is repeated once after a new negotiation.
+transport error is raised, as it says nothing about the era. A server that has lost the session (404, or 400 naming the
+session) or has changed its era rejects a request without executing it; such a request is repeated once, after a new
+negotiation.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ ASIDE_SECONDS: Final = 2.0
 _RACES: Final = 4
 """Retries of one request after a kept-alive connection turned out to be closed."""
 _NOT_THIS_ERA: Final = frozenset({jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, jsonrpc.INVALID_REQUEST, -32000})
+"""Codes of the errors with which servers reject a request of an era that they do not speak."""
 
 
 class HttpChannel:
@@ -120,7 +123,7 @@ class HttpChannel:
         return await self._negotiate(None, deadline)
 
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
-        """Send a request in the envelope of the era and return the raw result. Raises McpError.
+        """Send a request, with the `_meta` that the modern era requires, and return the raw result. Raises McpError.
 
         `declares` is an extension to declare to a modern server in addition to the client's capabilities.
         """
@@ -333,7 +336,9 @@ class HttpChannel:
 
 
 def speaks_modern(error: RpcError) -> bool:
-    """Whether an error about an unsupported version (-32022) lists ours as supported, so that a retry makes sense."""
+    """Whether an error about an unsupported version (-32022) lists the modern version as supported, so that a retry
+    makes sense.
+    """
     if error.code != jsonrpc.UNSUPPORTED_PROTOCOL_VERSION or error.data is None:
         return False
     try:
@@ -343,6 +348,8 @@ def speaks_modern(error: RpcError) -> bool:
 
 
 class _Supported(msgspec.Struct):
+    """`data` of the error UnsupportedProtocolVersion (-32022)."""
+
     supported: list[str] = []
 
 
@@ -350,7 +357,7 @@ _decode_supported = msgspec.json.Decoder(_Supported).decode
 
 
 def _forgot_session(error: RpcError | HttpRefused, agreed: Negotiated, had_session: bool) -> bool:
-    """Whether the server refused the request unexecuted because it has lost the session or changed its era."""
+    """Whether the server did not execute the request because it has lost the session or changed its era."""
     if isinstance(error, RpcError) and error.code == jsonrpc.UNSUPPORTED_PROTOCOL_VERSION:
         return True
     if agreed.era is Era.MODERN:

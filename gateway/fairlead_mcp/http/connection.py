@@ -30,7 +30,9 @@ MAX_HEAD_BYTES: Final = 64 << 10
 CHUNK_BYTES: Final = 32
 """Bytes of framing per chunk that do not count towards MAX_HEAD_BYTES."""
 DRAIN_SECONDS: Final = 1.0
+"""Time for an event stream to end after its answer; a connection whose stream continues is closed."""
 MAX_DRAIN_BYTES: Final = 256 << 10
+"""Limit for the bytes of an event stream after its answer."""
 
 _HEADS: Final = CacheBudget(2_048, 512 << 10)
 """Cache of response heads, shared by all connections of the process because servers repeat their heads."""
@@ -120,18 +122,24 @@ class Connection(asyncio.Protocol):
         self.draining = False
         self.closed = False
         self.served = 0
+        """Number of completed exchanges."""
         self.deadline = float("inf")
         self.keep_alive: float | None = None
+        """Seconds for which the server's `Keep-Alive` allows an idle connection; None if the server did not say."""
         self.sent_at = 0.0
+        """Time of the last request, in seconds of the owner's clock."""
         self.answered_at = 0.0
+        """Time of the last complete answer; 0 before the first."""
         self._begin()
         self._complete = False
         self._reusable = False
         self._received = False
         self._slack = 0
+        """Bytes of the current answer outside of its body, less `CHUNK_BYTES` per chunk."""
         self._drained = 0
         self._known_head: KnownHead | None = None
         self._holds = 0
+        """Number of parties that have paused reading."""
         self._arrival: Arrival | None = None
 
     def __repr__(self) -> str:

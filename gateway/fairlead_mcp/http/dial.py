@@ -25,6 +25,7 @@ class Resolved(list[Address]):
 
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
+"""Resolves a host name, with the port, to the addresses to try, in order."""
 NameOf: TypeAlias = Callable[[str], Awaitable[str]]
 """Reverse lookup of an address (PTR, RFC 1035 section 3.5); empty without a name."""
 
@@ -35,8 +36,9 @@ REMEMBERED: Final = 300.0
 GRACE: Final = 4.5
 """Seconds for which an unknown name is looked up again.
 
-If a name is looked up before the server's first pod is ready, a replica of CoreDNS caches for 5 s that it does not
-exist, while another replica may have it. The time is below the limit of a dial, so that the resolver's error is shown.
+If a name is looked up before the server's first pod is ready, a replica of CoreDNS caches for 5 s that the name does
+not exist, while another replica may have it. GRACE is less than the 5 s that a `Pool` waits for the resolver, so that
+the resolver's error is shown instead of a timeout.
 """
 _PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 0.8

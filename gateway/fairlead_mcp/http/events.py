@@ -1,8 +1,8 @@
 """MCP over HTTP+SSE (2024-11-05): requests are posted to an address, and all answers arrive on one event stream.
 
 The transport is deprecated since 2025-03-26, but many servers still speak it. The first event named `endpoint` has the
-address to post to, relative to the stream's URL. An address of another origin is refused, because each request carries
-credentials. One redirect is followed if it only adds or removes a trailing slash.
+address to post to, which may be relative to the stream's URL. An address of another origin is refused, because each
+request carries credentials. One redirect is followed if it only adds or removes a trailing slash.
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class EventStream:
         self._stream: asyncio.Task[None] | None = None
         self._posts = TaskSet()
         self._note: asyncio.Task[None] | None = None
+        """Task that posts the last notification."""
         self._over = False
 
     async def begin(self) -> None:

@@ -78,7 +78,9 @@ class Call:
         return self.on_event(data)
 
     def on_open(self, connection: Carrier) -> None:
-        """Handle the begin of a stream; the connection's `pause_reading` and `resume_reading` allow back-pressure."""
+        """Handle the start of an event stream; the connection's `pause_reading` and `resume_reading` allow
+        back-pressure.
+        """
         if self._on_open is not None:
             self._on_open(connection)
 

@@ -1,8 +1,8 @@
 """Cache of parsed HTTP heads, so that a message with a known head need not be parsed. No I/O.
 
 A peer repeats its heads, in which only the value of Content-Length changes. The size of a message determines that
-value, so that one comparison of bytes suffices: 0.2 µs, while parsing with a Python callback per header takes 3 to 6.
-The comparison is safe, as equal bytes have the same meaning.
+value, so one comparison of bytes replaces the parser: it takes 0.2 µs, and parsing with a Python callback per header
+takes 3 to 6 µs. The comparison is safe, as equal bytes have the same meaning.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ MAX_BYTES: Final = 8 << 10
 _END: Final = b"\r\n\r\n"
 _LENGTH: Final = re.compile(rb"(?<=\r\n)content-length:[ \t]*([0-9]{1,7})(?=\r\n)", re.IGNORECASE)
 _NEVER: Final = re.compile(rb"\r\n(?:transfer-encoding|connection|upgrade|expect|trailer)[ \t]*:", re.IGNORECASE)
+"""Matches headers that change how a message is framed or its connection is used; a head with one is not cached."""
 _LENGTH_NAME: Final = re.compile(rb"\r\ncontent-length", re.IGNORECASE)
 MAX_KEEP_ALIVE: Final = 60.0
 """Longest time in seconds for which an idle connection is kept, whatever the server's `Keep-Alive` is."""

@@ -20,8 +20,8 @@ ASK_SECONDS: Final = 5.0
 
 
 class OlderChannel:
-    """Channel over Streamable HTTP, or over HTTP+SSE if the server refuses `initialize` and answers GET with such a
-    stream. `events` makes the channel for HTTP+SSE.
+    """Channel over Streamable HTTP, or over HTTP+SSE if the server refuses `initialize` by POST and answers a GET with
+    an event stream. `events` makes the channel for HTTP+SSE.
     """
 
     def __init__(self, channel: HttpChannel, events: Callable[[], LineChannel], clock: Callable[[], float]) -> None:
@@ -37,7 +37,7 @@ class OlderChannel:
 
     @property
     def redirected(self) -> bool:
-        """As of `HttpChannel`."""
+        """Whether the server redirected to the same URL with a trailing slash, or without it."""
         return self._http.redirected
 
     @property
@@ -47,14 +47,14 @@ class OlderChannel:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """As of `HttpChannel`."""
+        """Sentences about workarounds that the transport applies to reach the server."""
         if self._older is None:
             return self._http.remarks
         return ('the server speaks HTTP+SSE of 2024-11-05: set "type": "sse" to save a failed attempt at each start',)
 
     async def connect(self, deadline: float) -> Negotiated:
-        """Negotiate on the first call. Raises McpError: if the server speaks neither transport, its answer to
-        `initialize`.
+        """Negotiate on the first call. Raises McpError; if the server speaks neither transport, the error is the
+        server's answer to `initialize`.
         """
         async with self._connecting:
             if self._older is not None:

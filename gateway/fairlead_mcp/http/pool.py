@@ -1,6 +1,7 @@
-"""Pool of HTTP connections to one address, for the hot path.
+"""Pool of HTTP connections to one address, for many requests per second.
 
-There is one pool per address and outbound principal, in one event loop. It holds no credentials and reads no bodies.
+There is one pool per address and outbound principal, in one event loop. A pool holds no credentials and does not parse
+bodies.
 
     pool = Pool("10.0.0.7", 8080)
     answer = await pool.exchange(head + body, deadline=time.monotonic() + 30)
@@ -42,7 +43,9 @@ KEEP_ALIVE_SECONDS: Final = 4.0
 """Idle limit of a connection: below the 5 s of uvicorn and Node, so that no request is sent while the server
 closes."""
 FLEETING_SECONDS: Final = 1.0
+"""Time after an answer in which a server that closes the idle connection does so too early; see ONCE_SECONDS."""
 DROPS_IN_A_ROW: Final = 2
+"""Connections that a server has to close too early, without a reused one in between; see ONCE_SECONDS."""
 ONCE_SECONDS: Final = 600.0
 """How long connections are used for one exchange only, after a server closed DROPS_IN_A_ROW idle connections in a row
 within FLEETING_SECONDS of an answer without `Connection: close`. Otherwise calls would be sent on closing
@@ -54,8 +57,8 @@ NEVER: Final = float("inf")
 class Pool(Owner):
     """Connection pool of one address. `server_hostname` is the name to verify by TLS where `host` is an IP address.
 
-    `resolve(host, port)` returns the addresses to try, in order. `clock` returns monotonic seconds; deadlines are in
-    its time.
+    `resolve(host, port)` returns the addresses to try, in order. `clock` returns monotonic seconds, in which deadlines
+    are given.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Pool(Owner):
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._quiet: asyncio.Event | None = None
+        """Set when the last exchange has ended, while `aclose` waits for it."""
         self._dialed = 0
         self._exchanges = 0
         self._answered_at = 0.0
@@ -119,7 +123,7 @@ class Pool(Owner):
         return len(self._connections) - len(self._idle) + len(self._waiting)
 
     def activity(self) -> PoolActivity:
-        """Summarize when the server answered last, over all connections."""
+        """Times of the last answers of the server, over all connections."""
         oldest, answered_at, latest = NEVER, self._answered_at, 0.0
         for connection in self._connections:
             answered_at = max(answered_at, connection.answered_at)

@@ -1,6 +1,7 @@
 """Reads the JSON-RPC response in an HTTP answer, or makes the error for another answer. No I/O.
 
-Servers differ in the status and content type of JSON-RPC errors, so both are ignored where a body has one.
+Servers differ in the status and content type of JSON-RPC errors, so both are ignored where the body has a JSON-RPC
+error.
 """
 
 from __future__ import annotations

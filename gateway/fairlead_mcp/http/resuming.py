@@ -17,6 +17,7 @@ from fairlead_mcp.http.exchange import Counter
 from fairlead_mcp.http.pool import Awaited, Pool
 
 DEFAULT_RETRY: Final = 1.0
+"""Seconds before an attempt to resume, if the stream did not say."""
 MIN_RETRY: Final = 0.02
 MAX_RETRY: Final = 30.0
 """Limits for the seconds between two attempts to resume."""
@@ -25,7 +26,7 @@ MAX_FUTILE: Final = 5
 
 
 class AnswerReader(NamedTuple):
-    """Parameters for reading one answer, as of `Call`."""
+    """Parameters for reading one answer; `Call` documents them."""
 
     deadline: float
     """In the pool's clock."""
@@ -36,7 +37,7 @@ class AnswerReader(NamedTuple):
 
 
 async def exchange_resumably(pool: Pool, data: bytes, get_head: bytes, reader: AnswerReader) -> Answer:
-    """Like `Pool.exchange`, but resume a stream that ended early.
+    """Send a request and return the answer, like `Pool.exchange`, but resume a stream that ended early.
 
     `get_head` is the head of a GET in the same session, with Accept and without the empty line at its end.
     """

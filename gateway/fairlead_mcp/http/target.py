@@ -1,7 +1,7 @@
 """Parsed URL of an MCP server, and the heads of requests to it. No I/O.
 
-A head is prepared once per server and principal and completed per request. Its parts are checked, so that no URL or
-credential can inject a header.
+A head is prepared once per server and principal and completed per request. URL, names and values are checked, so that
+no URL or credential can inject a header.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Target(msgspec.Struct, frozen=True):
     def at_own_origin(self, reference: str) -> SplitResult | None:
         """Resolve `reference` relative to this target; None if it is invalid or of another origin (RFC 6454 section 5).
 
-        The origin is that of the URL, or with the Host header in place of the URL's host.
+        Both the origin of the URL and the origin with the Host header in place of the URL's host are this target's.
         """
         scheme = "https" if self.tls else "http"
         for origin in (f"{scheme}://{named}" for named in (self._shown_authority, self.authority.decode("latin-1"))):
