@@ -18,8 +18,9 @@ class ContinuedRequest(msgspec.Struct, frozen=True):
     """A request, combined with the response that it continues."""
 
     read: WireRequest
+    """The request, parsed."""
     body: bytes
-    """The body in the client's format, which is parsed again for a provider of another family."""
+    """Body of the request in the client's format, which is parsed again if the provider has another format."""
     targets: Sequence[ModelTarget]
     """Models that can answer the request."""
 
@@ -33,6 +34,7 @@ class FinishedResponse(msgspec.Struct, frozen=True):
     client_request: WireRequest
     """The client's request in the client's format."""
     prepared: PreparedRequest
+    """The request in the form that the provider received."""
     rounds: Sequence[WireAnswer] | WireStream
     """Answers of all rounds, or the stream that relayed them."""
     written: bytes

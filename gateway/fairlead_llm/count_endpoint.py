@@ -1,6 +1,7 @@
 """Endpoint that counts the tokens of a request, including injected tools, without sending the request to a model.
 
-A provider with the client's API counts the tokens; for others the gateway estimates them.
+If the model's provider has the client's API, the provider counts the tokens. Otherwise the gateway estimates their
+number.
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ HEADERS: Final = {
     "tools": "x-fairlead-tools",
     "maxTools": "x-fairlead-max-tools",
 }
-"""Members of `fairlead` in a body, with headers for clients that cannot add members. The member has priority."""
+"""Members of the object `fairlead` in a request's body, each with the header for clients that cannot add members to the
+body. If a request has both, the member counts.
+"""
 _LISTS: Final = ("servers", "tags")
 
 
@@ -182,7 +184,9 @@ class LlmEndpoint:
         answer: ProviderAnswer,
         finished_calls: Sequence[FinishedCall],
     ) -> Response:
-        """Respond to a request without `stream`. `finished_calls` ran before the first round."""
+        """Respond to a request without `stream`. `finished_calls`: tool calls that the client approved and that ran
+        before the first round.
+        """
         prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, client_request.identity)
         before: list[WireAnswer] = []
         finished_calls = [*finished_calls]

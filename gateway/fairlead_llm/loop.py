@@ -1,8 +1,8 @@
-"""The loop of one request: calls the model, runs the model's calls of the gateway's tools, and calls the model again,
-until it answers or calls tools of the client.
+"""Loop of one request: calls the model, runs the calls that the model makes of the gateway's tools, and calls the model
+again, until the model answers or calls tools of the client.
 
 `llm_endpoint` reads the request and writes the response. Tool calls take the same path as calls over MCP (`run_calls`).
-The loop depends only on the protocols of wire formats, not on a family.
+The loop works for every wire format, because it uses formats only through their protocols.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ ERROR_ROUNDS: Final = 2
 LOSSES: Final = "x-fairlead-losses"
 """Response header with loss codes: what the provider's format does not support, and other losses."""
 REPEATS_IDS: Final = frozenset({"openai-chat", "gemini"})
-"""Formats whose requests may have one id of calls in several turns, as servers that count from zero write it."""
+"""Wire formats whose requests may repeat the id of a call in several turns, because some servers number the calls of
+each answer from zero.
+"""
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
@@ -51,12 +53,12 @@ class RoundCalls(msgspec.Struct, frozen=True):
     gateway_calls: Sequence[ModelCall]
     """Calls that the gateway runs."""
     client_calls: Sequence[CallKey]
-    """Calls that the client receives: of its own tools, and calls that need its approval."""
+    """Calls that the client receives: calls of the client's own tools, and calls that need its approval."""
     unwrapped: Mapping[str, InnerCall] = {}
-    """Calls by id that replace calls of `execute_tool` among the client's calls."""
+    """By call id: the inner call that the client receives in place of a call of `execute_tool`."""
     dropped_calls: Sequence[ModelCall] = ()
-    """Calls of the client's tools that it does not receive, as its API has one call in a message. The model repeats
-    them.
+    """Calls of the client's tools that the client does not receive, because its API allows one call per message. The
+    model repeats them.
     """
 
 
@@ -98,23 +100,29 @@ class ToolLoop:
         self._client_request = client_request
         self.prepared = prepared
         self._attempt: ModelAttempt | None = None
+        """Request to the current model, as its circuit breaker counts it."""
         self.long = prepared.long
         """Whether the request or an answer is long, so that both are parsed and written in the worker thread."""
         self.record = record
         self._end = time.monotonic() + services.limits.seconds
         self._appended: list[bytes] = []
+        """Messages of the rounds so far: the model's, and the results of their calls."""
         self._failed_rounds = 0
+        """Number of consecutive rounds in which all calls failed."""
         self._rounds = 0
         self.tools_disabled = False
         """Whether the model must not call tools in the current round (`tool_choice: none`)."""
         self.calls: list[CallReport] = []
         self._pending: Sequence[PendingCall] = ()
+        """Calls of the last round that policies do not allow to run automatically."""
         self._has_run = False
+        """Whether the gateway has run any call of this request."""
         self._must_answer = False
-        """Whether the model has to answer without further calls. Its turn cannot be stored, so after a call of the
-        client's tool it would not see which calls the gateway ran, and repeat them.
+        """Whether the model has to answer without further calls, because its turn cannot be stored: after a call of a
+        client's tool, the model would not see which calls the gateway ran, and would repeat them.
         """
         self._repeated = False
+        """Whether the last round is repeated because its call was unreadable."""
         self._without_thoughts = False
         """Whether requests leave out reasoning that another model encrypted or signed."""
 
@@ -125,8 +133,8 @@ class ToolLoop:
 
     @property
     def client_tools(self) -> Collection[str] | None:
-        """Names of tools whose calls the client receives: its own tools, and tools that need its approval or that
-        policies do not allow to run automatically. None: the gateway runs no calls of this request.
+        """Names of the tools whose calls the client receives: the client's own tools, and tools that need the client's
+        approval or that policies do not allow to run automatically. None: the gateway runs no calls of this request.
         """
         offer = self.offer
         if offer is None or not offer.definitions:
@@ -169,8 +177,8 @@ class ToolLoop:
         return PENDING if self._pending else STOPPED if self.tools_disabled else OK
 
     async def next_answer(self) -> ProviderAnswer:
-        """The provider's answer in the next round. In the first round, the next model is called if one fails. Raises
-        LlmError if no model can be reached.
+        """The provider's answer in the next round. In the first round, if a model fails, the next model of the route is
+        called. Raises LlmError if no model can be reached.
         """
         while True:
             self.tools_disabled = self.limits_reached
@@ -202,8 +210,8 @@ class ToolLoop:
                 raise failure
 
     async def _refuses_thoughts(self, answer: ProviderAnswer) -> bool:
-        """Whether the model refuses reasoning of another model, with which the client may have begun the conversation.
-        If so, the request is sent again without that reasoning.
+        """Whether the model refuses the request because the conversation has reasoning of another model. If so, the
+        request is sent again without that reasoning.
         """
         if answer.status != 400 or self._rounds or self._without_thoughts:
             return False
@@ -263,7 +271,7 @@ class ToolLoop:
         return answer
 
     def finish_round(self, usage: Mapping[str, Any]) -> None:
-        """Record that a round was read to its end. `usage` is the provider's, as a sum over all rounds."""
+        """Record that a round was read to its end. `usage` is the provider's usage object, summed over all rounds."""
         self.record.finish_round(usage)
         if self._attempt is not None:
             self._attempt.record_success()

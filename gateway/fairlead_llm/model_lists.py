@@ -1,6 +1,6 @@
-"""Models that clients may use, which the family's API writes as documents. Pure module.
+"""Lists of the models that clients may use. The API of each provider family writes a list in its own form. Pure module.
 
-A list holds no keys and no addresses.
+A list contains no API keys and no addresses of providers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fairlead_models.providers import ROUTE_PREFIX, Providers, model_of
 
 
 def list_models(providers: Providers, windows: ContextWindows) -> list[ListedModel]:
-    """All models whose plain names are configured, and routes."""
+    """All routes, and all models that the configuration names in full; name patterns such as `gpt-*` are left out."""
     models = [_listed(name, owner, windows.window(name)) for name, owner in providers.list_models().items()]
     return [*models, *(_route(providers, windows, name) for name in providers.routes)]
 

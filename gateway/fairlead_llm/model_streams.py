@@ -1,4 +1,4 @@
-"""Streams of models for the gateway's own requests, in Chat Completions format for any provider."""
+"""Streamed answers of models to requests that the gateway itself makes, in Chat Completions format for any provider."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OK: Final = 200
 
 
 class ModelStreams:
-    """Sends the gateway's own requests to models. Does not close its client."""
+    """Sends the gateway's own requests to models. The HTTP client is shared, so that its owner has to close it."""
 
     def __init__(self, providers: Callable[[], Providers], client: ProviderClient, breakers: ModelBreakers) -> None:
         """`providers` returns the providers of the current configuration."""
@@ -65,7 +65,7 @@ class ModelStreams:
     async def _answer(
         self, providers: Providers, target: ModelTarget, attempt: ModelAttempt, body: Mapping[str, Any]
     ) -> AsyncGenerator[bytes, None]:
-        """The answer of one model. Raises _NotBegun, LlmError."""
+        """The answer of one model. Raises _NotBegun if it does not begin, else LlmError."""
         provider = providers.by_name[target.provider]
         wire = provider_format(CHAT, provider)
         try:
@@ -131,7 +131,7 @@ async def _received_events(answer: ProviderAnswer, wire: WireFormat) -> AsyncIte
 
 
 class _NotBegun(Exception):
-    """The model did not begin to answer."""
+    """The model did not begin to answer. `ask_next`: whether the next model of the route may be tried."""
 
     def __init__(self, why: LlmError, *, ask_next: bool) -> None:
         super().__init__(str(why))

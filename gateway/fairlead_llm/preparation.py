@@ -45,12 +45,13 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
     format: WireFormat
     read: WireRequest
+    """The request, parsed."""
     raw: RawRequest
     headers: Mapping[str, str]
     """By names in lower case."""
     identity: Identity
     wishes: OfferWishes
-    """Options for tools. The tier `auto` is replaced by the chosen tier."""
+    """Options for tools. In place of the tier `auto`, they have the tier that the rules chose."""
     route: ModelRoute
     tier_rule: str = ""
     """Rule that chose the tier; empty if it was not chosen by a rule."""
@@ -82,7 +83,9 @@ class PreparedRequest(msgspec.Struct, frozen=True):
 
     @property
     def keeps_turns(self) -> bool:
-        """Whether turns are stored, although a client may make it impossible to find them."""
+        """Whether turns are stored. With `TurnKeeping.LIKELY`, the client may still drop the call ids by which they are
+        found.
+        """
         return self.keeping is not TurnKeeping.NONE
 
 
@@ -188,8 +191,9 @@ class RequestPreparation:
         request: WireRequest,
         targets: Sequence[ModelTarget],
     ) -> ToolOffer:
-        """Choose the tools for a request. A text never has more tokens than bytes, so the conversation's tokens are
-        counted, which takes milliseconds, only if its bytes exceed the context window.
+        """Choose the tools for a request. Counting the tokens of a conversation takes milliseconds, and a text never
+        has more tokens than bytes. So the tokens are counted only if the conversation's bytes exceed the context
+        window.
         """
         tool_format, windows = registry.find(wire.name), self._tools.models.windows
         catalog = self._tools.catalogs.seen_by(client_request.identity)
@@ -218,9 +222,10 @@ class RequestPreparation:
 
 
 def provider_format(client_format: WireFormat, provider: Provider) -> WireFormat:
-    """The wire format of a client's request at a provider: the client's format if the provider supports it, else a pair
-    of the client's and the provider's format. Equal arguments return the same object. Of OpenAI's two APIs, clients of
-    other families get Responses if the provider has it, because Responses keep reasoning between calls.
+    """The wire format of a client's request at a provider: the client's format if the provider supports it, else a
+    format that translates between the client's and the provider's. Equal arguments return the same object. If a
+    provider has both of OpenAI's APIs, clients of other families get Responses, because Responses keep reasoning
+    between calls.
     """
     if accepts_format(provider, client_format):
         return client_format

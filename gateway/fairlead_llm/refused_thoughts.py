@@ -1,8 +1,8 @@
-"""Errors about reasoning of another model or account, which is signed or encrypted for its origin only, and about turns
-that another model began without reasoning.
+"""Detects errors about reasoning ("thoughts") that another model or account created, and removes such reasoning.
 
-Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block", "Expected
-`thinking` or `redacted_thinking`, but found `text`"), OpenAI's error code `invalid_encrypted_content`,
+Providers sign or encrypt reasoning, and accept only their own. Some also refuse turns that another model began without
+reasoning. Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block",
+"Expected `thinking` or `redacted_thinking`, but found `text`"), OpenAI's error code `invalid_encrypted_content`,
 Google, "Thought signatures" ("Corrupted thought signature").
 """
 
@@ -42,7 +42,7 @@ def reports_refused_thoughts(body: bytes) -> bool:
 
 def remove_thoughts(wire: WireFormat, body: bytes, own_messages: int) -> bytes | None:
     """The body of a request without encrypted or signed reasoning, except in its last `own_messages` messages. None if
-    there is none, or the body is unreadable.
+    the request has no such reasoning, or if the body is unreadable.
     """
     try:
         return wire.remove_thoughts(body, own_messages)

@@ -35,6 +35,7 @@ class PendingCall(msgspec.Struct, frozen=True):
     name: str
     """The name that the model called."""
     reason: str
+    """Why policies do not allow the call to run automatically."""
 
 
 class RequestReport(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
-"""Routing of requests to model APIs: which API a path belongs to, its endpoints, and errors for all other paths.
+"""Routing of requests to model APIs: finds the API that a path belongs to, and its endpoint.
 
-The API determines where the client's SDK sends its key and how it reads errors. It follows from the path or, if several
-APIs share a path, from headers that only one kind of SDK sends. Imported only if the installation has models, because
-the HTTP client takes a third of a second to load.
+The API determines where the client's SDK sends its key and how the SDK reads errors, also for paths that do not exist.
+It follows from the path or, if several APIs share a path, from headers that only one kind of SDK sends. This module is
+imported only if the installation has models, because the HTTP client takes a third of a second to load.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ class ServedApi:
     """One kind of model API: its endpoints, its list of models, and errors for all other paths."""
 
     public = False
+    """Requests need a credential (see `fairlead_web.guard`)."""
     own_pages = False
+    """Requests do not come from pages of this gateway, so the origin must be in the list of allowed origins."""
 
     def __init__(
         self,
@@ -159,8 +161,8 @@ class ServedApi:
         requests: Shares,
         records: RequestRecords,
     ) -> None:
-        """`routes` are served besides the API's operations and its list of models. `requests` bounds requests in
-        progress, also of each agent; `records` records those that are refused.
+        """`routes` are served besides the API's operations and its list of models. `requests` limits the requests in
+        progress, in total and per agent; `records` records the requests that this limit refuses.
         """
         self._records = records
         self._requests = requests

@@ -1,7 +1,8 @@
-"""A model without a provider, behind OpenAI's chat API: it calls one offered tool per question of a message, and
-answers with the tools' results. For trying the endpoints offline, and for tests.
+"""Simulated model with OpenAI's chat API, for trying the endpoints offline and for tests.
 
-It compares words: a tool fits whose name, or else its description, has words of the question.
+For each question in a message it calls one offered tool, and it answers with the tools' results. It chooses tools by
+comparing words: a tool fits a question if the tool's name has a word of the question; its description decides between
+tools that fit.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ _LONGEST_RESULT: Final = 4000
 """Most characters of a result that an answer repeats."""
 _NAME_WEIGHT: Final = 3
 _MOST_SENTENCES: Final = 20
-"""Most sentences that are separate questions; the rest of a message is one more."""
+"""Maximum number of sentences that are separate questions; the rest of a message is one further question."""
 _MOST_CALLS: Final = 4
 """Most calls for one message."""
 _ZONE: Final = re.compile("time_?zone|tz")
@@ -177,8 +178,8 @@ def _singular(word: str) -> str:
 
 
 def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The tool with most words of the question, then the one with the fewest required arguments; None where no tool has
-    any word in its name.
+    """The tool that shares the most words with the question, words of the name counting threefold. Of equal tools, the
+    one with the fewest required arguments. None if no tool has a word of the question in its name.
     """
     words = _words(question)
 
@@ -193,7 +194,9 @@ def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
 
 
 def _arguments(question: str, tool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Values for required arguments, taken from the question where it has any that fit."""
+    """Values for the required arguments of a tool, taken from the question if it has words or numbers of the right
+    type.
+    """
     properties = (tool.get("parameters") or {}).get("properties")
     about = _words(tool["name"])
     words = [word for word in _WORD.findall(question) if word.lower() not in _COMMON and _singular(word) not in about]
@@ -211,14 +214,16 @@ def _required(tool: Mapping[str, Any]) -> list[str]:
 
 
 def _zone(words: list[str]) -> str:
-    """The IANA time zone whose city is among the words; UTC where none is."""
+    """The IANA time zone whose city is among the words; UTC if no city is."""
     text = f" {' '.join(words)} ".lower()
     zones = sorted(zone for zone in available_timezones() if "/" in zone)
     return next((zone for zone in zones if f" {zone.rpartition('/')[2].replace('_', ' ').lower()} " in text), "UTC")
 
 
 def _value(member: Mapping[str, Any], words: list[str], numbers: list[str]) -> Any:
-    """A value for one member; takes the word or number that it uses."""
+    """A value for one argument (`member`: its JSON schema). A number or word that is taken is removed from its list, so
+    that the next argument gets another one.
+    """
     choices = member.get("enum")
     if isinstance(choices, list) and choices:
         spoken = frozenset(words)

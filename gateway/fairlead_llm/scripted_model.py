@@ -1,4 +1,4 @@
-"""A model that answers by a script, as an ASGI application: it has the API of the path that a request names."""
+"""Simulated model that answers with prepared turns, as an ASGI application. The path of a request selects the API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fairlead_tools.validation.schema_draft import draft_error
 
 
 class ScriptedApi(Protocol):
-    """Writes turns of the script in the form of one API. `number`: the request's, from 1 on."""
+    """Writes turns of the script in the form of one provider's API. `number`: the number of the request, from 1."""
 
     stream_type: str
     """Media type of streams."""
@@ -44,10 +44,10 @@ class ScriptedApi(Protocol):
         """Whether the answer is to be streamed."""
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str], /) -> tuple[int, bytes] | None:
-        """Status and body of the error for a request that the API rejects; None for any other."""
+        """Status and body of the error for a request that the API rejects; None if the API accepts the request."""
 
     def count_tokens(self, path: str, request: Mapping[str, Any], /) -> bytes | None:
-        """Answer to a request that only counts its tokens; None for any other."""
+        """Answer to a request that only counts tokens; None for all other requests."""
 
 
 _APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
@@ -56,13 +56,13 @@ _APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
     "/model/": bedrock.BedrockApi,
     "": chat.ChatApi,
 }
-"""APIs by a part of their paths, the first that fits."""
+"""Provider APIs by a part of the path. The first part that a request's path contains selects the API."""
 _BELOW_RESPONSES: Final = ("/responses/compact", "/responses/input_tokens")
-"""Paths below `/responses` that name no stored response."""
+"""Paths below `/responses` whose last segment is an operation, not the id of a stored response."""
 
 
 class ScriptedModel:
-    """The scripted model. Each request takes the next turn of the script; after the last turn the model says that the
+    """The simulated model. Each request takes the next turn of the script; after the last turn, the model says that the
     script is over. `requests` are the decoded bodies of requests, `headers` their headers.
     """
 
@@ -115,7 +115,7 @@ class ScriptedModel:
     def _answer(
         self, api: ScriptedApi, path: str, request: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Response | None:
-        """The response to a request; None where the script leaves it without one."""
+        """The response to a request; None if the script's turn leaves the request without a response (`hangs`)."""
         refusal = api.refusal(path, request, headers) if self._strict else None
         if refusal is not None:
             status, error = refusal
@@ -133,7 +133,9 @@ class ScriptedModel:
 def scripted_response(
     turn: ScriptedTurn, number: int, request: Mapping[str, Any], api: ScriptedApi | None = None, path: str = ""
 ) -> Response:
-    """Response with a turn of the script, by default of the chat API; ids are made of the request's `number`."""
+    """Response with a turn of the script, by default in the form of the chat API. Its ids are derived from `number`,
+    the number of the request.
+    """
     api = api or chat.ChatApi()
     if turn.status != 200:
         return _json(api.write_error(turn), turn.status, turn.headers)

@@ -1,6 +1,6 @@
-"""Requests to the scripted assistant: bounded in size, and of the types that its API has.
+"""Reads requests to the scripted assistant, and refuses those that are too large or not valid for OpenAI's chat API.
 
-The assistant runs in the process of `fairlead up`, whose event loop also serves calls.
+The assistant runs in the process of `fairlead up`. A large request would block the event loop, which also serves calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead_web.bodies import read_pieces
 MAX_BYTES: Final = 10 << 20
 """Bytes of a request, the default of `FAIRLEAD_LLM_REQUEST_BYTES`."""
 MAX_VALUES: Final = 50_000
-"""Values of a request. Decoding and judging that many keeps other work waiting for some 50 ms."""
+"""Maximum number of JSON values in a request. Decoding and checking that many blocks the event loop for some 50 ms."""
 _LONGEST_REASON: Final = 300
 
 

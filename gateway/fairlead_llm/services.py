@@ -1,4 +1,4 @@
-"""Services that all model endpoints share."""
+"""Services that all endpoints for model APIs share."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class ModelServices(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: ToolServices
     turns: TurnStore
+    """Store for the parts of turns that clients do not receive."""
     client: ProviderClient
     limits: LlmSettings
     """Limits of one request."""
@@ -26,3 +27,4 @@ class ModelServices(msgspec.Struct, frozen=True, kw_only=True):
     records: RequestRecords
     counts: LlmCounts
     tier_changes: TierChanges
+    """Changes of conversations' tiers that were counted already."""

@@ -1,12 +1,12 @@
 """Store of turns of which the client receives only a part, and their restoration in the client's next request.
 
-Such turns call tools of both the gateway and the client, or end with calls of the client after several rounds. Others
-have signed reasoning that an API accepts only in its original messages. The client receives its own calls and sends
-their results. The rest of the turn is in the store of kept results: bound to the principal, for a limited time, in
-Redis if replicas share it.
+Such turns call tools of both the gateway and the client, or end with calls of the client's tools after several rounds.
+Other turns have signed reasoning that an API accepts only in its original messages. The client receives the calls of
+its own tools and sends their results. The rest of the turn is in the store in which the gateway keeps tool results:
+bound to the principal, for a limited time, in Redis if replicas share it.
 
-A turn is found by the calls, or the last reasoning item, that the client received. The gateway generates their ids
-(`call_ids`), so that they cannot be guessed and occur in no other conversation. Other keys do not work: two
+A turn is found by the ids of the calls, or of the last reasoning item, that the client received. The gateway generates
+these ids (`call_ids`), so that they cannot be guessed and occur in no other conversation. Other keys do not work: two
 conversations of one user may have equal names and arguments of calls, and clients cut and rewrite earlier messages.
 """
 
@@ -33,13 +33,14 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.result_stores.store import ContextUnavailable
 
 MOST_LOOKED_UP: Final = 64
-"""Maximum number of messages in one request whose turns are looked up, counted from the last."""
+"""Maximum number of messages in one request whose turns are looked up. If there are more, the last ones count."""
 NOT_KEPT: Final = "turn_not_kept"
-"""Loss code for a turn that cannot be stored. The gateway did not run its calls next to those of the client; the model
-may repeat them.
+"""Loss code for a turn that cannot be stored. The gateway did not run its own calls in a message that also calls the
+client's tools; the model may repeat them.
 """
 NOT_RESTORED: Final = "turns_not_restored"
-"""Loss code for an unreachable store: turns of the conversation lack calls that the gateway ran."""
+"""Loss code for a store that cannot be reached: the conversation that the model gets lacks calls that the gateway ran.
+"""
 _ENTRY: Final = "turn"
 _PROBE: Final = "turn probe"
 """Name of a session without entries. Looking it up shows whether the store is reachable."""
@@ -113,8 +114,8 @@ class TurnStore:
         asks_model: bool = True,
     ) -> Sequence[bytes | Raw]:
         """The messages, with stored turns in place of the parts that the client received. `losses` gets `NOT_RESTORED`
-        if the store cannot be reached. Raises LlmError (503) if, in addition, the model has not answered the last calls
-        and the request is for a model (`asks_model`), because the model would repeat that turn's calls.
+        if the store cannot be reached. In that case, LlmError (503) is raised if a model is to answer (`asks_model`)
+        and has not yet answered the last calls, because the model would repeat that turn's calls.
         """
         answer_ranges = wire.answer_ranges(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not answer_ranges:
@@ -134,7 +135,7 @@ class TurnStore:
                 "store_unavailable",
                 headers={"retry-after": "1"},
             ) from results[-1]
-        if failures:  # one line for all of them
+        if failures:  # one log line for all failures
             losses.add(NOT_RESTORED)
             log.warning("Stored turns cannot be restored, so the model may repeat their calls: %s", failures[0])
         turns = {

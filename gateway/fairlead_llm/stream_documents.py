@@ -1,6 +1,7 @@
-"""Documents that providers send although a stream was requested: compatible servers do so, some only with tools.
+"""Converts whole JSON documents, which some providers send although a stream was requested, to events of a stream.
 
-They become the events of a stream, so that the rest of the gateway and the client see no difference.
+Servers that imitate a provider's API do so, some only for requests with tools. The rest of the gateway and the client
+see no difference from a stream.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fairlead_models.provider_requests import ProviderAnswer
 from fairlead_offers.workers.heavy_work import HeavyWork
 
 _EVENTS: Final = (b"data:", b"event:", b":")
-"""How server-sent events may begin, and JSON may not."""
+"""Beginnings of server-sent events, with which JSON cannot begin."""
 
 
 class ReceivedStream(msgspec.Struct, frozen=True):
@@ -26,7 +27,7 @@ class ReceivedStream(msgspec.Struct, frozen=True):
 
     answer: ProviderAnswer
     events: Sequence[bytes] | None = None
-    """Data of the events for a document, which has been read; None for a stream, which is read as it arrives."""
+    """Data of the events for a document, which has been read whole; None for a stream, which is read as it arrives."""
 
 
 async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork) -> Sequence[bytes]:
@@ -39,7 +40,9 @@ async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork)
 
 
 def document_events(body: bytes, content_type: str, wire: WireFormat) -> Sequence[bytes]:
-    """Data of the events for a document. Some servers send events under another type. Raises BadAnswer."""
+    """Data of the events for a document. The body may also consist of events, which some servers send with another
+    content type than that of streams. Raises BadAnswer.
+    """
     excess = explain_excess(body) if is_long(body) else None
     if excess is not None:
         raise BadAnswer(f"the provider's answer holds {excess}")

@@ -29,14 +29,14 @@ from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_offers.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0
-"""Seconds without output after which an event is sent that clients ignore, so that proxies keep the stream open."""
+"""Seconds without output after which an event that clients ignore is sent, so that proxies keep the stream open."""
 MAX_EVENT: Final = 8 << 20
 _HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 log = logging.getLogger(__name__)
 
 
 def readable(data: bytes) -> bytes:
-    """The data of an event, if decoding it is bounded. Raises BadStream otherwise."""
+    """The data of an event, unless decoding it would take too much time or memory. Raises BadStream in that case."""
     reason = explain_excess(data) if is_long(data) else None
     if reason is not None:
         raise BadStream(f"an event of the provider's answer holds {reason}")
@@ -55,7 +55,7 @@ class StreamedAnswer(Response):
         continuations: Continuations | None = None,
         finished_calls: Sequence[FinishedCall] = (),
     ) -> None:
-        """`finished_calls`: approved calls that ran before the first round."""
+        """`finished_calls`: tool calls that the client approved and that ran before the first round."""
         answer = received.answer
         super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
@@ -81,7 +81,7 @@ class StreamedAnswer(Response):
         pump = asyncio.ensure_future(self._pump())
         disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            # a client that does not read blocks the last write, and keeps its connection open
+            # a client that does not read blocks the last write and stays connected, so the wait needs a limit
             most = self._loop.seconds_left() + self._loop.last_words_s
             await asyncio.wait({pump, disconnected}, timeout=most, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
@@ -110,7 +110,7 @@ class StreamedAnswer(Response):
                 await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write_until_end(self) -> bytes:
-        """Write the stream except for its last events, and return these."""
+        """Write the stream except for its last events, and return the last events."""
         try:
             await self._write(self._early_events)
             async with asyncio.timeout(self._loop.seconds_left()):
@@ -216,8 +216,9 @@ class StreamedAnswer(Response):
         self._loop.finish_round(self._stream.usage)
 
     def _translate(self, datas: Sequence[bytes], ids: ProviderCallIds | None) -> tuple[bytes, BadStream | None]:
-        """The client's bytes for events of the provider, and the error that ends the answer behind them. Not a part of
-        the coroutine, whose variables would stay in memory while the client does not read.
+        """The client's bytes for events of the provider, and the error that ends the answer after these bytes. A
+        function of its own, because variables of the calling coroutine would stay in memory while the client does not
+        read.
         """
         self._loop.record.add_answer_tokens(len(datas))
         out: list[bytes] = []
@@ -228,7 +229,7 @@ class StreamedAnswer(Response):
         return b"".join(out), None
 
     async def _relay(self, body: bytes, error: BadStream | None) -> None:
-        """Write translated events, and then raise the error behind them."""
+        """Write translated events, then raise the error that follows them, if any."""
         if body:
             self._loop.record.record_first_token()
         await self._write(body)

@@ -1,8 +1,8 @@
-"""Choice of a tier by the texts of a conversation, for requests with the tier `auto`.
+"""Choice of a latency tier by the texts of a conversation, for requests with the tier `auto`.
 
-The rules are those of `POST /v1/tier`. A request of a model API has its whole conversation and no state. So the rules
-evaluate the last turns again for each request, and every replica chooses the same tier. The times of turns are not
-known, so rules that depend on time (a cooldown, a rapid exchange) have no effect.
+The rules are those of `POST /v1/tier`. Each request of a model API has the whole conversation, so the gateway stores no
+state of conversations: the rules evaluate the last turns again for each request, and every replica chooses the same
+tier. The times of turns are not known, so rules that depend on time (a cooldown, a rapid exchange) have no effect.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 AUTO: Final = "auto"
 MOST_TEXT: Final = 16 << 10
-"""Maximum characters of a turn that the rules read, counted from its end."""
+"""Maximum characters of a turn that the rules read. Of a longer turn, they read the end."""
 MOST_TURNS: Final = 4096
 """Maximum number of remembered turns; the least recently used one is forgotten first."""
 _SECONDS_BETWEEN_TURNS: Final = 1e6
-"""Assumed seconds between two turns."""
+"""Assumed seconds between two turns, so long that no rule about time applies."""
 _IGNORED_ROLES: Final = frozenset({"system", "developer", "tool"})
 """Roles that digests ignore: formats place them differently, and conversations share their texts."""
 

@@ -1,8 +1,8 @@
-"""Stores the turn of a request that the client continues with results, so that no call of the model runs twice.
+"""Stores a model's turn that the client will continue with tool results, so that no tool call of the model runs twice.
 
 If a message calls tools of both the gateway and the client, the turn is stored before the gateway's calls run, with
-placeholders for results that may be lost. If it cannot be stored, the client receives its calls, and the gateway's do
-not run: with the client's results the model decides again about the calls that were not run.
+placeholders for results that may be lost. If the turn cannot be stored, the client receives the calls of its tools, and
+the gateway does not run its own: after the client's results, the model decides again about the calls that did not run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TurnKeeper:
         self._identity = identity
 
     async def may_run_now(self, calls: RoundCalls, message: Sequence[bytes]) -> bool:
-        """Whether the gateway's calls in a `message` run now. If the message also has calls of the client, this needs
-        a turn that can be stored; otherwise `turn_not_kept` is added to the losses.
+        """Whether the gateway's calls in a `message` run now. If the message also calls tools of the client, they run
+        only if the turn can be stored; otherwise `turn_not_kept` is added to the losses.
         """
         loop = self._loop
         if not calls.gateway_calls or loop.tools_disabled:
@@ -50,15 +50,16 @@ class TurnKeeper:
         return False
 
     async def _may_repeat(self, calls: Sequence[ModelCall]) -> bool:
-        """Whether a lost turn would do no harm, because its calls may be repeated."""
+        """Whether losing the turn would do no harm, because its calls may be repeated."""
         keeping = self._loop.prepared.keeping
         return keeping is TurnKeeping.SURE or (keeping is TurnKeeping.LIKELY and await self._loop.all_repeatable(calls))
 
     async def keep(
         self, calls: RoundCalls, message: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None
     ) -> None:
-        """Store the turn if the client does not receive all of it. `message` is the turn's last one, and `results` are
-        those of its calls that the gateway ran. The key is the client's calls, or `turn_key` without these.
+        """Store the turn if the client does not receive all of it. `message`: the turn's last message. `results`:
+        results of the calls in it that the gateway ran. The turn is stored under the client's calls, or under
+        `turn_key` if there are none.
         """
         loop = self._loop
         keys = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])
@@ -80,7 +81,7 @@ class TurnKeeper:
 
 
 def _placeholders(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list[bytes]:
-    """Messages with a text in place of each call's result; none without calls."""
+    """Messages with a text in place of each call's result."""
     if not calls:
         return []
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}

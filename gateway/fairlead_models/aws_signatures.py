@@ -1,9 +1,10 @@
-"""Signatures of requests to AWS (Signature Version 4), with the credentials of this process.
+"""Signs requests to AWS (Signature Version 4) with the credentials of this process.
 
-They are made by the AWS Common Runtime, `awscrt` (of the extra `bedrock`), which has no dependencies; botocore cannot
-be installed beside the Kubernetes client. It is loaded with the first request. It finds credentials as AWS's SDKs do:
-in environment variables, in the profile, in the token of a web identity (IRSA on EKS), at the endpoint of a container
-(EKS Pod Identity, ECS), and at that of an EC2 instance, and renews them before they expire.
+Signatures are made by the AWS Common Runtime, `awscrt` (extra `bedrock`), which has no dependencies; botocore cannot be
+installed beside the Kubernetes client. `awscrt` is loaded with the first request. It finds credentials as AWS's SDKs
+do: in environment variables, in the profile, in the token of a web identity (IRSA on EKS), at the endpoint of a
+container (EKS Pod Identity, ECS), and at the metadata endpoint of an EC2 instance. It renews credentials before they
+expire.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ class SigningFailed(Exception):
 
 
 class SigningScope(msgspec.Struct, frozen=True):
-    """Region and service that a signature is valid for."""
+    """AWS region and AWS service that a signature is valid for."""
 
     region: str
     service: str
 
 
 class RequestSigner:
-    """Signs requests. Finds credentials with the first request."""
+    """Signs requests to AWS. Looks for credentials when the first request is signed."""
 
     def __init__(self) -> None:
         self._credentials: Any = None
 
     async def sign(self, scope: SigningScope, method: str, url: str, body: bytes) -> dict[str, str]:
-        """Headers that sign a request, by lower-case names. `url` is sent as it is. Raises SigningFailed."""
+        """Headers that sign a request, by lower-case names. `url` has to be sent unchanged. Raises SigningFailed."""
         try:
             from awscrt import auth, exceptions, http
         except ImportError as error:

@@ -1,4 +1,4 @@
-"""Extracts credentials from a request, from the places where providers' SDKs put them, and removes them."""
+"""Extracts credentials from a request, at the locations where providers' SDKs put them, and removes them from there."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _TAKEN: Final = frozenset({*_KEY_HEADERS, PROVIDER_KEY.encode()})
 
 
 def take_credential(scope: Scope) -> bytes | None:
-    """Extract the principal's credential from `Authorization`, `x-api-key`, `x-goog-api-key` or `?key=`. Returns it in
-    the form of `Authorization`; None if there is none. Raises Problem for different credentials.
+    """Extract the principal's credential from `Authorization`, `x-api-key`, `x-goog-api-key` or `?key=`. Returns the
+    credential as a value of `Authorization`; None if the request has none. Raises Problem for different credentials.
 
-    All except `Authorization` are removed from the scope, so that they do not reach logs or tool servers. The key for
-    the provider is moved from its header to the member PROVIDER_KEY of the scope.
+    Headers other than `Authorization`, and the query parameter, are removed from the scope, so that credentials do not
+    reach logs or tool servers. The key for the provider is moved from its header to the member PROVIDER_KEY of the
+    scope.
     """
     fields = [(name, value) for name, value in scope["headers"] if name in _TAKEN or name == b"authorization"]
     scope["headers"] = [(name, value) for name, value in scope["headers"] if name not in _TAKEN]
@@ -49,7 +50,7 @@ def _credentials_in(fields: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
 
 
 def _take_query_keys(scope: Scope) -> Iterator[bytes]:
-    """Yield the credentials in the query, and remove them from it."""
+    """Yield the credentials in the query, and remove these parameters from the query."""
     pairs = []
     for part in scope["query_string"].split(b"&"):
         name, _, value = part.partition(b"=")

@@ -17,7 +17,7 @@ NO_RETRY: Final = {"x-should-retry": "false"}
 
 
 def llm_error(problem: Problem) -> LlmError:
-    """Convert a problem of the REST API to an error."""
+    """Convert a problem of the REST API to an error of a model API."""
     document, headers = problem.document, dict(problem.headers)
     if document.retry_after_ms is not None:
         headers["retry-after"] = seconds_of(document.retry_after_ms)
@@ -25,14 +25,14 @@ def llm_error(problem: Problem) -> LlmError:
 
 
 def budget_error(refused: Limited) -> LlmError:
-    """Error 429 for an agent that has used up its tokens of the day. It tells SDKs not to retry, as they would wait
-    until midnight.
+    """Error 429 for an agent that has used up its tokens of the day. The error tells SDKs not to retry, because they
+    would wait until midnight.
     """
     after = ceil(refused.retry_after or 0)
     return LlmError(429, refused.message, RATE_LIMITED, headers={"retry-after": str(after), **NO_RETRY})
 
 
 def closed_error(closed: ModelClosed, extra_headers: Mapping[str, str]) -> LlmError:
-    """Error for a model that gets no requests now, with additional headers."""
+    """Error for a model whose circuit breaker is open or which requested a pause, with additional headers."""
     headers = {"retry-after": str(max(ceil(closed.retry_after), 1)), **extra_headers}
     return LlmError(closed.status, str(closed), "provider_unavailable", headers=headers)

@@ -1,8 +1,9 @@
 """Circuit breakers of models: a model that fails repeatedly gets no requests for a while. Does no I/O.
 
-They use `upstream.breaker`: five consecutive failures open a breaker; after one second, doubled for each further
-failure up to thirty, one request is a trial. Failures are an unreachable provider, an answer that takes too long or
-ends early, and status 408 or 500 and above. After a 429 with `retry-after`, the model gets no requests for that time.
+The state machine is `upstream.breaker`: five consecutive failures open a breaker. One second later, one request is sent
+as a trial; each further failure doubles this time, up to thirty seconds. Failures are an unreachable provider, an
+answer that takes too long or ends early, and status 408 or 500 and above. After a 429 with `retry-after`, the model
+gets no requests for that time.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _SUCCESS: Final = 200
 
 
 class ModelClosed(Exception):
-    """Model that gets no requests now. `status` is 429 if the model requested a pause by `retry-after`, else 503;
-    `retry_after` is in seconds.
+    """Error for a model that gets no requests at present. `status`: 429 if the model requested a pause by
+    `retry-after`, else 503. `retry_after`: seconds until the model may get requests again.
     """
 
     def __init__(self, message: str, status: int, retry_after: float) -> None:
@@ -38,15 +39,16 @@ class ModelClosed(Exception):
 
 
 class _Failed(Exception):
-    """Answer that counts as a failure."""
+    """Error that is recorded for an answer whose HTTP status counts as a failure of the model."""
 
 
 class GuardedModel:
-    """Breaker of one model, and the end of a pause that the model requested."""
+    """Circuit breaker of one model, and the end of the pause that the model requested by `retry-after`."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self.breaker = Breaker(random)
         self.paused_until = 0.0
+        """End of the pause, in seconds of the monotonic clock."""
 
     def state(self, now: float) -> str:
         """State of the breaker: `closed`, `half-open` or `open`. A pause counts as `open`."""
@@ -54,7 +56,7 @@ class GuardedModel:
 
 
 class ModelAttempt:
-    """Request to a model, from before it is sent until its answer is read. The end must be recorded."""
+    """One request to a model, from before it is sent until its answer is read. The caller must record how it ended."""
 
     def __init__(self, breakers: ModelBreakers, target: ModelTarget, *, trial: bool) -> None:
         self._breakers = breakers
@@ -62,7 +64,9 @@ class ModelAttempt:
         self._trial = trial
 
     def record_answer(self, status: int, retry_after: float | None) -> None:
-        """Record the head of the answer. Its end must be recorded by `record_success` or `record_failure`."""
+        """Record the status of the answer. The end of the answer must be recorded too: `record_success` or
+        `record_failure`.
+        """
         breakers = self._breakers
         if status >= 500 or status == _TIMED_OUT:
             self.record_failure(_Failed(f"the provider answered with status {status}"))
@@ -92,8 +96,8 @@ class ModelAttempt:
 
 
 class ModelBreakers:
-    """Breakers of all models that have failed. `clock`: monotonic clock in seconds. `random`: returns a number in
-    [0, 1).
+    """Circuit breakers of all models that have failed. `clock`: monotonic clock in seconds. `random`: returns a number
+    in [0, 1), by which the time until a trial varies.
     """
 
     def __init__(
@@ -106,7 +110,7 @@ class ModelBreakers:
         self._guarded: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
 
     def attempt(self, target: ModelTarget) -> ModelAttempt:
-        """Begin a request to a model. Raises ModelClosed if the model gets no requests now."""
+        """Begin a request to a model. Raises ModelClosed if the model gets no requests at present."""
         guarded = self._guarded.get(target)
         if guarded is None:
             return ModelAttempt(self, target, trial=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _ASK_NEXT: Final = frozenset({401, 403, 404, 408, 424, 429})
-"""Statuses of refusals that another provider may not have: credentials, unknown model, timeout, a failed model
-(Bedrock), rate limit.
+"""HTTP statuses of refusals after which another provider may accept the request: credentials, unknown model, timeout, a
+failed model (Bedrock), rate limit.
 """
 
 

@@ -1,7 +1,8 @@
-"""Connections to providers that read small pieces, so that little of an answer is buffered for a slow client.
+"""Connections to providers that read small pieces, so that the gateway buffers little of an answer for a slow client.
 
-A transport passes up to 256 KiB at once to an `asyncio.Protocol`, and aiohttp pauses reading only afterwards, above
-twice `READ_BUFFER`. The provider is kept waiting by TCP as soon as the client of its answer does not read.
+By default, a transport of asyncio passes up to 256 KiB at once to an `asyncio.Protocol`, and aiohttp pauses reading
+only afterwards, if more than twice `READ_BUFFER` is buffered. With small pieces, reading pauses as soon as the client
+does not read, and TCP flow control makes the provider wait.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 PIECE: Final = 2 << 10
 """Maximum bytes of one read."""
 READ_BUFFER: Final = 512
-"""Bytes of an answer below which aiohttp resumes reading. It pauses above twice this size."""
+"""Buffered bytes of an answer below which aiohttp resumes reading. It pauses reading above twice this number."""
 
 
 class PieceReader(asyncio.BufferedProtocol):
-    """Passes what arrives on a connection to its protocol, in pieces of at most the size of `buffer`.
+    """Passes the data that arrive on a connection to the protocol of aiohttp, in pieces of at most the size of
+    `buffer`.
 
-    The buffer can be shared, as each read is passed on before the next one begins.
+    All connections can share one buffer, because each piece is passed on before the next one is read.
     """
 
     def __init__(self, protocol: asyncio.Protocol, buffer: bytearray) -> None:
@@ -53,7 +55,7 @@ class PieceReader(asyncio.BufferedProtocol):
 
 
 class PieceConnector(aiohttp.TCPConnector):
-    """Connections that are read by a `PieceReader`."""
+    """Connector of aiohttp whose connections are read by a `PieceReader`."""
 
     def __init__(self, *, keepalive_timeout: float) -> None:
         """`keepalive_timeout`: seconds that an idle connection stays open."""

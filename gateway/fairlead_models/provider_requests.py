@@ -1,6 +1,6 @@
 """Requests to providers of models over HTTP and WebSocket, with limits for time and size of answers.
 
-This module does not retry: clients' SDKs do that, and routes continue with their next model.
+This module does not retry: clients' SDKs do, and a route continues with its next model.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ MAX_DIGITS: Final = 10
 CLOSE_SECONDS: Final = 2.0
 """Seconds that a provider has to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
-"""Maximum bytes of an answer that is read as a whole."""
+"""Maximum bytes of an answer that is read as a whole, not as a stream."""
 
 MAX_REFUSAL: Final = 256 << 10
-"""Maximum bytes of a refusal. The body of a longer refusal is ignored."""
+"""Maximum bytes of a provider's error response. The body of a longer one is ignored."""
 
 _OK: Final = 200
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
-"""`_BeginLimit` and `_SilenceTimer` limit the time instead."""
+"""No timeout of aiohttp: `_BeginLimit` and `_SilenceTimer` limit the time instead."""
 _MAX_BYTES_BODY: Final = 1 << 20
-"""Size up to which the body of a request is passed to aiohttp as bytes, which it writes without a pause."""
+"""Size of a request's body up to which aiohttp gets it as bytes, which it writes in one piece, without a pause."""
 
 HIDDEN: Final = b"[key]"
-"""Replacement for the API key in a refusal."""
+"""Replacement for the API key in a provider's error response."""
 
 
 class ProviderUnavailable(Exception):
@@ -53,7 +53,7 @@ ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
 
 
 class ProviderRefused(Exception):
-    """The provider refused a WebSocket."""
+    """The provider answered the opening of a WebSocket with an error status."""
 
     def __init__(self, status: int, retry_after: float | None) -> None:
         super().__init__(f"the provider refused the session with status {status}")
@@ -77,8 +77,8 @@ class ProviderRequest(msgspec.Struct, frozen=True):
 
 
 class _SilenceTimer:
-    """Timeout of a body that sends nothing for too long. It uses one timer for the whole body, as aiohttp's timeout
-    sets a timer for each piece, which takes a tenth of the piece's time.
+    """Timeout for a response body of which no byte arrives for too long. One timer runs for the whole body, because
+    aiohttp's own timeout sets a timer for each piece, which takes a tenth of the time for the piece.
     """
 
     def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
@@ -106,8 +106,8 @@ class _SilenceTimer:
 
 
 class _BeginLimit:
-    """Limits the time until a provider begins to answer: the seconds for its connection, then the seconds without a
-    byte, which begin again with each part of the request that is sent.
+    """Limit of the time until a provider begins to answer. First it limits the time for the connection, then the time
+    without progress, which begins again with each part of the request that is sent.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -117,14 +117,14 @@ class _BeginLimit:
         self._timeout = asyncio.timeout(provider.connect_seconds)
 
     def restart(self) -> None:
-        """Begin the seconds without a byte, as the connection is open or takes a part of the request."""
+        """Begin the time without progress, because the connection is open or has taken a part of the request."""
         self._connected = True
         if not self._ended and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Limit the block. Raises ProviderUnavailable."""
+        """Limit the time of the `async with` block. Raises ProviderUnavailable when the time is over."""
         token = _BEGIN_LIMIT.set(self)
         try:
             async with self._timeout:
@@ -150,7 +150,9 @@ async def _restart_limit(*_: object) -> None:
 
 
 def _trace_config() -> aiohttp.TraceConfig:
-    """Hooks of a session that tell when a request has its connection and when a part of it is sent."""
+    """Hooks of aiohttp that restart the limit when a request gets its connection and when a part of the request is
+    sent.
+    """
     config = aiohttp.TraceConfig()
     for signal in (config.on_connection_create_end, config.on_connection_reuseconn, config.on_request_chunk_sent):
         signal.append(_restart_limit)
@@ -158,7 +160,7 @@ def _trace_config() -> aiohttp.TraceConfig:
 
 
 class ProviderAnswer:
-    """Answer to a request. Its owner calls `close` at the end."""
+    """A provider's answer to a request. The owner must call `close` at the end."""
 
     def __init__(
         self,
@@ -180,6 +182,7 @@ class ProviderAnswer:
         self.content_type = answer.content_type
         """Media type in lower case, without parameters."""
         self.streams = answer.content_type == stream_type
+        """Whether the body is a stream, by its media type."""
         self.headers: Mapping[str, str] = {
             name.lower(): value
             for name, value in answer.headers.items()
@@ -187,8 +190,8 @@ class ProviderAnswer:
         }
 
     async def whole(self) -> bytes:
-        """Read the whole body; later calls return the same bytes. The body of a refusal does not contain the key, and
-        is empty if it was longer than MAX_REFUSAL. Raises ProviderUnavailable.
+        """Read the whole body; later calls return the same bytes. In the body of an error response, the API key is
+        replaced; a body longer than MAX_REFUSAL is returned as empty. Raises ProviderUnavailable.
         """
         if self._whole is not None:
             return self._whole
@@ -228,7 +231,7 @@ class ProviderAnswer:
 
 
 class ProviderClient:
-    """Sends requests to all providers. Its owner calls `aclose` at the end."""
+    """Sends requests to all providers. The owner must call `aclose` at the end."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
@@ -244,7 +247,7 @@ class ProviderClient:
         """
         key = key or await key_of(provider)
         api, region = APIS[provider.kind], provider.signing_region
-        url = URL(provider.url(request.path), encoded=bool(api.signing_service))  # a signature is of the URL as it is
+        url = URL(provider.url(request.path), encoded=bool(api.signing_service))  # the signature covers this exact URL
         headers = provider.request_headers(key, request.headers)
         headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
         async with _answering(provider):
@@ -323,7 +326,9 @@ class KeyedClient:
 
 
 def _in_pieces(body: bytes) -> bytes | io.BytesIO:
-    """Convert a large body to a stream, as aiohttp writes bytes without a pause, and warns about more than 1 MiB."""
+    """Convert a large body to a stream, because aiohttp writes bytes in one piece, without a pause, and warns above 1
+    MiB.
+    """
     return body if len(body) <= _MAX_BYTES_BODY else io.BytesIO(body)
 
 

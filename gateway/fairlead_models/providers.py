@@ -53,7 +53,7 @@ _OURS: Final = frozenset(
         "x-amz-security-token",
     }
 )
-"""Headers that a provider's setting may not name: they are written here."""
+"""Headers that `headers` of a provider may not set, because the gateway sets them."""
 _LISTS: Final = frozenset({"anthropic-beta"})
 """Headers in which the values of the client and of the configuration are combined."""
 
@@ -63,7 +63,7 @@ class InvalidProvider(ValueError):
 
 
 class UnknownModel(LookupError):
-    """Model name that no provider serves. The message lists what exists."""
+    """Model name that no provider serves. The message lists the models that exist."""
 
 
 class ProviderKeyRefused(Exception):
@@ -173,8 +173,8 @@ class Providers:
         routes: Mapping[str, ModelRoute],
         cascaded: Mapping[str, CascadedProvider] = MappingProxyType({}),
     ) -> None:
-        """`cascaded`: cascaded speech engines, which use models of the providers. Raises InvalidProvider, also for a
-        route with a model that no provider serves, unless there are no providers.
+        """`cascaded`: cascaded speech engines, which use models of the providers. Raises InvalidProvider, also if a
+        route has a model that no provider serves; routes are not checked if there are no providers.
         """
         for name, provider in providers.items():
             _check(name, provider)
@@ -205,10 +205,11 @@ class Providers:
     ) -> tuple[ModelRoute, list[ModelTarget]]:
         """Resolve the `model` of a request. Returns the route, and its models with their providers in the order in
         which they are tried. The name of a model counts as a route with only this model. `keyed`: whether the request
-        has a key for the provider; providers that do not accept or that require one are left out accordingly. `spoken`:
-        whether cascaded engines are included. Raises UnknownModel, and ProviderKeyRefused if no provider remains.
+        has its own key for the provider. If so, providers that do not accept callers' keys are left out; if not,
+        providers that require one. `spoken`: whether cascaded engines are included. Raises UnknownModel, and
+        ProviderKeyRefused if no provider remains.
         """
-        if len(wanted) > MAX_NAME:  # names are part of keys of caches and breakers
+        if len(wanted) > MAX_NAME:  # names become keys of caches and breakers, so their length is limited
             raise UnknownModel(f"no provider serves a model {wanted[:128]!r}: its name has over {MAX_NAME} characters")
         if not wanted.startswith(ROUTE_PREFIX):
             usable = self._without_engines(wanted, [self.target(wanted)], spoken)
@@ -221,7 +222,7 @@ class Providers:
         return route, self._with_key(usable, keyed)
 
     def check_key(self, name: str, *, keyed: bool) -> None:
-        """Check that a provider accepts a request with a key of the caller (`keyed`), or without one. Raises
+        """Check that a provider accepts a request with the caller's own key (`keyed`), or without one. Raises
         ProviderKeyRefused.
         """
         self._with_key([ModelTarget(name, "")], keyed)
@@ -246,8 +247,8 @@ class Providers:
             raise InvalidProvider(f"providers: {name}: llm: {error}") from error
 
     def _with_key(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
-        """Targets that accept a request with a key of the caller (`keyed`), or without one. Raises ProviderKeyRefused
-        if none does.
+        """Targets whose providers accept a request with the caller's own key (`keyed`), or without one. Raises
+        ProviderKeyRefused if none does.
         """
         unfit = "Refuse" if keyed else "Require"
         usable = [target for target in targets if self._caller_key(target.provider) != unfit]
@@ -274,7 +275,9 @@ class Providers:
         return providers + [(name, engine.models) for name, engine in self.cascaded.items()]
 
     def list_models(self) -> dict[str, str]:
-        """Models with the provider of each, which are the names in `models` without patterns."""
+        """Names of models, each with its provider: all names in `models` of the configuration except patterns with
+        `*`.
+        """
         names: dict[str, str] = {}
         for _, models in self._models():
             for model in models:

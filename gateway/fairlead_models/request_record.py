@@ -1,7 +1,8 @@
 """Records of requests to models: tokens (stated by the provider, or estimated), cost, called tools and outcome.
 
-They are written to metrics, the audit log and the quotas of tokens per day. `fairlead_app.metrics.models` exports the
-metrics. A model gets separate series after its first answer, because clients can invent names of models. Does no I/O.
+A record is written to metrics, to the audit log and to the quotas of tokens per day. `fairlead_app.metrics.models`
+exports the metrics. A model gets its own metric series only after its first answer, because clients can invent names of
+models. Does no I/O.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from fairlead_models.providers import ModelTarget
 MAX_TOKENS: Final = 10**12
 """Maximum number of tokens in a provider's usage. Larger numbers are reduced to it."""
 BLOB_BYTES: Final = 4096
-"""Length from which a JSON string without spaces counts as a base64 file."""
+"""Length in bytes from which a JSON string without spaces counts as a file in base64."""
 BLOB_TOKENS: Final = 1000
 """Estimated tokens of a file of any size."""
 _Usage = Mapping[str, Any]
@@ -40,12 +41,12 @@ TOKEN_BOUNDS: Final = tuple(4**power for power in range(12))
 """Upper bounds in tokens of `gen_ai.client.token.usage` (OpenTelemetry semantic conventions for generative AI)."""
 DEFINITION, RESULT = "definition", "result"
 LONG_BODY: Final = 256 << 10
-"""Size of a request above which its tokens are estimated only if the provider states no usage."""
+"""Bytes of a request above which its tokens are estimated only if the provider states no usage."""
 OK: Final = "ok"
 STOPPED: Final = "stopped"
-"""Outcome of a request whose last round was sent with `tool_choice: none`, as a limit was reached."""
+"""Outcome of a request that reached a limit, so that its last round was sent with `tool_choice: none`."""
 PENDING: Final = "pending"
-"""Outcome of a request whose answer has calls that, by policy, only the caller may run."""
+"""Outcome of a request whose answer has tool calls that policies allow only the caller to run."""
 CLIENT_CLOSED: Final = "client_closed"
 """Outcome of a request whose client disconnected before the answer was complete."""
 _SUCCESSFUL: Final = frozenset({OK, STOPPED, PENDING})
@@ -76,8 +77,8 @@ class TokenUsage(msgspec.Struct, frozen=True):
 
 def token_usage(usage: _Usage) -> TokenUsage:
     """Read a usage object of OpenAI Chat, Responses or Realtime, Anthropic Messages, Gemini, Gemini Live or Bedrock
-    Converse. Missing members count as zero. Anthropic and Bedrock state cached input separately, all others as part of
-    the input.
+    Converse. Missing members count as zero. Anthropic and Bedrock state cached input separately from other input; all
+    others include it in the input.
     """
     if "inputTokens" in usage or "outputTokens" in usage:
         read, written = _count_of(usage, "cacheReadInputTokens"), _count_of(usage, "cacheWriteInputTokens")
@@ -122,7 +123,7 @@ def _tuple(usage: TokenUsage) -> tuple[int, int, int, int]:
 
 
 def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
-    """Add a duration to a histogram, with its span as exemplar."""
+    """Add a duration to a histogram, with the ids of its span as exemplar."""
     nanoseconds = round(seconds * 1e9)
     histogram.observe(nanoseconds)
     if span is not None:
@@ -130,7 +131,7 @@ def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
 
 
 class TokenHistogram:
-    """Histogram of numbers of tokens, with buckets that are not cumulative."""
+    """Histogram of numbers of tokens. Each bucket counts only its own observations, not those of smaller buckets."""
 
     __slots__ = ("buckets", "total")
 
@@ -155,10 +156,13 @@ class ModelSeries:
         """Tokens of the input that were written to the provider's cache."""
         self.dollars = 0.0
         self.rounds = 0
+        """Number of answers of the model."""
         self.outcomes: Counter[str] = Counter()
+        """Number of requests by outcome."""
         self.durations: dict[str, Histogram] = {}
         """Durations by `error.type`, which is empty for requests without an error."""
         self.first_token = Histogram()
+        """Nanoseconds until the first part of a streamed answer."""
 
 
 class ModelMetrics:
@@ -174,16 +178,19 @@ class ModelMetrics:
         self.overflowed = 0
         """Number of observations that were counted under OTHER."""
         self.in_flight = 0
+        """Number of requests in progress."""
         self._tools: set[str] = set()
 
     def count_answer(self, target: ModelTarget) -> None:
-        """Create separate series for a model, if there is room."""
+        """Create a separate metric series for a model, unless there are already MAX_MODELS."""
         key = (target.provider, target.model)
         if key not in self.models and len(self.models) < MAX_MODELS:
             self.models[key] = ModelSeries()
 
     def of(self, target: ModelTarget | None) -> ModelSeries:
-        """Series of a model. Models without separate series share one per provider; None has one without a provider."""
+        """Metric series of a model. Models without a series of their own share one per provider; None: the series for
+        requests that reached no provider.
+        """
         if target is None:
             key = ("", "")
         elif (target.provider, target.model) in self.models:
@@ -210,8 +217,8 @@ class ModelMetrics:
     def count_request(
         self, target: ModelTarget | None, outcome: str, error: str, seconds: float, span: SpanIds | None = None
     ) -> None:
-        """Count one request. `outcome` and `error`: labels with few possible values; an empty `error` stands for none.
-        `span`: ids of the request's span if the span is exported.
+        """Count one request. `outcome` and `error`: labels with few possible values; empty `error`: no error. `span`:
+        ids of the request's span if the span is exported.
         """
         series = self.of(target)
         series.outcomes[outcome] += 1
@@ -222,7 +229,7 @@ class ModelMetrics:
         observe(self.of(target).first_token, seconds, span)
 
     def count_tool_tokens(self, part: str, tokens: Mapping[str, int]) -> None:
-        """Count tokens of definitions or of results, by tool."""
+        """Count tokens of tool definitions or of tool results (`part`), by tool."""
         for tool, count in tokens.items():
             if tool not in self._tools:
                 if len(self._tools) >= MAX_TOOLS:
@@ -245,7 +252,7 @@ class RequestRecords:
         clock: Callable[[], float] = time.monotonic,
         spans: Spans | None = None,
     ) -> None:
-        """`prices`: returns the current prices, by the provider's name of the model, or by `PROVIDER/MODEL`."""
+        """`prices`: returns the current prices of models by the name that the provider uses, or by `PROVIDER/MODEL`."""
         self.metrics = metrics
         self.auditor = auditor
         self.tokens = tokens
@@ -254,7 +261,7 @@ class RequestRecords:
         self.spans = spans
 
     def open(self, origin: Origin, path: str) -> RequestRecord:
-        """Begin the record of a request, whose `end` must be called."""
+        """Begin the record of a request. The caller must call its `end`."""
         return RequestRecord(self, origin, path)
 
     def price(self, target: ModelTarget) -> ModelPrice | None:
@@ -277,15 +284,15 @@ class RequestRecord:
             )
             origin = msgspec.structs.replace(origin, headers={**headers, TRACEPARENT: span.traceparent})
         self.origin = origin
-        """Origin of the request. Its trace headers make calls of tools children of the request's span,
-        if it has one.
+        """Origin of the request. If the request has a span, the trace headers of the origin make tool calls children of
+        that span.
         """
         self._began = records.clock()
         self._budget = NO_BUDGET
         self._target: ModelTarget | None = None
         self._open_round: bytes | int | None = None
-        """Request of a round that has not been charged yet: its estimated tokens, or the body of a large request, whose
-        estimate would take long and may not be needed. None: all rounds are charged.
+        """Tokens of the current round's request while the round is not charged: an estimate, or the body of a large
+        request, which is estimated only if the provider states no usage. None: all rounds are charged.
         """
         self._answer_tokens = 0
         """Estimated tokens of the current round's answer."""
@@ -297,6 +304,7 @@ class RequestRecord:
         """Usage of all rounds so far, estimated for rounds without a stated usage."""
         self.rounds = 0
         self._definitions: Mapping[str, int] = {}
+        """Tokens of the tool definitions in the current round's request, by tool."""
         self._tools: list[str] = []
         records.metrics.in_flight += 1
 
@@ -307,11 +315,11 @@ class RequestRecord:
         self._budget = self._records.tokens.budget(agent, quotas)
 
     def refusal(self) -> Limited | None:
-        """Limit of tokens per day that refuses a further request; None: no limit refuses it."""
+        """Limit of tokens per day that refuses a further request; None if no limit does."""
         return self._budget.refusal()
 
     def spent(self) -> Limited | None:
-        """Limit of tokens per day that is reached by the counts of this gateway; None: no limit is reached."""
+        """Limit of tokens per day that this gateway's own counts have reached; None if no limit is reached."""
         return self._budget.reached_limit()
 
     def begin_round(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
@@ -327,7 +335,7 @@ class RequestRecord:
         return {"traceparent": self._span.start_round(target.provider, target.model)}
 
     def fail_round(self, error_type: str) -> None:
-        """Record that the provider failed or refused a round, which is then not charged. `error_type`: HTTP status, or
+        """Record that the provider failed or refused a round. The round is not charged. `error_type`: HTTP status, or
         class of the error.
         """
         self._open_round = None
@@ -351,7 +359,7 @@ class RequestRecord:
             self._records.metrics.count_first_token(self._target, seconds, self._span_ids)
 
     def finish_round(self, usage: Mapping[str, Any]) -> None:
-        """Record the end of a round. `usage`: the provider's usage object, as the sum of all rounds."""
+        """Record the end of a round. `usage`: the provider's usage object, summed over all rounds."""
         total = token_usage(usage)
         round_usage, self._stated = total - self._stated, total
         if self._span is not None:
@@ -359,8 +367,8 @@ class RequestRecord:
         self._count(round_usage)
 
     def record_response(self, usage: Mapping[str, Any]) -> None:
-        """Record the end of a response in a speech session, which has no separate request. `usage`: the usage object of
-        this response.
+        """Record the end of a response in a speech session, where a response has no request of its own. `usage`: usage
+        object of only this response.
         """
         self._open_round = 0
         self._answer_tokens = 0
@@ -392,7 +400,7 @@ class RequestRecord:
             )
 
     def _count(self, usage: TokenUsage) -> None:
-        """Charge the open round, by an estimate if the provider stated no usage."""
+        """Charge the current round: the usage that the provider stated, or else an estimate."""
         body, self._open_round = self._open_round, None
         target = self._target
         if body is None or target is None:

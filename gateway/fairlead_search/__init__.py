@@ -1,3 +1,4 @@
-"""Search for tools by what they do, and for passages of results: text processing, indices, ranking. Needs
-no gateway.
+"""Search for tools by what they do, and for passages of tool results: text processing, indices and ranking.
+
+Runs without a gateway.
 """

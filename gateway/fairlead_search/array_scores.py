@@ -1,6 +1,7 @@
 """Scores many tools by the terms of a query with numpy arrays (extra `search`).
 
-Numbers are added in the same order as in `DictScores`, so that both compute identical scores.
+Numbers are added in the same order as in `DictScores`, the implementation without numpy, so that both compute identical
+scores.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from fairlead_search.lexicon import WEIGHT, lexicon
 from fairlead_search.term_scores import MAX_CACHED_TERMS, TermTable, term
 
 Rows = NDArray[Any]
-"""Array of row numbers or of values per row; the rows are the tools, sorted by key."""
+"""Array of row numbers, or of one value per row. Each row stands for one tool, in the order of the tools' keys."""
 NOTHING: Final[tuple[Rows, Rows]] = (np.zeros(0, np.int32), np.zeros(0))
 
 
@@ -28,7 +29,7 @@ class ArrayScores:
         self._rows = {key: row for row, key in enumerate(self._keys)}
         self._lengths = np.array([table.lengths[key] for key in self._keys], np.float64)
         self._weights: dict[str, tuple[Rows, Rows]] = {}
-        """Cached rows of the tools that match a term, with its weights."""
+        """Cache by term: rows of the tools that match the term, and the weight of the term in each of these tools."""
 
     def best(self, terms: Iterable[str], limit: int, allowed_keys: Collection[str] | None) -> list[tuple[str, float]]:
         scores = np.zeros(len(self._keys))

@@ -1,4 +1,4 @@
-"""Selects the backend for vectors of tools: a folder, or memory while the folder cannot be used."""
+"""Selects where vectors of tools are stored: in the configured folder, or in memory while the folder cannot be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Backends:
-    """Holder of the current backend."""
+    """Holder of the backend in use: the object that stores vectors and creates indices."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.current: SearchBackend = MemoryBackend()
@@ -26,7 +26,9 @@ class Backends:
         self._failed_at = float("-inf")
 
     def choose(self, folder: str) -> bool:
-        """Use the backend of a folder, or memory if `folder` is empty or fails; True if the backend was replaced."""
+        """Use the backend of a folder. Memory is used if `folder` is empty or cannot be opened. Returns whether the
+        backend was replaced.
+        """
         waits = bool(self.fault) and self._clock() - self._failed_at < RETRY_SECONDS
         if folder == self._folder and (not self.fault or waits):
             return False
@@ -46,7 +48,7 @@ class Backends:
         return True
 
     def fail(self, error: BackendFault) -> None:
-        """Replace a failed backend by memory."""
+        """Replace a failed backend by one in memory."""
         self._on_failure(error)
         self.current.close()
         self.current = MemoryBackend()
@@ -58,7 +60,9 @@ class Backends:
 
 
 def _open(folder: str, *, again: bool) -> SearchBackend:
-    """Open the backend of a folder. Raises BackendFault."""
+    """Open the backend of a folder; if `folder` is empty, one in memory. `again`: do not wait for the lock of another
+    process. Raises BackendFault.
+    """
     if not folder:
         return MemoryBackend()
     try:

@@ -15,7 +15,7 @@ from fairlead_search.term_scores import DictScores, TermScores, TermTable
 from fairlead_search.text import query_terms
 
 MANY: Final = 512
-"""Number of tools from which numpy is faster, including its loading."""
+"""Number of tools from which scoring with numpy is faster, including the time to import numpy."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -23,11 +23,11 @@ class Hit(msgspec.Struct, frozen=True):
 
     key: str
     score: float
-    """Score above 0; comparable only within one result."""
+    """Score above 0. Scores of different searches cannot be compared."""
 
 
 class Bm25Index:
-    """Immutable index of tools; `with_changes` derives a changed one."""
+    """Immutable BM25 index of tools; `with_changes` derives a changed index."""
 
     def __init__(self, counts: Mapping[str, Counter[str]]) -> None:
         self._counts = dict(counts)
@@ -51,8 +51,8 @@ class Bm25Index:
         return self._counts.keys()
 
     def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> Bm25Index:
-        """Derive an index with some tools added and others removed. The time depends on the number of changes, apart
-        from copying the table of terms.
+        """Derive an index with some tools added and others removed. The time depends on the number of changed tools,
+        except for a shallow copy of the table of terms.
         """
         new = Bm25Index({})
         new._counts = dict(self._counts)
@@ -93,14 +93,14 @@ class Bm25Index:
             del self._postings[term][key]
 
     def _copy_postings(self, term: str, copied: set[str]) -> None:
-        """Copy the postings of a term, which the original index shares, before they are changed."""
+        """Copy the postings of a term before they are changed, because the original index shares them."""
         if term not in copied:
             copied.add(term)
             self._postings[term] = dict(self._postings.get(term, ()))
 
 
 def scores_of(table: TermTable) -> TermScores:
-    """Create the faster implementation of scores for a number of tools."""
+    """Create the implementation of `TermScores` that is faster for the number of tools in `table`."""
     if len(table.lengths) < MANY or not _has_numpy():
         return DictScores(table)
     from fairlead_search.array_scores import ArrayScores

@@ -31,7 +31,8 @@ class EmbeddingConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     instruction: str = ""
     """Instruction that precedes a query, for models that were trained with one."""
     allowed_urls: tuple[str, ...] = ()
-    """Rule about the addresses of the endpoint, as are the following members; see `fairlead_mcp.egress`."""
+    """Rule about addresses that the endpoint may have, like the three members that follow; see `fairlead_mcp.egress`.
+    """
     denied_networks: tuple[str, ...] = ()
     confined: bool | None = None
     namespace: str = ""
@@ -62,7 +63,7 @@ class Embedded(msgspec.Struct, frozen=True):
 
 
 def vector_text(tool: NewTool, model: str, dimensions: int) -> VectorText:
-    """Create the texts of a tool for a model with a number of dimensions."""
+    """Create the texts of a tool, with the key that its vector has for a model with a number of dimensions."""
     whole, name = tool.record().vector_texts()
     return VectorText(vector_key(model, dimensions, (whole, name)), whole, name)
 

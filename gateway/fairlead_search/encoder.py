@@ -21,9 +21,9 @@ from fairlead_search.text import CJK
 
 PACKAGE: Final = "fairlead_search_model"
 MAX_TOKENS: Final = 256
-"""Most tokens of a text that are read, as in the training of the model."""
+"""Maximum number of tokens of a text that are encoded, as in the training of the model."""
 BATCH: Final = 16
-"""Texts per run; texts are sorted by length first, so that little padding is needed."""
+"""Number of texts per run of the model. Texts are sorted by length first, so that little padding is needed."""
 
 
 class Encoder:
@@ -60,8 +60,8 @@ def encoder() -> Encoder:
 
 
 def understands(query: str) -> bool:
-    """Whether the model supports the script of a query. Its vocabulary is English, with only a few single characters of
-    Chinese, Japanese and Korean.
+    """Whether the model supports the script of a query. The model's vocabulary is English, with only a few single
+    characters of Chinese, Japanese and Korean.
     """
     foreign = sum(map(len, CJK.findall(query)))
     return foreign * 2 < sum(map(str.isalnum, query)) or not foreign

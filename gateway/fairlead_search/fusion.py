@@ -1,7 +1,7 @@
 """Merges two rankings of tools or texts: by words (BM25) and by vectors (cosine). Pure module.
 
-Scores are merged, as that ranks better than merging ranks (RRF) if scores are comparable. To make them so, the cosines
-of all candidates are scaled to 0 to 1, and BM25 scores are divided by the highest.
+Scores are merged, because that ranks better than merging ranks (RRF) if scores are comparable. To make scores
+comparable, the cosines of all candidates are scaled to 0 to 1, and BM25 scores are divided by the highest one.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from heapq import nsmallest
 from typing import Final, TypeVar
 
 DEPTH: Final = 100
-"""Most candidates from each ranking."""
+"""Maximum number of candidates from each of the two rankings."""
 VECTOR_SHARE: Final = 0.6
-"""Weight of vectors in the score; the rest is the weight of words."""
+"""Weight of the cosine in the merged score; the BM25 score has the rest."""
 Key = TypeVar("Key", str, int)
 
 
 def fuse(
     words: Mapping[Key, float], cosines: Mapping[Key, float], limit: int, share: float = VECTOR_SHARE
 ) -> list[tuple[Key, float]]:
-    """At most `limit` keys with scores from 0 to 1, best first. `words` are the best BM25 scores, `cosines` the cosines
-    of the candidates of both rankings, and `share` is the weight of cosines. A key without a cosine is ranked by words
+    """At most `limit` keys with scores from 0 to 1, best first. `words`: BM25 scores of the best keys. `cosines`:
+    cosines of the candidates of both rankings. `share`: weight of cosines. A key without a cosine is ranked by words
     only.
     """
     most = max(words.values(), default=0.0) or 1.0

@@ -12,22 +12,25 @@ from fairlead_search.fusion import DEPTH, fuse
 from fairlead_search.vectors import Matrix, VectorStore, nearest
 
 NAME_SHARE: Final = 0.25
-"""Weight of the vector of a tool's name; the rest is the weight of the vector of its whole text."""
+"""Weight of the vector of a tool's name in the vector of the tool; the vector of its whole text has the rest."""
 MIN_COVERED: Final = 0.9
-"""Share of tools with a vector below which only words rank. With fewer vectors, tools with one would win too often."""
+"""Fraction of tools that must have a vector. Below it, tools are ranked by words only, because the few tools with a
+vector would win too often.
+"""
 
 
 class VectorView:
-    """Vectors of the tools of one catalog: some rows of the store that all catalogs share."""
+    """Vectors of the tools of one catalog: some rows of the store that all search catalogs share."""
 
     def __init__(self, store: VectorStore, keys: Collection[str]) -> None:
         self._store = store
         self._keys = keys
         self._version = -1
+        """Version of the store that `_tools`, `_rows` and `_indexes` were read from."""
         self._tools: list[str] = []
         """Keys of the tools with a vector."""
         self._rows: Any = None
-        """Row in the store of each of these tools."""
+        """Row number in the store of each tool in `_tools`."""
         self._indexes: dict[str, int] = {}
         """Index of each tool in `_tools`."""
 

@@ -1,8 +1,8 @@
-"""Caches the search indices of catalogs, in the process that searches.
+"""Caches the search indices of search catalogs, in the process that searches.
 
-The tools that a subject may see are one search catalog. Tools are ranked only against tools of the same catalog, so
+A search catalog is the set of tools that a subject may see. Tools are ranked only against tools of the same catalog, so
 that scores disclose nothing about tools that the subject cannot see. A catalog is identified by a hash over its tools.
-An index of a catalog can be derived from that of a similar one, so that a changed tool does not require a new index.
+Its index can be derived from the index of a similar catalog, so that a changed tool does not require a new index.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # needs numpy, which is loaded only for vectors
 
 WORDS: Final = "bm25"
 HYBRID: Final = "hybrid"
-"""Rankings: by words (BM25) only, or by words and vectors."""
+"""Names of the two rankings: by words (BM25) only, or by words and vectors."""
 MAX_CATALOGS: Final = 16
-"""Most cached catalogs; the least recently searched is dropped first."""
+"""Maximum number of cached search catalogs; the least recently searched one is dropped first."""
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -37,17 +37,19 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class NewTool(msgspec.Struct, frozen=True):
-    """A tool to add to an index, with the server's definition."""
+    """A tool to add to an index, with the definition that its server publishes."""
 
     key: str
     name: str
-    """The server's own name of the tool."""
+    """Name of the tool at the server, without a prefix."""
     server: str
     definition: Raw
     vector: ToolVector | None = None
 
     def record(self) -> IndexedTool:
-        """Create the record for an index; if the definition cannot be decoded, only with the name."""
+        """Create the tool's record for an index. A definition that cannot be decoded gives a record with only the
+        name.
+        """
         try:
             definition = _decode(self.definition)
         except (msgspec.DecodeError, RecursionError):
@@ -56,19 +58,25 @@ class NewTool(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """Search in one catalog. If `base` is not None, the catalog's index is created first: from the catalog `base`, or
-    from scratch if `base` is empty.
+    """Search in one search catalog. If `base` is not None, the catalog's index is created first: derived from the index
+    of the catalog `base`, or from scratch if `base` is empty.
     """
 
     catalog: str
+    """Hash of the search catalog."""
     queries: Sequence[str]
     limit: int
-    """Most tools per query."""
+    """Maximum number of tools per query."""
     allowed_keys: list[str] | None = None
     """Keys of the tools to search; None for all."""
     base: str | None = None
+    """Hash of the catalog from whose index a new index is derived; empty to create one from scratch; None if the index
+    exists.
+    """
     added: Sequence[NewTool] = ()
+    """Tools that the catalog has in addition to those of `base`."""
     removed: Sequence[str] = ()
+    """Keys of the tools that the catalog lacks in comparison with `base`."""
     encodes: bool = False
     """Whether the built-in encoder computes the vectors of the queries."""
     vectors: Sequence[bytes] = ()
@@ -78,15 +86,15 @@ class SearchRequest(msgspec.Struct, frozen=True):
 
 
 class NewVectors(msgspec.Struct, frozen=True):
-    """Vectors of tools to store, by the keys of the tools."""
+    """Vectors of tools to store, by the key of the tool."""
 
     vectors: dict[str, ToolVector]
     folder: str = ""
-    """Folder as in `SearchRequest`."""
+    """Folder of the LanceDB in which to store them; empty to store them in memory."""
 
 
 class StoredRequest(msgspec.Struct, frozen=True):
-    """Request for vectors that a folder has stored across a restart."""
+    """Request for vectors that a folder has kept from before a restart."""
 
     texts: list[str]
     """Keys of the texts from which the vectors were computed."""
@@ -107,6 +115,7 @@ class SearchResult(msgspec.Struct, frozen=True):
     cached_catalogs: list[str] | None = None
     """Hashes of the cached catalogs, most recently searched first; None if the search was done."""
     ranking: str = WORDS
+    """How tools were ranked: WORDS or HYBRID."""
     vectors: int = 0
     """Number of tools of the catalog with a vector."""
     note: str = ""
@@ -132,7 +141,7 @@ class IndexedCatalogs:
         return self._run(new.folder, store)
 
     def read_stored(self, request: StoredRequest) -> StoredVectors:
-        """Read the requested vectors, as far as the folder has stored them."""
+        """Read the requested vectors that the folder has stored."""
         return self._run(request.folder, lambda: StoredVectors(self._backends.current.read_stored(request.texts)))
 
     def search(self, request: SearchRequest) -> SearchResult:
@@ -145,8 +154,8 @@ class IndexedCatalogs:
         self._backends.choose("")
 
     def _run(self, folder: str, work: Callable[[], Result]) -> Result:
-        """Run `work` with the backend of a folder, and again with memory if that fails. Indices of the previous backend
-        are dropped; following searches create them again.
+        """Run `work` with the backend of a folder; if the backend fails, run it again with vectors in memory. Indices
+        of the previous backend are dropped; later searches create them again.
         """
         if self._backends.choose(folder):
             self._indices.clear()

@@ -1,4 +1,4 @@
-"""Interfaces of search indices and of their storage for vectors, and the implementation in memory. Pure module."""
+"""Interfaces of search indices and of the storage for their vectors, with the implementation in memory. Pure module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # these need numpy, which is loaded only for vectors
     from fairlead_search.vectors import Matrix, VectorStore
 
 LEAST_SWEPT: Final = 4096
-"""Number of vectors up to which unused ones are kept, as a new catalog may use them soon."""
+"""Number of vectors up to which unused vectors stay stored, because a new catalog may use them soon."""
 
 
 class BackendFault(Exception):
@@ -66,7 +66,7 @@ class SearchIndex(Protocol):
 
 
 class SearchBackend(Protocol):
-    """Creates indices, and stores the vectors that they share."""
+    """Creates indices, and stores the vectors that these indices share."""
 
     def __len__(self) -> int:
         """Number of vectors."""
@@ -77,19 +77,19 @@ class SearchBackend(Protocol):
         ...
 
     def put(self, vectors: Mapping[str, ToolVector]) -> None:
-        """Add or replace vectors by the key of their tool."""
+        """Add vectors, or replace them, by the key of the tool."""
         ...
 
     def read_stored(self, texts: Collection[str]) -> dict[str, bytes]:
-        """Vectors that were stored across a restart, by the key of their texts."""
+        """Vectors that were stored before a restart, by the key of the texts that they were computed from."""
         ...
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """If there are too many vectors, drop those of tools that are not `used`."""
+        """If there are too many vectors, drop the vectors of tools that are not in `used()`."""
         ...
 
     def close(self) -> None:
-        """Release resources that other processes may use."""
+        """Release resources that other processes may need."""
         ...
 
 
@@ -116,9 +116,7 @@ class MemoryBackend:
         return {}
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """Drop unused vectors if they are more than the used ones, and if there are more than
-        `LEAST_SWEPT` in total.
-        """
+        """Drop unused vectors if they outnumber the used ones and more than `LEAST_SWEPT` vectors are stored."""
         if self._store is not None and len(self._store) > LEAST_SWEPT and len(self._store) > 2 * len(keys := used()):
             self._store.keep(keys)
 

@@ -1,7 +1,7 @@
-"""Search indices with vectors in a LanceDB. Words are ranked in memory, and both rankings are merged.
+"""Search indices with vectors in a LanceDB. Words are ranked in memory, and the two rankings are merged.
 
-LanceDB also ranks words about as well, but over all rows of a table. Such scores would disclose information about tools
-that the subject cannot see.
+LanceDB can rank words about as well, but it computes scores over all rows of a table. Such scores would disclose
+information about tools that the subject cannot see.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class LanceBackend:
     """`SearchBackend` of a folder. All methods but `index` and `len` raise BackendFault."""
 
     def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """Open the folder. If there are more than `most` rows, unused ones are dropped. Raises BackendFault, also if
-        another process uses the folder for more than `patience` seconds.
+        """Open the folder. `most`: number of vectors above which unused ones are dropped. Raises BackendFault, also if
+        another process holds the folder for more than `patience` seconds.
         """
         self.vectors = LanceVectors(folder, patience, most)
         self.texts: dict[str, str] = {}
-        """Keys of texts by the key of their tool."""
+        """By key of a tool: key of the texts that its vector was computed from."""
         self.version = 0
-        """Number that changes with the vectors and with `texts`."""
+        """Counter that is increased when vectors or `texts` change, so that indices read them again."""
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -64,9 +64,11 @@ class LanceIndex:
         self._backend = backend
         self._words = words
         self._version = -1
+        """Version of the backend that `_numbers` and `_tools` were read from."""
         self._numbers: dict[str, int] = {}
-        """Numbers of the vectors by the key of the tool."""
+        """Numbers of the vectors in the table, by the key of the tool."""
         self._tools: dict[int, list[str]] = {}
+        """Keys of the tools that have a vector, by the vector's number."""
 
     def _read(self) -> None:
         backend = self._backend

@@ -1,7 +1,7 @@
 """Stores vectors in a LanceDB on disk, across restarts. Needs the extra `lancedb`, which takes 2 s and 130 MB to load.
 
 A vector is identified by the key of the texts from which it was computed (`record.vector_key`). It also has a number,
-which search conditions use. Only one process at a time may use a folder.
+because conditions of a search are short for ranges of numbers. Only one process at a time may use a folder.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ import pyarrow as pa
 MAX_ROWS: Final = 100_000
 """Number of vectors above which unused ones are dropped."""
 WRITES: Final = 20
-"""Writes after which files are compacted, as each write creates a file."""
+"""Number of writes after which files are compacted, because each write creates a file."""
 LOCK_SECONDS: Final = 2.0
-"""Time in seconds for a process that is being replaced to release the folder."""
+"""Seconds to wait for the lock of a folder, in which a process that is being replaced can release it."""
 LOCK_FILE: Final = "fairlead.lock"
 NAME: Final = "vectors_"
 """Prefix of table names, which end with the number of dimensions."""
@@ -40,10 +40,12 @@ FAULTS: Final = (OSError, RuntimeError, ValueError, pa.ArrowException)
 
 
 class LanceVectors:
-    """Table of vectors with the same number of dimensions and length 1."""
+    """Table of vectors that all have length 1 and the same number of dimensions."""
 
     def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """Open the folder. Raises BackendFault, also if another process uses it for more than `patience` seconds."""
+        """Open the folder. `most`: number of vectors above which unused ones are dropped. Raises BackendFault, also if
+        another process holds the folder for more than `patience` seconds.
+        """
         self.folder = folder
         self._most = most
         self.numbers: dict[str, int] = {}
@@ -51,7 +53,9 @@ class LanceVectors:
         self._table: Any = None
         self._dimensions = 0
         self._next = 0
+        """Number that the next new vector gets."""
         self._writes = 0
+        """Number of writes, which decides when files are compacted."""
         with self._logged_faults("cannot be used"):
             Path(folder).mkdir(parents=True, exist_ok=True)
             self._lock = (Path(folder) / LOCK_FILE).open("a+", encoding="ascii")
@@ -104,8 +108,8 @@ class LanceVectors:
         return len(self.numbers)
 
     def add(self, vectors: Mapping[str, bytes]) -> None:
-        """Add new vectors in the format `vectors.WIRE`. Stored vectors with other dimensions come from another model
-        and are dropped. Raises BackendFault.
+        """Add new vectors in the format `vectors.WIRE`. If the new vectors have other dimensions than the stored ones,
+        the stored ones come from another model and are dropped. Raises BackendFault.
         """
         new = {key: decode(raw) for key, raw in vectors.items()}
         if not new:
@@ -148,7 +152,7 @@ class LanceVectors:
                 self._table.optimize(cleanup_older_than=timedelta(0))
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
-        """The stored ones of the requested vectors, by the key of their texts. Raises BackendFault."""
+        """Those of the requested vectors that are stored, by the key of their texts. Raises BackendFault."""
         keys_by_number = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
         numbers, rows = self._rows(keys_by_number)
         return {
@@ -158,15 +162,17 @@ class LanceVectors:
         }
 
     def nearest(self, query: Matrix, numbers: Collection[int], limit: int) -> dict[int, float]:
-        """The `limit` largest cosines of a query (length 1) with the vectors of some numbers. Raises BackendFault."""
+        """The `limit` largest cosines of a query (length 1) with the vectors in `numbers`, by number. Raises
+        BackendFault.
+        """
         if not numbers or len(query) != self._dimensions:
             return {}
         runs, depth = ranges(numbers), limit
-        if len(runs) > MAX_PARTS:  # the condition then also matches rows in between
+        if len(runs) > MAX_PARTS:  # a condition of so many runs also matches the rows between them
             depth = len(self.numbers)
         with self._logged_faults("cannot be searched"):
             query_builder = self._table.search(query, vector_column_name="vector").distance_type("dot")
-            if len(numbers) < len(self.numbers):  # a condition takes half the time of the search
+            if len(numbers) < len(self.numbers):  # evaluating a condition takes half of the search's time
                 query_builder = query_builder.where(condition("number", runs), prefilter=True)
             table = query_builder.select(["number", "_distance"]).limit(depth).to_arrow()
         pairs = zip(table["number"].to_pylist(), table["_distance"].to_pylist(), strict=True)
@@ -174,14 +180,14 @@ class LanceVectors:
         return dict(near[:limit])
 
     def cosines(self, query: Matrix, numbers: Collection[int]) -> dict[int, float]:
-        """Cosines of a query (length 1) with the vectors of a few numbers. Raises BackendFault."""
+        """Cosines of a query (length 1) with the vectors in `numbers`, which should be few. Raises BackendFault."""
         if not numbers or len(query) != self._dimensions:
             return {}
         row_numbers, rows = self._rows(numbers)
         return dict(zip(row_numbers, (rows @ query).tolist(), strict=True))
 
     def _rows(self, numbers: Collection[int]) -> tuple[list[int], Matrix]:
-        """Numbers and vectors of the requested rows; for many rows, those in between may be included."""
+        """Numbers and vectors of the requested rows. If many rows are requested, rows between them may be included."""
         if not numbers:
             return [], np.zeros((0, 0), np.float32)
         with self._logged_faults("cannot be read"):
@@ -191,7 +197,7 @@ class LanceVectors:
             return table["number"].to_pylist(), rows
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """If there are more than `most` vectors, drop those that are not `used`, by the keys of their texts. Raises
+        """If more than `most` vectors are stored, drop the vectors whose texts' keys are not in `used()`. Raises
         BackendFault.
         """
         if len(self.numbers) <= self._most:
@@ -206,7 +212,7 @@ class LanceVectors:
             self._count_write()
 
     def close(self) -> None:
-        """Release the folder."""
+        """Release the lock of the folder."""
         self._lock.close()
 
     @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Final
 from fairlead_search.text import singular
 
 WEIGHT: Final = 0.5
-"""Share of a term's score for a tool that has only a related word."""
+"""Fraction of a term's score that a tool gets if it has only a related word, not the term."""
 
 
 @cache

@@ -1,8 +1,9 @@
-"""Scores units of results for a question: by its words, by related words, and by the kind of answer that it expects.
+"""Scores units (small parts of tool results, such as a line) for a question: by words, related words and the kind of
+answer.
 
-Pure module. Scores are BM25 over units, where a word counts fully in the unit itself, and partly in its context and in
-neighbouring units. Other forms of a word (`measured`, `measuring`) and synonyms also match. A question with "how long"
-raises the score of units with a duration.
+Pure module. Scores are BM25 over units. A word counts fully if it is in the unit itself, and partly if it is in the
+unit's context or in neighbouring units. Other forms of a word (`measured`, `measuring`) and synonyms also match. Some
+questions expect a kind of answer: "how long" raises the score of units with a duration.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fairlead_search.units import Unit
 K1: Final = 1.2
 B: Final = 0.3
 MAX_TIMES: Final = 3
-"""Most occurrences of a word in one unit that count."""
+"""Maximum number of occurrences of a word in one unit that count."""
 ABOUT: Final = 0.5
 """Weight of a word in the context of a unit."""
 BESIDE: Final = (0.35, 0.15)
@@ -28,11 +29,14 @@ BESIDE: Final = (0.35, 0.15)
 BOTH: Final = 0.2
 """Additional weight of a word that is in a unit and in its context."""
 OTHER_FORM: Final = 0.8
+"""Weight of another form of a word, such as `measuring` for `measured`."""
 SYNONYM: Final = 0.5
 SYNONYMS_FORM: Final = 0.45
+"""Weight of another form of a synonym."""
 KIND: Final = 0.6
+"""Weight of a unit that has the kind of answer that the question expects, before its rarity is considered."""
 FULL: Final = 0.75
-"""Weight from which a unit counts as having a word, to compute how rare the word is."""
+"""Weight from which a unit counts as having a word. The number of such units decides how rare the word is."""
 LEAST_STEM: Final = 4
 _ENDINGS: Final = (
     "ations",
@@ -79,11 +83,11 @@ _KINDS: Final = tuple(
         (r"which file|which module|where is", r"\w\.\w{2,4}\b"),
     )
 )
-"""Kinds of answers: pattern of questions that expect one, and pattern of units that have one."""
+"""Kinds of answers, each as two patterns: for questions that expect the kind, and for units that contain it."""
 
 
 def scores(units: Sequence[Unit], question: str) -> list[float]:
-    """Score of each unit; 0 if no word of the question matches. Scores are comparable only within one search."""
+    """Score of each unit for a question; 0 if nothing matches. Scores of different searches cannot be compared."""
     if not units:
         return []
     contents = _Postings([_content(unit) for unit in units])
@@ -105,7 +109,7 @@ class _Postings:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.postings: dict[str, dict[int, int]] = {}
-        """Number of occurrences by word and index of the text."""
+        """Number of occurrences: by word, then by index of the text."""
         self.lengths: list[int] = []
         terms_by_stem: dict[str, dict[str, int]] = {}
         self._stems: dict[str, list[str]] = defaultdict(list)
@@ -121,7 +125,7 @@ class _Postings:
         self.mean = sum(self.lengths) / len(self.lengths) or 1.0
 
     def forms(self, term: str) -> list[tuple[float, dict[int, int]]]:
-        """Occurrences of a word, its other forms and its synonyms, each with its weight, highest first."""
+        """Occurrences of a word, of its other forms and of its synonyms, each with a weight, highest weight first."""
         weights = {term: 1.0}
         for other in self._stems.get(stem(term), ()):
             weights.setdefault(other, OTHER_FORM)
@@ -158,7 +162,7 @@ def _question_terms(question: str) -> list[str]:
 
 
 def _weights(forms: Iterable[tuple[float, Mapping[int, int]]]) -> dict[int, float]:
-    """Best weight of a word per text, multiplied by the number of occurrences."""
+    """Weight of a word in each text: the best weight of a form in it, multiplied by the number of occurrences."""
     weights: dict[int, float] = {}
     for weight, postings in forms:
         for index, times in postings.items():
@@ -169,7 +173,9 @@ def _weights(forms: Iterable[tuple[float, Mapping[int, int]]]) -> dict[int, floa
 def _add_word(
     totals: list[float], contents: Mapping[int, float], contexts: Mapping[int, float], postings: _Postings
 ) -> None:
-    """Add the score of one word of the question to each unit, from its weights in contents and contexts of units."""
+    """Add the score of one word of the question to each unit's total, from the word's weights in contents and
+    contexts.
+    """
     parts: dict[int, float] = dict(contents)
     for index, weight in contexts.items():
         parts[index] = max(parts.get(index, 0.0), ABOUT * min(weight, 1.0))

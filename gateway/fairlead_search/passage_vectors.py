@@ -1,8 +1,9 @@
-"""Ranks units of results by words and vectors together. Needs numpy and the built-in encoder (extra `search`).
+"""Ranks units (small parts of tool results) by words and vectors together. Needs numpy and the built-in encoder (extra
+`search`).
 
-The vector of a unit is computed from its text and context, and combined with the vectors of neighbouring units. Vectors
-are cached by the hash of that text. Units that cannot be encoded within the time of one search are ranked by words, and
-encoded by a later search.
+The vector of a unit is computed from its text and context; its cosine is combined with that of neighbouring units.
+Vectors are cached by the hash of text and context. Units that cannot be encoded within the time of one search are
+ranked by words only; a later search encodes them.
 """
 
 from __future__ import annotations
@@ -23,26 +24,30 @@ from fairlead_search.units import Unit
 from fairlead_search.vectors import WIRE, Matrix
 
 MAX_BYTES: Final = 32 << 20
-"""Most bytes of cached vectors: those of 40,000 units, with 5 MB of text in total."""
+"""Maximum bytes of cached vectors. 40,000 vectors, of units with 5 MB of text, take that much."""
 ABOUT_CHARACTERS: Final = 200
-"""Most characters of a unit's context that are encoded."""
+"""Maximum characters of a unit's context that are encoded."""
 TEXT_CHARACTERS: Final = 600
-"""Most characters that are encoded per unit."""
+"""Maximum characters of context and text that are encoded per unit."""
 PIECE: Final = 32
-"""Units that are encoded between two checks of the time, in less than 0.1 s."""
+"""Number of units that are encoded between two checks of the time limit, in less than 0.1 s."""
 BESIDE: Final = 0.5
-"""Weight of neighbouring units in the mean, and weight of that mean against the unit alone."""
+"""Weight of each neighbour's vector in the sum with the unit's own, and weight of that sum's cosine against the cosine
+of the unit alone.
+"""
 VECTOR_SHARE: Final = 0.5
-"""Weight of vectors in the score; the rest is the weight of words."""
+"""Weight of the cosine in the merged score; the BM25 score has the rest."""
 LEAST_COSINE: Final = 0.15
-"""Cosine from which a unit matches without any word of the question."""
+"""Cosine from which a unit matches although it has no word of the question."""
 UNRELATED: Final = -1
-"""Index of an imaginary unrelated unit with the cosine 0, from which cosines are scaled."""
+"""Index of an imaginary unrelated unit with the cosine 0. It is the lower end of the scale to which cosines are
+converted.
+"""
 Encode = Callable[[Sequence[str]], Matrix]
 
 
 class PassageVectors:
-    """Cache of vectors of units, and scores by them; the least recently used vectors are dropped first."""
+    """Cache of the vectors of units, with scoring by them. The least recently used vectors are dropped first."""
 
     def __init__(
         self,
@@ -58,8 +63,8 @@ class PassageVectors:
         self._bytes = 0
 
     def scores(self, units: Sequence[Unit], question: str, seconds: float) -> list[float]:
-        """Score of each unit from 0 to 1; 0 if neither words nor vector match. Computing vectors takes at most about
-        `seconds`. A question in a script that the encoder does not support is matched by words only.
+        """Score of each unit from 0 to 1; 0 if neither words nor vector match. New vectors are computed for at most
+        about `seconds`. A question in a script that the encoder does not support is matched by words only.
         """
         by_words = scores(units, question)
         if not units or not understands(question):
@@ -84,7 +89,7 @@ class PassageVectors:
     def _vectors(
         self, texts: Sequence[str], order: Iterable[int], encode: Encode, until: float
     ) -> tuple[Matrix, Matrix]:
-        """Vector per text as rows, and an array that says which texts have one."""
+        """Vectors as rows, one per text, and an array that says which texts have a vector."""
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
         lacking = dict.fromkeys(keys[index] for index in order)
         vectors = {key: self._vectors_by_text[key] for key in lacking if key in self._vectors_by_text}
@@ -120,8 +125,8 @@ def _text(unit: Unit) -> str:
 
 
 def _cosines(units: Sequence[Unit], rows: Matrix, query: Matrix) -> Matrix:
-    """Cosines of units with a query: half the cosine of the unit, half that of the mean with its neighbours in the same
-    result.
+    """Cosine of each unit with a query: the mean of the unit's own cosine and the cosine of its sum with its neighbours
+    in the same result.
     """
     if not rows.shape[1]:
         return np.zeros(len(rows), np.float32)

@@ -19,21 +19,27 @@ from fairlead_search.token_estimate import BYTES_PER_TOKEN, tokens, within
 from fairlead_search.units import MAX_DEPTH, Unit, units
 
 UNIT: Final = 100
-"""Approximate characters of a unit, the smallest part that is selected."""
+"""Approximate characters of a unit, the smallest part of a result that is selected."""
 WIDENED: Final = 6
-"""Characters of text that a passage gets per token of its overhead, so that text takes twice as many tokens."""
+"""Characters of text per token of a passage's overhead. A passage is extended to this size, so that its text takes
+about twice as many tokens as its overhead.
+"""
 PASSAGE: Final = 600
-"""Characters of a unit if results have too many units of the usual size."""
+"""Characters of a unit if the results would have more than MAX_UNITS units of the usual size."""
 MAX_UNITS: Final = 50_000
-"""Most units per search; the rest of the results is not searched."""
+"""Maximum number of units per search; the rest of the results is not searched."""
 RELEVANT: Final = 0.1
-"""Share of the best score that a unit needs to be selected, so that common words do not fill the budget."""
+"""Fraction of the best score that a unit needs to be selected, so that units with only common words do not fill the
+budget.
+"""
 RANGE_TOKENS: Final = 3
-"""Additional tokens of a location with several lines instead of one."""
+"""Tokens that a location such as `lines 3-9` takes in addition to the location of one line."""
 PATTERN_BYTES: Final = 8 << 20
-"""Most bytes of a compiled regular expression and its automaton."""
+"""Maximum bytes of a compiled regular expression and its automaton."""
 LEAST_PART: Final = 4
-"""The text of the first passage gets at least this fraction, a fourth, of the budget, even if its location is long."""
+"""Divisor of the budget: even after a long location, the text of the first passage gets at least a fourth of the
+budget.
+"""
 AROUND: Final = 200
 """Characters that are shown on either side of a match in a long line."""
 _WILD: Final = re.compile(rb"^\^?(?:\.\*\??)+|(?<!\\)(?:\.\*\??)+\$?$")
@@ -49,16 +55,18 @@ class Lines(msgspec.Struct, frozen=True):
     last: int
     first_column: int = 1
     last_column: int | None = None
-    """None for the end of the line."""
+    """Last column; None for the end of the line."""
 
     def name_count(self, count: int) -> str:
-        """The range in the format of the argument `range`, limited to a text of `count` lines."""
+        """The range in the format of the argument `range`, limited to the lines of a text with `count` lines."""
         start = f"{self.first}:{self.first_column}" if self.first_column > 1 else str(self.first)
         end = f":{self.last_column}" if self.last_column is not None and self.last <= count else ""
         return f"{start}-{min(self.last, count)}{end}"
 
     def until(self, text: str) -> str:
-        """The part of the range that is shown, if only its beginning `text` is, in the format of `range`."""
+        """The part of the range that is shown if only `text`, the beginning of the range, fits; in the format of
+        `range`.
+        """
         breaks, last = text.count("\n"), len(text.rpartition("\n")[2])
         column = last if breaks else last + self.first_column - 1
         return Lines(self.first, self.first + breaks, self.first_column, column).name_count(self.last)
@@ -72,7 +80,7 @@ class Passage(msgspec.Struct, frozen=True):
     """Location: `lines 3-9` of a text, or the path in a JSON document; `$` is the whole document."""
     text: str
     score: float = 0.0
-    """Score; comparable only within one search."""
+    """Score for the query. Scores of different searches cannot be compared."""
 
 
 def best(
@@ -110,7 +118,7 @@ def best(
 
 
 def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
-    """The first passages that fit into a budget, and whether anything is left out."""
+    """The first passages that fit into a budget of tokens, and whether anything is left out."""
     remaining = budget_tokens
     selected: list[Passage] = []
     for passage in ranked:
@@ -137,10 +145,10 @@ def lines(text: str, requested: Lines) -> str:
 
 def matching(text: str, needle: str, budget_tokens: int) -> str:
     """Lines that match a regular expression (RE2), ignoring case, each after its number. A `needle` that is not a valid
-    expression is searched literally. RE2 is fast for every expression and text.
+    expression is searched literally. RE2 takes linear time for every expression and text.
 
-    Of a line that takes more than half of the budget, only the surroundings of each match are returned, after the
-    numbers of the line and of their first character. Matches beyond the budget may be left out.
+    If a line takes more than half of the budget, only excerpts around its matches are returned, each after the number
+    of the line and the column of the excerpt. Matches beyond the budget may be left out.
     """
     pattern = _expression(needle)
     longest = max(1, budget_tokens) * BYTES_PER_TOKEN
@@ -162,8 +170,8 @@ def matching(text: str, needle: str, budget_tokens: int) -> str:
 
 
 def _expression(text: str) -> Any:
-    """Compile an expression of RE2. A `.*` at either end is removed: it does not change which lines match, but would
-    hide the position of the match.
+    """Compile an RE2 expression. A `.*` at either end is removed: it does not change which lines match, but would make
+    each match as long as its line.
     """
     import re2  # takes 5 MB with its C++ library, so imported only when needed
 
@@ -228,7 +236,7 @@ def write_out(document: object) -> str:
 
 
 def _units(sources: Mapping[str, object]) -> list[Unit]:
-    """Units of all sources. If there are too many, larger units are formed, with several lines each."""
+    """Units of all sources. If there are more than MAX_UNITS, larger units are formed, with several lines each."""
     all_units: list[Unit] = []
     for least in (0, UNIT * 2, PASSAGE):
         source_units = chain.from_iterable(
@@ -241,8 +249,8 @@ def _units(sources: Mapping[str, object]) -> list[Unit]:
 
 
 def _grow(units: Sequence[Unit], index: int, size: int) -> list[int]:
-    """A unit with neighbouring units, up to `size` characters, nearest first. Longer passages are better, as each
-    passage has an overhead.
+    """Indexes of a unit and of neighbouring units, nearest first, up to `size` characters in total. Longer passages are
+    better, because each passage has an overhead.
     """
     run = [index]
     length = len(units[index].text)
@@ -267,7 +275,7 @@ def _is_beside(first: Unit, second: Unit) -> bool:
 
 
 def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: int) -> int:
-    """Tokens that a unit adds: its text, and overhead and location if it begins a passage."""
+    """Tokens that a further unit takes: its text, and overhead and location if the unit begins a new passage."""
     unit = units[index]
     for other in (index - 1, index + 1):
         if other in chosen and _is_beside(units[min(other, index)], units[max(other, index)]):

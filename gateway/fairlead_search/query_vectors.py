@@ -8,7 +8,9 @@ from typing import Final
 
 MAX_QUERIES: Final = 2_000
 MAX_BYTES: Final = 8 << 20
-"""Most bytes of texts and vectors. 2,000 vectors of 384 32-bit floats take 3 MB; of 4,096 dimensions fewer fit."""
+"""Maximum bytes of texts and vectors. 2,000 vectors of 384 32-bit floats take 3 MB; of vectors with 4,096 dimensions,
+fewer fit.
+"""
 
 
 class QueryVectors:
@@ -28,7 +30,9 @@ class QueryVectors:
         return [query for query in dict.fromkeys(queries) if query not in self._vectors]
 
     def take(self, queries: Sequence[str], made: Mapping[str, bytes]) -> list[bytes]:
-        """Vectors of queries. `made` are those that were not in the cache; they are added to it."""
+        """Vectors of queries. `made`: vectors of the queries that were not in the cache, which are added to the
+        cache.
+        """
         for query, vector in made.items():
             self._bytes += _size(query, vector) - _size(query, self._vectors.get(query))
             self._vectors[query] = vector
@@ -41,5 +45,5 @@ class QueryVectors:
 
 
 def _size(query: str, vector: bytes | None) -> int:
-    """Bytes of an entry, with 4 bytes per character, the most that a character takes."""
+    """Bytes of an entry. A character counts as 4 bytes, the most that Python stores for one."""
     return 0 if vector is None else 4 * len(query) + len(vector)

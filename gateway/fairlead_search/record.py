@@ -1,4 +1,4 @@
-"""Record of a tool in a search index, with the texts by which the tool is found."""
+"""Record of a tool in a search index, with the texts that queries are compared with."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TEXT_VERSION: Final = 1
 VECTOR_TEXT_VERSION: Final = 1
 """Version of the texts from which vectors are computed."""
 NAME_WEIGHT: Final = 3
-"""Factor for terms of the name, which is more significant than other parts."""
+"""Factor for terms of the tool's name, which say more about the tool than terms of other parts."""
 BUILT_IN: Final = "all-MiniLM-L6-v2-int8"
 """Model of the built-in encoder."""
 BUILT_IN_DIMENSIONS: Final = 384
 MAX_PARAMETERS: Final = 256
-"""Most properties of an input schema that are read."""
+"""Maximum number of properties of an input schema that are read."""
 
 
 class IndexedTool(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class IndexedTool(msgspec.Struct, frozen=True):
     parameter_names: tuple[str, ...] = ()
 
     def counts(self) -> Counter[str]:
-        """Number of occurrences of each term in all fields together, as separate indices per field rank worse."""
+        """Number of occurrences of each term in all fields together. One index per field ranks worse."""
         counts: Counter[str] = Counter()
         for term in terms(self.name):
             counts[term] += NAME_WEIGHT
@@ -48,8 +48,8 @@ class IndexedTool(msgspec.Struct, frozen=True):
         return counts
 
     def vector_texts(self) -> tuple[str, str]:
-        """The two texts from which the vector is computed: the whole text in a few sentences, and the name.
-        Descriptions of arguments are left out, as they move the vector away from what the tool does.
+        """The two texts from which the tool's vector is computed: the whole text in a few sentences, and the name.
+        Descriptions of arguments are left out, because they move the vector away from what the tool does.
         """
         name = f"{self.server}. {' '.join(words(self.name))}"
         parts = [name, self.description.rstrip(" ."), " ".join(" ".join(words(each)) for each in self.parameter_names)]
@@ -63,7 +63,9 @@ def vector_key(model: str, dimensions: int, texts: Sequence[str]) -> str:
 
 
 def record(key: str, server: str, definition: Mapping[str, Any]) -> IndexedTool:
-    """Create the record of an MCP definition (2026-07-28, `Tool`). Members of a wrong type are left out."""
+    """Create the record of a tool from its MCP definition (2026-07-28, `Tool`). Members of a wrong type are left
+    out.
+    """
     name, description = definition.get("name"), definition.get("description")
     return IndexedTool(
         key,
@@ -76,7 +78,7 @@ def record(key: str, server: str, definition: Mapping[str, Any]) -> IndexedTool:
 
 
 def catalog_hash(keys: Iterable[str]) -> str:
-    """SHA-256 over the sorted keys of all tools, which identifies a catalog."""
+    """SHA-256 over the sorted keys of all tools of a search catalog, which identifies the catalog."""
     return hashlib.sha256("\n".join((str(TEXT_VERSION), *sorted(keys))).encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
 """Creates requests to a chat model that compresses tool results, and verifies its answers. Pure module.
 
-Results are untrusted data. They are fenced by a random word, and the model is offered no tools. A sentence of the
-answer is kept only if all of its numbers, URLs, paths, identifiers and quoted names, and half of its other words, occur
-in the result that it refers to.
+Results are untrusted data. In a request, they are enclosed in a random word, and the model is offered no tools. A
+sentence of the answer is used only if the result that it refers to contains all of its numbers, URLs, paths,
+identifiers and quoted names, and half of its other words.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from fairlead_search.text import QUESTION_WORDS, terms
 from fairlead_search.token_estimate import tokens, within
 
 MAX_OUTPUT_TOKENS: Final = 8_000
-"""Most tokens that are requested from a model."""
+"""Maximum number of tokens that a model is requested to write."""
 MAX_ANSWER: Final = 200_000
-"""Most characters of an answer that are read."""
+"""Maximum characters of an answer that are read."""
 GROUNDED: Final = 0.5
-"""Share of a sentence's words that have to occur in its result."""
+"""Fraction of a sentence's words that its result has to contain."""
 _LINE: Final = re.compile(r"\s*(?:[-*•]\s*)?\[(\d{1,4})\]\s*[:\-–]?\s*(\S.*)")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/_-]\d+)*")
 _QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|«([^»\n]+)»")
 _EXACT: Final = re.compile(r"[@/\\]|\w[._]\w|[a-z][A-Z]")
-"""Pattern in a word that is a URL, a path, an address or an identifier."""
+"""Pattern that a word contains if it is a URL, a path, an address or an identifier."""
 _AROUND: Final = ".,;:!?()[]{}<>'\"`*“”«»"
 _ABBREVIATIONS: Final = frozenset({"e.g", "i.e", "a.m", "p.m"})
 SYSTEM: Final = (
@@ -57,7 +57,8 @@ class CompressorConfig(msgspec.Struct, frozen=True):
     seconds: float = 10.0
     """Timeout for one answer, including retries."""
     allowed_urls: tuple[str, ...] = ()
-    """Rule about the addresses of the endpoint, as are the following members; see `fairlead_mcp.egress`."""
+    """Rule about addresses that the endpoint may have, like the three members that follow; see `fairlead_mcp.egress`.
+    """
     denied_networks: tuple[str, ...] = ()
     confined: bool | None = None
     namespace: str = ""
@@ -66,7 +67,9 @@ class CompressorConfig(msgspec.Struct, frozen=True):
 def chat_request(
     model: str, question: str, sources: Mapping[str, str], budget_tokens: int, nonce: str
 ) -> dict[str, Any]:
-    """Create the body of `POST /chat/completions`; the texts of the sources are numbered from 1 in order."""
+    """Create the body of `POST /chat/completions`. The texts of the sources are numbered from 1. `nonce`: the random
+    word that encloses them.
+    """
     fenced = "\n".join(
         f"BEGIN {nonce} {number}\n{text.replace(nonce, '')}\nEND {nonce} {number}"
         for number, text in enumerate(sources.values(), 1)
@@ -85,7 +88,7 @@ def chat_request(
 
 
 def check_answer(answer: str, sources: Mapping[str, str], nonce: str) -> dict[str, str]:
-    """Sentences of an answer that their result supports, by source in the order of the answer. Invisible characters are
+    """Sentences of an answer that are supported by the result they refer to, by source. Invisible characters are
     removed, and lines without the number of a source are dropped.
     """
     names = [*sources]
@@ -109,8 +112,8 @@ def check_answer(answer: str, sources: Mapping[str, str], nonce: str) -> dict[st
 
 
 def cut_to(texts: Mapping[str, str], budget_tokens: int, overhead: int) -> tuple[dict[str, str], bool]:
-    """Cut texts to a number of tokens, where each text takes `overhead` additional tokens. The last text is cut after a
-    line or a word, and the following ones are dropped. Also returns whether anything is left out.
+    """Cut texts to a number of tokens, where each text takes `overhead` additional tokens. The last text that fits is
+    cut after a line or a word, and the texts after it are dropped. Also returns whether anything is left out.
     """
     remaining, selected = budget_tokens, dict[str, str]()
     for name, text in texts.items():
@@ -132,7 +135,7 @@ class _SourceContent:
         self._stems = {stem(term) for term in terms_of(text)}
 
     def supports(self, sentence: str) -> bool:
-        """Whether all exact parts of a sentence, and enough of its words, occur in the result."""
+        """Whether the result contains all exact parts of a sentence and enough of its words."""
         if any(number.replace(",", "") not in self._numbers for number in _NUMBER.findall(sentence)):
             return False
         if any(_normalize(exact) not in self._text for exact in _exact_parts(sentence)):
@@ -171,7 +174,9 @@ def _cut_to_word(text: str) -> str:
 
 
 def source_texts(passages: Sequence[tuple[str, str, str]]) -> dict[str, str]:
-    """Merge passages, given as source, location and text, into one text per source, in the order of first passages."""
+    """Merge passages, given as (source, location, text), into one text per source. Sources are in the order of their
+    first passages.
+    """
     texts: dict[str, list[str]] = {}
     for source, where, text in passages:
         texts.setdefault(source, []).append(f"({where})\n{text}")

@@ -1,4 +1,4 @@
-"""Creates SQL conditions that select rows by their numbers. Pure module."""
+"""Creates SQL conditions that select rows of a table by their numbers. Pure module."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 MAX_PARTS: Final = 256
-"""Most parts of a condition. Parsing a condition with thousands of parts takes longer than reading more rows."""
+"""Maximum number of ranges in a condition. Parsing thousands of ranges takes longer than reading more rows."""
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Group numbers into ascending runs of consecutive ones; each run is its first and last number."""
+    """Group numbers into ascending runs of consecutive numbers; each run is its first and last number."""
     runs: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if runs and number <= runs[-1][1] + 1:
@@ -21,8 +21,8 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def condition(column: str, runs: list[tuple[int, int]]) -> str:
-    """Create a condition that selects the numbers of at least one run. With more than `MAX_PARTS` runs, it also selects
-    the numbers in between.
+    """Create a condition that selects the numbers of all runs (at least one). With more than `MAX_PARTS` runs, it also
+    selects the numbers between them.
     """
     if len(runs) > MAX_PARTS:
         runs = [(runs[0][0], runs[-1][1])]

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 MAX_PATHS: Final = 40
-"""Most lines of a description."""
+"""Maximum number of lines of a description."""
 MAX_COLUMNS: Final = 40
-"""Most members of an object, or columns of a table, that are named."""
+"""Maximum number of members of an object, or of columns of a table, that are named."""
 MAX_DEPTH: Final = 8
 LOOKED_AT: Final = 50
 """Number of leading items of an array that are examined."""
 NAME: Final = 60
-"""Most characters of one name."""
+"""Maximum characters of one name."""
 TABLE_ROWS: Final = 5
-"""Fewest lines with the same number of columns for a text to count as a table."""
+"""Minimum number of lines with the same number of columns for a text to count as a table."""
 _DELIMITERS: Final = "\t,;|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -95,7 +95,7 @@ def _items(rows: Sequence[Any]) -> str:
 
 
 def _nested_rows(rows: Sequence[Any], path: str, depth: int) -> Iterator[str]:
-    """Describe nested arrays and objects, each column by the first row that has one in it."""
+    """Describe arrays and objects inside the rows. For each column, the first row with a nested value is described."""
     seen: set[str] = set()
     for row in rows:
         if isinstance(row, dict):

@@ -18,7 +18,7 @@ from fairlead_search.lexicon import WEIGHT, lexicon
 K1: Final = 1.2
 B: Final = 0.75
 MAX_CACHED_TERMS: Final = 2_000
-"""Most terms with cached weights; when there are more, the whole cache is cleared."""
+"""Maximum number of terms with cached weights. When there are more, the whole cache is cleared."""
 
 
 class TermTable(msgspec.Struct, frozen=True):
@@ -33,7 +33,9 @@ class TermTable(msgspec.Struct, frozen=True):
 
 
 class Bm25Term(msgspec.Struct, frozen=True):
-    """Factors of BM25 for one term: the weight in a tool is `top * times / (times + base + slope * length)`."""
+    """Factors of BM25 for one term. A tool with `length` terms, in which the term occurs `times` times, gets the weight
+    `top * times / (times + base + slope * length)`.
+    """
 
     top: float
     base: float
@@ -44,20 +46,20 @@ class TermScores(Protocol):
     """Ranks tools by terms."""
 
     def best(self, terms: Iterable[str], limit: int, allowed_keys: Collection[str] | None) -> list[tuple[str, float]]:
-        """At most `limit` keys with their scores, best first and then by key. `allowed_keys` restricts the search to
-        some tools.
+        """At most `limit` keys with their scores, best first; equal scores in the order of their keys. `allowed_keys`
+        restricts the search to some tools.
         """
         ...
 
 
 def term(table: TermTable, holders: int, share: float) -> Bm25Term:
-    """BM25 factors of a term that `holders` tools have, multiplied by `share`."""
+    """BM25 factors of a term that occurs in `holders` tools. Weights are multiplied by `share`."""
     rarity = math.log(1 + (len(table.lengths) - holders + 0.5) / (holders + 0.5))
     return Bm25Term(share * rarity * (K1 + 1), K1 * (1 - B), K1 * B * len(table.lengths) / table.total)
 
 
 class DictScores:
-    """`TermScores` without numpy, which is as fast for few tools."""
+    """`TermScores` without numpy. For few tools, it is as fast as with numpy."""
 
     def __init__(self, table: TermTable) -> None:
         self._table = table

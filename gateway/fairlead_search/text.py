@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 MAX_CHARACTERS: Final = 32_768
-"""Most characters of a text that are read; the rest of a longer description is ignored."""
+"""Maximum characters of a text that are read; the rest of a longer description is ignored."""
 MAX_TERM: Final = 64
-"""Most characters of a term; longer words are data and are ignored."""
+"""Maximum characters of a term; longer words are data and are ignored."""
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _PIECE: Final = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[A-Z]+|\d+|(?P<cjk>[{_CJK}]+)")
@@ -201,7 +201,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """Distinct terms of a query without `REQUEST_WORDS`; all terms if no others are left."""
+    """Distinct terms of a query without `REQUEST_WORDS`; all terms if the query consists of such words only."""
     unique = dict.fromkeys(terms(query))
     return tuple(term for term in unique if term not in REQUEST_WORDS) or tuple(unique)
 

@@ -1,4 +1,4 @@
-"""Estimates the tokens of a text from its bytes; the estimate is rather too high than too low. Pure module."""
+"""Estimates the tokens of a text from its bytes, rather too high than too low. Pure module."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 from typing import Final
 
 BYTES_PER_TOKEN: Final = 3
-"""Bytes per token of the estimate. All tokenizers have more on average for JSON, English and Chinese, so that a budget
-of tokens is not exceeded."""
+"""Bytes that the estimate counts as one token. For JSON, English and Chinese, the average of every tokenizer is higher,
+so that a text within an estimated budget never exceeds the budget.
+"""
 
 
 def tokens(text: str) -> int:

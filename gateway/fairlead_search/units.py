@@ -1,8 +1,8 @@
 """Splits results of tools into small units with their context. Pure module.
 
-A unit of a text is a line, or a part of a long line. Its context are the less indented lines above it and the headings
-of its sections. A unit of a JSON document is a small value, or a few scalar members of an object or array. Its context
-are the names of the objects around it.
+In a text, a unit is a line or a part of a long line; its context is the less indented lines above it and the headings
+of its sections. In a JSON document, a unit is a small value, or a few scalar members of an object or array; its context
+is the names of the objects around it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 
 MAX_DEPTH: Final = 64
 MAX_ABOVE: Final = 5
-"""Most less indented lines above a line in its context."""
+"""Maximum number of less indented lines above a line that belong to its context."""
 MAX_ABOVE_CHARACTERS: Final = 100
-"""Most characters of each line in a context."""
+"""Maximum characters of each line in a context."""
 MAX_NAMES: Final = 6
 NAME_CHARACTERS: Final = 80
 NAMING: Final = frozenset(
@@ -27,8 +27,8 @@ NAMING: Final = frozenset(
 )
 """Members whose value identifies a JSON object."""
 NAMING_DEPTH: Final = 2
-"""Depth of nested objects in which such members are looked for; `metadata.name`, for example, also
-identifies `spec`.
+"""Number of levels down to which the members of `NAMING` are looked for. For example, `metadata.name` of a Kubernetes
+object also names what `spec` belongs to.
 """
 _HEADING: Final = re.compile(r"(#{1,6}) ")
 
@@ -43,7 +43,7 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     """Line number in a text, or in a string of a JSON document, from 1; 0 for other JSON values."""
     text: str
     about: str
-    """Context: text around the unit that says what it belongs to."""
+    """Context: text above or around the unit that says what the unit belongs to."""
 
     @property
     def where(self) -> str:
@@ -51,8 +51,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 
 
 def units(source: str, document: object, size: int, least: int = 0) -> Iterator[Unit]:
-    """Units of a text or a decoded JSON document in order. Units have at most about `size` characters. Lines of a text
-    are combined until a unit has at least `least` characters.
+    """Units of a text or a decoded JSON document, in order. `size`: approximate maximum of a unit's characters.
+    `least`: lines of a text are combined until a unit has so many characters.
     """
     cutter = _Cutter(source, size, least)
     if isinstance(document, str):
@@ -128,18 +128,18 @@ class _Cutter:
 
 
 class _Outline:
-    """Lines above the current line that it belongs to, by indentation and by Markdown headings."""
+    """Lines above the current line that it belongs to, by indentation or by Markdown headings."""
 
     def __init__(self) -> None:
         self._above: list[tuple[int, str]] = []
         self._headings: dict[int, str] = {}
 
     def words(self) -> list[str]:
-        """The nearest lines above, then the headings; each outermost first."""
+        """The nearest less indented lines, then the headings; both from the outermost to the innermost."""
         return [*(words for _, words in self._above[-MAX_ABOVE:]), *self._headings.values()]
 
     def leave(self, line: str) -> None:
-        """Remove the lines that `line` does not belong to."""
+        """Remove the lines and headings that `line` does not belong to."""
         heading = _HEADING.match(line)
         while self._above and (heading is not None or self._above[-1][0] >= _indent(line)):
             self._above.pop()
@@ -183,7 +183,9 @@ def _is_long(value: object, size: int) -> bool:
 
 
 def _names(value: dict[str, object]) -> list[str]:
-    """Names of an object: values of the members in `NAMING`, also of objects up to `NAMING_DEPTH` levels inside it."""
+    """Names of an object: values of its `NAMING` members, also of those in nested objects up to `NAMING_DEPTH` levels
+    deep.
+    """
     names: list[str] = []
     level: list[dict[str, object]] = [value]
     for _ in range(NAMING_DEPTH + 1):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Matrix: TypeAlias = NDArray[Any]
 """Array of 32-bit floats, one vector per row."""
 WIRE: Final = "<f2"
-"""Format of vectors between processes: 16-bit floats, whose rounding changes a cosine by less than 0.001."""
+"""Format of vectors between processes: 16-bit floats. Their rounding changes a cosine by less than 0.001."""
 FIRST_ROWS: Final = 256
 
 
@@ -22,7 +22,7 @@ class VectorStore:
         self._rows: dict[str, int] = {}
         self._matrix: Matrix = np.zeros((0, 0), np.float32)
         self.version = 0
-        """Number that changes with the rows."""
+        """Counter that is increased when the rows change, so that cached row numbers are read again."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -31,8 +31,8 @@ class VectorStore:
         return key in self._rows
 
     def put(self, vectors: Mapping[str, bytes]) -> None:
-        """Add or replace vectors in the format `WIRE`. A vector with other dimensions comes from another model, so that
-        all stored vectors are dropped.
+        """Add or replace vectors in the format `WIRE`. If a new vector has other dimensions than the stored ones, it
+        comes from another model, and all stored vectors are dropped.
         """
         for key, raw in vectors.items():
             vector = decode(raw)

@@ -1,1 +1,1 @@
-"""Speech sessions over WebSockets: a bridge between a client and a model's provider, which adds the gateway's tools."""
+"""Speech sessions over WebSockets. The gateway sits between a client and a model's provider, and adds its own tools."""

@@ -1,4 +1,6 @@
-"""Admission of a speech session: authenticates its request, reads the wishes for tools, and takes a slot."""
+"""Admission of a speech session: authenticates its request, reads which tools it wants, and reserves one of the
+sessions that a gateway may have open.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,20 @@ WISHES: Final = {
     "x-fairlead-tools": "tools",
     "x-fairlead-max-tools": "maxTools",
 }
-"""Headers or query parameters that choose the tools of a session. The values are the equivalent members of `fairlead`
-in a request to a model.
+"""Headers or query parameters that choose the tools of a session, each with the equivalent member of `fairlead` in a
+request to a model.
 """
 _LISTS: Final = frozenset({"servers", "tags"})
 _PROTOCOLS: Final = b"sec-websocket-protocol"
 _KEY_PROTOCOL: Final = "openai-insecure-api-key."
-"""Prefix of the subprotocol that contains an API key, as browsers cannot set the headers of a WebSocket."""
+"""Prefix of the WebSocket subprotocol that contains an API key. Browsers send keys like this, because they cannot set
+the headers of a WebSocket.
+"""
 _RETRY: Final = {"retry-after": "5"}
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """Request for a session, after the authentication of its principal."""
+    """Request for a speech session, after its principal was authenticated."""
 
     origin: Origin
     headers: Mapping[str, str]
@@ -46,6 +50,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
     query: Mapping[str, str]
     """Query parameters for the provider, without credentials and without those of WISHES."""
     wishes: OfferWishes
+    """Options that choose the tools of the session."""
     provider_key: str
     """The caller's own API key for the provider; empty: none."""
 
@@ -57,7 +62,9 @@ class _Credentials:
     own_pages = False
 
     def credential(self, scope: Any) -> bytes | None:
-        """Remove the credential from the scope, and return it in the form of `Authorization`. Raises Problem."""
+        """Remove the credential from the scope, and return it as a value of the header `Authorization`. Raises
+        Problem.
+        """
         offered = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOLS)
         keys = [each.strip() for each in offered.split(",") if each.strip().startswith(_KEY_PROTOCOL)]
         scope["headers"] = [field for field in scope["headers"] if field[0] != _PROTOCOLS]
@@ -68,7 +75,7 @@ class _Credentials:
 
 
 async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str, int] | None) -> SessionRequest:
-    """Authenticate a request for a session. `client`: address and port of the peer. Raises LlmError."""
+    """Authenticate a request for a session. `client`: IP address and port of the client. Raises LlmError."""
     scope: dict[str, Any] = {
         "type": "http",
         "path": request.path,
@@ -88,7 +95,7 @@ async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str,
 
 
 def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
-    """Read the wishes for tools from `values`, by header name. Raises LlmError."""
+    """Read the options that choose tools from `values`, which are by header name. Raises LlmError."""
     wishes: dict[str, object] = {}
     for name, value in values.items():
         member = WISHES[name]
@@ -104,7 +111,7 @@ def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
 
 
 class SessionSlots:
-    """Limits a gateway to `most` open sessions, and one agent to `each` of them; 0: a quarter of `most`."""
+    """Limits a gateway to `most` open speech sessions, and one agent to `each` of them (0: a quarter of `most`)."""
 
     def __init__(self, most: int, each: int = 0, counts: ShareCounts | None = None) -> None:
         self._open = Shares("speech_sessions", most, each, counts)
@@ -116,12 +123,14 @@ class SessionSlots:
         return self._open.total
 
     def slot(self, agent: str) -> SessionSlot:
-        """Make the slot for a session of an agent, without taking it yet."""
+        """Make the slot for a session of an agent. The slot does not count until it is taken."""
         return SessionSlot(self._open, self._waiting, agent)
 
 
 class SessionSlot:
-    """Slot of one session. Its owner calls `release` at the end, even after a refusal."""
+    """Slot of one speech session within the limits of the gateway. Its owner calls `release` at the end, even if taking
+    the slot was refused.
+    """
 
     def __init__(self, open_: Shares, waiting: Shares, agent: str) -> None:
         self._open = open_
@@ -130,8 +139,8 @@ class SessionSlot:
         self._taken: Shares | None = None
 
     def take_for_setup(self) -> None:
-        """Take a slot for a WebSocket that has not sent its setup yet. Raises LlmError, also when no slot for a session
-        is free.
+        """Take a slot for a WebSocket that has not sent its first message, the setup. Raises LlmError if the limit of
+        such WebSockets, or of sessions, is reached.
         """
         reached = self._open.bound(self._agent)
         if reached is not None:
@@ -139,7 +148,7 @@ class SessionSlot:
         self._take(self._waiting, "wait for their set-up")
 
     def take_for_session(self) -> None:
-        """Take a slot for a session, and give the slot of its setup back. Raises LlmError."""
+        """Take a slot for an open session, and give back the slot that was taken for its setup. Raises LlmError."""
         self._take(self._open, "are open already")
 
     def release(self) -> None:

@@ -1,4 +1,6 @@
-"""Bridge of a speech session: forwards messages between client and provider until one side ends, in any wire format."""
+"""Bridge of a speech session, for any wire format: forwards messages between client and provider until one of them ends
+the session.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,15 @@ from fairlead_speech.sockets import (
 
 OK: Final = "ok"
 CUT: Final = "cut"
-"""Outcome of a session one of whose connections ended without a close frame."""
+"""Outcome of a session of which a connection ended without a WebSocket close frame."""
 STALLED: Final = "stalled"
+"""Outcome of a session whose client or provider did not read for too long."""
 PROVIDER_CLOSED: Final = "provider_closed"
 DRAINED: Final = "drained"
+"""Outcome of a session that was closed because the gateway shuts down."""
 FAILED: Final = "failed"
 UNREADABLE: Final = "unreadable"
-"""Outcome of a session that ended because a message was refused."""
+"""Outcome of a session that ended because the gateway refused a message."""
 _DRAINING: Final = "the gateway is restarting: open the session again"
 log = logging.getLogger(__name__)
 
@@ -50,14 +54,18 @@ class BridgeServices(msgspec.Struct, frozen=True):
 
     metrics: SpeechMetrics
     clock: Callable[[], float]
-    """Monotonic clock in seconds, by which messages are timed."""
+    """Monotonic clock in seconds, which measures how long messages stay in the gateway."""
     reading: asyncio.Lock
-    """Lock of the session that reads a large message, so that only one at a time blocks the event loop."""
+    """Lock that all sessions share, so that only one of them reads the next piece of its messages per iteration of the
+    event loop.
+    """
     bounds: SpeechBounds
 
 
 class SpeechBridge:
-    """Running session: one task for each direction, and one that watches for stalled peers and for a drain."""
+    """Running speech session, with one task for each direction and one that watches for peers that do not read and for
+    a drain of the gateway.
+    """
 
     def __init__(
         self,
@@ -77,17 +85,19 @@ class SpeechBridge:
         self._reading = services.reading
         self._bounds = services.bounds
         self._drain_deadline: float | None = None
-        """Time at which the session is closed, even during a response; None: the gateway is not draining."""
+        """Time at which the session is closed, even while the model responds; None: the gateway is not draining."""
         self._drain_requested = asyncio.Event()
 
     def drain(self, deadline: float) -> None:
-        """Close the session when the model is not responding, at the latest at `deadline`, in seconds of the clock."""
+        """Close the session as soon as the model is not responding, at the latest at the time `deadline` of the
+        bridge's clock.
+        """
         self._drain_deadline = deadline
         self._drain_requested.set()
 
     async def run(self) -> str:
-        """Forward messages until one side ends, then close the other side. Returns the outcome, which is a constant of
-        this module.
+        """Forward messages until client or provider ends the session, then close the other connection. Returns the
+        outcome, a constant of this module.
         """
         session = self._session
         pumps = {
@@ -111,13 +121,13 @@ class SpeechBridge:
             await session.aclose()
 
     async def _end(self, side: str, ended: asyncio.Task[tuple[str, Closing]]) -> str:
-        """Close the sides that are still open. Returns the outcome of the session."""
+        """Close the connections that are still open. Returns the outcome of the session."""
         if ended.exception() is not None:
             outcome, closing = FAILED, Closing(INTERNAL_ERROR, "the gateway failed; its log says why")
         else:
             outcome, closing = ended.result()
         closes = []
-        both_open = outcome == UNREADABLE  # otherwise the side whose task has ended is closed already
+        both_open = outcome == UNREADABLE  # otherwise the side that ended is closed already
         if side != "client" or both_open:
             closes.append(self._client.close(closing))
         if side != "provider" or both_open:
@@ -135,7 +145,7 @@ class SpeechBridge:
         process: Callable[[bytes], Awaitable[bytes | None]],
         direction: str,
     ) -> tuple[str, Closing]:
-        """Forward the messages of one direction. Returns the outcome, and the close for the other side."""
+        """Forward the messages of one direction. Returns the outcome, and the close frame for the other side."""
         clock, counter, key = self._clock, self._metrics.frames, (self._engine, direction)
         delay: Histogram = self._metrics.delays[direction]
         pace = ReadingPace(self._reading)
@@ -167,7 +177,9 @@ class SpeechBridge:
             delay.observe(round((clock() - started) * 1e9))
 
     async def _refuse(self, error: RefusedMessage, source: SessionSide) -> tuple[str, Closing] | None:
-        """Answer a refused message. Returns outcome and close of the session, or None if it goes on."""
+        """Answer a refused message. Returns outcome and close frame if the session ends, and None if the session
+        continues.
+        """
         if source is self._provider:
             log.warning("A session of %s ends, as a message of the provider was refused: %s", self._engine, error)
             return UNREADABLE, Closing(INTERNAL_ERROR, f"the gateway refused a message of the provider: {error}")
@@ -178,7 +190,9 @@ class SpeechBridge:
         return None
 
     async def _watch(self) -> tuple[str, Closing]:
-        """Wait until a peer has stalled for too long, or a drain closes the session."""
+        """Wait until the session has to end, because a peer has not read for too long or because the gateway is
+        draining. Returns outcome and close frame.
+        """
         announced = False
         while True:
             if self._drain_deadline is not None:

@@ -1,5 +1,5 @@
-"""Endpoint for ephemeral client secrets, with which a browser or phone connects to OpenAI Realtime
-directly (WebRTC).
+"""Endpoint for client secrets: short-lived keys with which a browser or phone connects to OpenAI Realtime directly
+(WebRTC).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fairlead_speech.realtime.tools import has_provider_mcp
 from fairlead_web.bodies import JSON, read_pieces
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
+"""Path of the endpoint, as in OpenAI's API."""
 MAX_BODY: Final = 1 << 20
 """Maximum size of a request body in bytes."""
 _OFF: Final = (
@@ -31,12 +32,14 @@ _OFF: Final = (
 
 
 class ClientSecrets:
-    """Forwards requests for client secrets to the provider of their model."""
+    """Forwards requests for client secrets to the provider of the requested model."""
 
     def __init__(
         self, providers: Callable[[], Providers], client: ProviderClient, *, allowed: bool, provider_mcp: bool
     ) -> None:
-        """`provider_mcp`: whether sessions may contain MCP servers that the provider calls."""
+        """`allowed`: whether the endpoint is enabled. `provider_mcp`: whether the requested sessions may have MCP
+        servers, which the provider would call past the gateway.
+        """
         self._providers = providers
         self._client = client
         self._allowed = allowed

@@ -1,4 +1,6 @@
-"""Endpoint for speech sessions: upgrades connections to WebSockets, and passes each to the engine of its path."""
+"""Endpoint for speech sessions: upgrades HTTP connections to WebSockets, and passes each to the speech engine of its
+path.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,13 @@ log = logging.getLogger(__name__)
 
 
 class SpeechFront:
-    """Upgrades connections to speech sessions. A gateway has one, which it drains and closes at the end."""
+    """Upgrades connections to speech sessions. One per gateway, which calls `drain` and `aclose` when it ends."""
 
     def __init__(
         self, services: SpeechServices, guard: RequestGuard, records: RequestRecords, shares: ShareCounts
     ) -> None:
-        """`shares`: counts refusals of agents that have reached their limit. `aclose` also closes the HTTP client of
-        `services`.
+        """`shares`: counts the requests that are refused because their agent has reached its limit. The HTTP client of
+        `services` belongs to this object: `aclose` closes it.
         """
         allowed = services.settings.allowed
         self._guard = guard
@@ -54,14 +56,14 @@ class SpeechFront:
     # Called by the listener
 
     def takes(self, target: bytes, fields: Sequence[Field]) -> bool:
-        """Whether a request is for a speech session."""
+        """Whether a request is for a speech session. `target`: request target with path and query."""
         upgrades = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
         path = target.partition(b"?")[0].decode("latin-1")
         return upgrades and self._endpoint(path) is not None and bool(self._services.providers())
 
     async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
-        """Authenticate a request, take a slot and choose the models. Returns the admission, or the bytes of an HTTP
-        response with an error in the format of the API.
+        """Authenticate a request, take a slot for a session and choose the models. Returns the admitted session, or the
+        bytes of an HTTP response with an error in the format of the provider API.
         """
         endpoint = self._endpoint(request.path)
         assert endpoint is not None, "the listener calls `takes` before"
@@ -78,7 +80,7 @@ class SpeechFront:
 
     @property
     def routes(self) -> list[Route]:
-        """Routes of OpenAI's Realtime API over plain HTTP."""
+        """Routes of OpenAI's Realtime API that are requests over plain HTTP."""
         services = self._services
         secrets = ClientSecrets(
             services.providers,
@@ -110,7 +112,7 @@ class SpeechFront:
     # Inside
 
     def _admit(self, endpoint: EngineEndpoint, path: str, session_request: SessionRequest) -> AdmittedUpgrade:
-        """Take a slot, and let the endpoint choose models. Raises LlmError."""
+        """Take a slot for a session, and let the endpoint choose models. Raises LlmError."""
         if self._draining:
             raise LlmError(503, _RESTARTING, "unavailable", headers={"retry-after": "1"})
         record = self._records.open(session_request.origin, path)
@@ -129,7 +131,9 @@ class SpeechFront:
         return next((each for each in self._endpoints if each.takes(path)), None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Run a session, or answer with an error in the format of the API. The connection is closed in both cases."""
+        """Run a session, or answer with an error in the format of the provider API. The connection is closed in both
+        cases.
+        """
         assert request.transport is not None
         session: _AdmittedSession = request.transport.get_extra_info(ADMITTED)
         try:
@@ -159,7 +163,7 @@ class SpeechFront:
 
 
 class _AdmittedSession:
-    """Admitted session, from the admission of its request to its end."""
+    """A speech session from the admission of its request to its end, with its record and its slot."""
 
     def __init__(
         self,
@@ -176,11 +180,11 @@ class _AdmittedSession:
         self._slot = slot
 
     def protocol(self) -> asyncio.Protocol:
-        """Make the protocol of aiohttp that serves the connection."""
+        """Make the aiohttp protocol that serves the connection."""
         protocol: asyncio.Protocol = self._server()
         return protocol
 
     def release(self) -> None:
-        """End the record, and give the slot back. A second call does nothing."""
-        self.record.end(FAILED)  # no effect on a record that has ended
+        """End the record of the session, and give its slot back. A second call does nothing."""
+        self.record.end(FAILED)  # no effect if the record has ended
         self._slot.release()

@@ -1,10 +1,11 @@
-"""Strict reader of a peer's WebSocket messages, which checks them before the gateway acts on them or forwards them.
+"""Strict reader of the WebSocket messages of a client or provider, which checks each message before the gateway acts on
+it or forwards it.
 
-Messages that two parsers could read differently are refused, because the gateway would base its decisions on one
-reading while the other side acts on the other. So each message is decoded strictly: RFC 8259, no repeated member, no
-member whose name only resembles a known one. The same bytes are then forwarded. Small messages with audio are not
-decoded but matched with a regular expression that every parser agrees with. Messages above a limit of bytes or values
-are refused, as decoding them would block the event loop. Does no I/O.
+Messages that two parsers could read differently are refused: the gateway would decide by one reading, and the receiver
+would act on the other. So each message is decoded strictly: RFC 8259, no repeated member, and no member whose name only
+resembles one that the gateway knows. Then the same bytes are forwarded. Small messages with audio are not decoded, but
+matched with a regular expression for which all parsers agree. Messages above a limit of bytes or values are refused,
+because decoding them would block the event loop. Does no I/O.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from fairlead_mcp.value_count import explain_cost
 
 Message: TypeAlias = dict[str, Any]
 MAX_BYTES: Final = 1 << 20
-"""Maximum size of a client's message without its media."""
+"""Maximum bytes of a client's message, not counting its media."""
 MAX_VALUES: Final = 20_000
 """Maximum number of JSON values in a client's message."""
 MAX_FORM_BYTES: Final = 64 << 10
-"""Size up to which audio messages are matched with a regular expression, at 1 ns per byte. Larger messages are split,
-which is faster.
+"""Bytes up to which a message with audio is matched with a regular expression, which takes 1 ns per byte. Larger
+messages are split at their quotes, which is faster.
 """
 MIN_MEDIA_BYTES: Final = 1 << 10
-"""Minimum length of a base64 string that counts as media."""
+"""Minimum length of a string of base64 that counts as media."""
 PIECE_BYTES: Final = 64 << 10
-"""Bytes of messages that one session reads before other tasks run, which takes about 1 ms."""
+"""Bytes of messages that one session reads before other tasks get their turn. Reading them takes about 1 ms."""
 _MESSAGE_COST: Final = 1 << 10
-"""Bytes that are added to the size of each message, for the fixed cost of reading it."""
+"""Bytes that each message counts in addition to its size, for the fixed cost of reading a message."""
 SPACE: Final = rb"[ \t\r\n]*+"
 PLAIN: Final = rb'"[ !#-\[\]-~]*+"'
 """Regular expression for a JSON string of printable ASCII without escapes, which all parsers read in the same way."""
@@ -59,11 +60,11 @@ class TooLargeMessage(RefusedMessage):
 
 
 class BinaryMessage(RefusedMessage):
-    """Binary message in a wire format that has only text messages."""
+    """Binary message in a wire format that allows only text messages."""
 
 
 class MessageBounds(msgspec.Struct, frozen=True):
-    """Size limits of one message without its media."""
+    """Size limits of one message, not counting its media: bytes and JSON values."""
 
     bytes: int = MAX_BYTES
     values: int = MAX_VALUES
@@ -72,12 +73,12 @@ class MessageBounds(msgspec.Struct, frozen=True):
 OF_CLIENT: Final = MessageBounds()
 OF_PROVIDER: Final = MessageBounds(4 * MAX_BYTES, 2 * MAX_VALUES)
 """Limits of a provider's message. They are higher than a client's, because the provider repeats the client's data
-together with the gateway's tools, and may escape all non-ASCII characters.
+together with the gateway's tools, and may write each character that is not ASCII as an escape of six bytes.
 """
 
 
 class MessageReader:
-    """Checks the messages of one side of a session."""
+    """Checks the messages that one side of a session, client or provider, sends."""
 
     def __init__(
         self,
@@ -90,8 +91,8 @@ class MessageReader:
         fault: Callable[[Message], str | None] = lambda _: None,
     ) -> None:
         """`audio`: pattern of messages with audio. `binary`: whether binary messages are allowed. `passes_audio`:
-        whether audio messages are forwarded without processing. `repairs`: whether lone surrogates are replaced.
-        `fault`: describes what is invalid in a message, or returns None.
+        whether messages that match `audio` are forwarded without processing. `repairs`: whether lone surrogates are
+        replaced. `fault`: describes what is invalid in a message, or returns None.
         """
         self._bounds = bounds
         self._audio = audio
@@ -105,7 +106,7 @@ class MessageReader:
         return len(payload) <= MAX_FORM_BYTES and self._audio.fullmatch(payload) is not None
 
     def repair(self, payload: bytes) -> bytes:
-        """Replace lone surrogates if `repairs` is set, as servers may cut texts within a character."""
+        """Replace lone surrogates if `repairs` is set. Servers that cut a text within a character send such halves."""
         return replace_lone_surrogates(payload) if self._repairs else payload
 
     def check(self, payload: bytes) -> Message:
@@ -126,15 +127,17 @@ class MessageReader:
 
 
 class ReadingPace:
-    """Limits the reading of one side of a session to PIECE_BYTES before other tasks run."""
+    """Limits the reading of one side of a session to PIECE_BYTES at a time, after which other tasks get their turn."""
 
     def __init__(self, reading: asyncio.Lock) -> None:
-        """`reading`: lock that all sessions share, so that they read their pieces one after the other."""
+        """`reading`: lock that all sessions share, so that only one of them begins its next piece per iteration of the
+        event loop.
+        """
         self._reading = reading
         self._left = PIECE_BYTES
 
     async def take(self, size: int) -> None:
-        """Account for a message of `size` bytes. If it completes a piece, let other tasks run first."""
+        """Count a message of `size` bytes. If this exceeds a piece, let other tasks run first."""
         self._left -= size + _MESSAGE_COST
         if self._left < 0:
             self._left = PIECE_BYTES
@@ -154,10 +157,10 @@ def read(payload: bytes) -> Message:
 
 def without_media(payload: bytes, bounds: MessageBounds) -> bytes:
     """Replace the media of a message by empty strings. Media are long strings of base64, and data URLs with base64.
-    Raises TooLargeMessage if the rest exceeds the limits.
+    Raises TooLargeMessage if what remains exceeds the limits.
     """
     too_large = TooLargeMessage(f"a message may have at most {bounds.bytes >> 20} MiB without its base64 media")
-    if payload.count(b'"') > 4 * bounds.values:  # more quotes than the allowed values and their names have
+    if payload.count(b'"') > 4 * bounds.values:  # more than that many values and names have
         raise too_large
     parts, size = [], 0
     for part in payload.split(b'"'):

@@ -1,4 +1,4 @@
-"""Endpoint for OpenAI Realtime sessions."""
+"""Endpoint for OpenAI Realtime sessions over WebSockets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from fairlead_speech.tiers import is_slow
 
 REALTIME: Final = "/v1/realtime"
 _NOT_ROUTED: Final = frozenset({"call_id", "intent"})
-"""Query parameters of sessions that are not routed, as their audio bypasses the gateway or they only transcribe."""
+"""Query parameters of sessions whose turns are always answered by the provider: the audio of a phone call (`call_id`)
+bypasses the gateway, and sessions with an `intent` only transcribe.
+"""
 FORWARDED_HEADERS: Final = ("openai-safety-identifier",)
 """Headers of a client that are forwarded to its provider."""
 
@@ -51,7 +53,7 @@ class RealtimeEndpoint:
         return path == REALTIME
 
     def error_body(self, error: LlmError) -> bytes:
-        """Body of an error before the upgrade."""
+        """Body of an error response to a request that is not upgraded to a WebSocket."""
         return error_body(error)
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
@@ -86,7 +88,9 @@ class RealtimeEndpoint:
         return socket
 
     def _model_name(self, session_request: SessionRequest) -> str:
-        """Name of the model in a request. A request with `call_id` has none, and gets the first OpenAI provider."""
+        """Name of the model in a request. A request with `call_id` names none, and goes to the first provider of the
+        kind `openai`.
+        """
         model = session_request.query.get("model", "")
         openai_providers = [name for name, each in self._services.providers().by_name.items() if each.kind == "openai"]
         if not model and "call_id" in session_request.query and openai_providers:

@@ -1,4 +1,4 @@
-"""Base of the scripted speech servers for tests: scripted replies, and a connection that records messages."""
+"""Common parts of the scripted speech servers for tests: scripted replies, and a connection that records messages."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class SpokenCall(msgspec.Struct, frozen=True):
     name: str
     arguments: Mapping[str, Any] = {}
     id: str = ""
-    """Id of the call; empty: the server makes one."""
+    """Id of the call; if it is empty, the server makes an id."""
 
 
 class SpokenReply(msgspec.Struct, frozen=True):
-    """Scripted answer: speech, followed by tool calls."""
+    """Scripted answer of the model: speech, followed by tool calls."""
 
     text: str = ""
     """Words that are sent as transcript and as audio; empty: none."""
     calls: tuple[SpokenCall, ...] = ()
     held: asyncio.Event | None = None
-    """Event for which the answer waits after its first piece of audio; None: the answer does not wait."""
+    """Event for which the server waits after the answer's first piece of audio; None: no wait."""
     begins: asyncio.Event | None = None
-    """Event for which a response of OpenAI Realtime waits before the client is told of it; None: it does not wait."""
+    """Event for which an OpenAI Realtime server waits before it sends `response.created`; None: no wait."""
 
 
 class SpeechScript:

@@ -1,5 +1,5 @@
-"""Opens and runs the speech sessions of all engines: connects a model of the route, offers tools,
-records the session.
+"""Opens and runs the speech sessions of all engines: connects to a model of the route, offers tools, and records the
+session.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from fairlead_speech.tools import SessionToolbox, SpeechContext, SpeechOffers
 
 DEFAULT_BOUNDS: Final = SpeechBounds()
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
-"""Function that connects to a model. Raises ProviderUnavailable and ProviderRefused."""
+"""Function that connects to a given model. Raises ProviderUnavailable and ProviderRefused."""
 Serve = Callable[[web.BaseRequest, RequestRecord], Awaitable[web.StreamResponse]]
 """Function that runs a session to its end. Raises LlmError and Problem before the upgrade."""
 
@@ -55,11 +55,13 @@ class SpeechSettings(msgspec.Struct, frozen=True):
 
     allowed: SpeechSessionSettings
     key: bytes
-    """Key that seals session handles for principals, which replicas share. Empty: a random key of this process."""
+    """Key with which session handles are sealed for their principals; replicas share it. Empty: a random key of this
+    process.
+    """
 
 
 class SpeechModels(msgspec.Struct, frozen=True):
-    """Models of the installation, with what is needed to connect to them."""
+    """Models of the installation, with the objects that connections to them need."""
 
     providers: Callable[[], Providers]
     breakers: ModelBreakers
@@ -69,31 +71,34 @@ class SpeechModels(msgspec.Struct, frozen=True):
 
 
 class OpenedModel(msgspec.Struct, frozen=True):
-    """Connected model of a session, with the toolbox and tier of the session."""
+    """Connection of a session to a model, with the toolbox and tier of the session."""
 
     target: ModelTarget
     side: SessionSide
     toolbox: SessionToolbox
     tier: SpokenTier
     make_toolbox: Callable[[str], SessionToolbox]
-    """Makes another toolbox for the session, by the name of a message format, for an engine that answers slow turns."""
+    """Makes another toolbox of the session, for an engine that answers slow turns. Its argument is the name of a
+    message format.
+    """
 
 
 class EngineEndpoint(Protocol):
-    """Interface of an endpoint for sessions of one engine."""
+    """Interface of an endpoint for the sessions of one speech engine."""
 
     engine: str
+    """Name of the engine, as label of metrics."""
 
     def takes(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
         ...
 
     def error_body(self, error: LlmError) -> bytes:
-        """JSON body of an error before the upgrade, in the format of the engine's API."""
+        """JSON body of an error response to a request that is not upgraded, in the format of the engine's API."""
         ...
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
-        """Take the slot, and choose the models if the request names one. Raises LlmError."""
+        """Take the slot, and choose the models if the request (not a later message) names one. Raises LlmError."""
         ...
 
 
@@ -109,7 +114,7 @@ class SpeechServices:
         clock: Callable[[], float] = time.perf_counter,
         bounds: SpeechBounds = DEFAULT_BOUNDS,
     ) -> None:
-        """`clock`: monotonic clock in seconds, by which messages are timed."""
+        """`clock`: monotonic clock in seconds, which measures how long messages stay in the gateway."""
         self.tools = tools
         self.bounds = bounds
         self.providers = models.providers
@@ -152,8 +157,8 @@ class SpeechServices:
         record: RequestRecord,
         dial: Dial,
     ) -> OpenedModel:
-        """Connect to the first model that can be reached, and offer tools. Raises LlmError and Problem, also when the
-        agent's daily tokens are used up.
+        """Connect to the first model that can be reached, and offer tools. Raises LlmError and Problem, also if the
+        agent has used up its daily tokens.
         """
 
         def make(target: ModelTarget, name: str = format_name) -> SessionToolbox:
@@ -204,14 +209,14 @@ class SpeechServices:
         raise failure or LlmError(502, "no provider of the model can be reached", "provider_unavailable")
 
     def context(self, opened: OpenedModel, record: RequestRecord, engine: str) -> SpeechContext:
-        """Collect the objects that a session with an opened model needs."""
+        """Collect the objects that a session needs in addition to its connections."""
         return SpeechContext(
             engine, opened.toolbox, opened.tier, record, self.metrics, self.settings.allowed.provider_mcp
         )
 
     async def accept(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
-        """Upgrade the client's connection. Returns its WebSocket, and the side of a session that wraps it. `protocols`:
-        supported subprotocols.
+        """Upgrade the client's connection. Returns the WebSocket, and an object that wraps it as the client's side of a
+        session. `protocols`: supported subprotocols.
         """
         socket = web.WebSocketResponse(
             timeout=CLOSE_SECONDS,
@@ -225,7 +230,7 @@ class SpeechServices:
         return socket, SessionSocket(socket, request.transport, self.clock)
 
     def provider_side(self, socket: ProviderSocket) -> SessionSocket:
-        """Wrap a provider's WebSocket as a side of a session."""
+        """Wrap the WebSocket to a provider as the provider's side of a session."""
         return SessionSocket(socket, transport_of(socket), self.clock)
 
     async def run(
@@ -255,7 +260,9 @@ def make_engine_session(services: SpeechServices, name: str, model: str) -> Casc
 
 
 def set_slow_tier(session: CascadedSession, opened: OpenedModel) -> None:
-    """Configure a cascaded engine to speak fillers at the start of responses in slow tiers, if it has fillers."""
+    """Let a cascaded engine speak a filler phrase at the start of responses in slow tiers, if the engine has
+    fillers.
+    """
     filler = session.state.engine.provider.filler
     if filler is not None:
         session.set_slow_tier(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
@@ -269,8 +276,8 @@ def make_turn_answerer(
     record: RequestRecord,
     end: SessionEnd,
 ) -> TurnAnswerer:
-    """Make an object that answers slow turns by the cascaded engine `name`. `client`: receives its events in OpenAI
-    Realtime's format. `end`: requested when the agent's daily tokens are used up.
+    """Make an object that has slow turns answered by the cascaded engine `name`. `client`: receives the engine's events
+    in OpenAI Realtime's format. `end`: ends the whole session if the agent's daily tokens are used up.
     """
     side = make_engine_session(services, name, name)
     set_slow_tier(side, opened)

@@ -1,4 +1,6 @@
-"""WebSockets as sides of a session, with size limits, and with a measurement of the time that a peer does not read."""
+"""WebSockets of a speech session to client and provider, with size limits, and with a measurement of how long a peer
+has not read.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,18 @@ from aiohttp import WSMsgType, web
 MAX_MESSAGE: Final = 16 << 20
 """Maximum size of a message in either direction. Providers accept 15 MiB of audio in one message."""
 CLIENT_PING_SECONDS: Final = 20.0
-"""Interval of pings to clients, as proxies in front of the gateway close connections that are silent for a minute."""
+"""Interval of pings to clients. Proxies in front of the gateway close connections that are silent for a minute."""
 PROVIDER_PING_SECONDS: Final = 120.0
-"""Interval of pings to providers, which have half of it to answer. Gemini's servers take up to half a minute."""
+"""Interval of pings to providers. A provider has half of the interval to answer; Gemini's servers take up to half a
+minute.
+"""
 CLOSE_SECONDS: Final = 2.0
 """Seconds that a peer has to answer a close frame."""
 GOING_AWAY, UNSUPPORTED, BAD_ARGUMENT, POLICY_VIOLATION, TOO_LARGE = 1001, 1003, 1007, 1008, 1009
 INTERNAL_ERROR, TRY_AGAIN_LATER = 1011, 1013
 """Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
 SILENT: Final = "the peer of the WebSocket did not answer a ping"
+"""Close reason of a WebSocket whose peer did not answer a ping."""
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 _MAX_REASON: Final = 120
 """Maximum bytes of a close reason. A close frame has room for 123 (RFC 6455 section 5.5)."""
@@ -29,24 +34,24 @@ Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool] | web.WebSocketRespon
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """Close code and reason with which one side of a session ended."""
+    """Close code and reason with which the client's or the provider's side of a session ended."""
 
     code: int
     reason: str = ""
     clean: bool = True
-    """Whether the side sent a close frame."""
+    """Whether the side sent a close frame, instead of only closing the connection."""
 
     def for_other_side(self) -> Closing:
-        """Close frame for the other side. Codes that must not be sent become 1011."""
+        """Close frame for the other side. Codes that RFC 6455 forbids to send become 1011."""
         code = self.code if 1000 <= self.code < 5000 and self.code not in _UNSENDABLE else INTERNAL_ERROR
         return Closing(code, self.reason)
 
 
 class SessionSide(Protocol):
-    """Interface of one side of a session, the client's or the provider's."""
+    """Interface of one side of a session: the connection to the client or to the provider."""
 
     binary: bool
-    """Whether messages are sent as binary messages, as Gemini's servers do with JSON, or as text."""
+    """Whether messages are sent as binary messages, as Gemini's servers do even with JSON, or as text messages."""
 
     @property
     def received_binary(self) -> bool:
@@ -55,7 +60,7 @@ class SessionSide(Protocol):
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which the peer has not read a sent message; 0 if no message waits."""
+        """Seconds for which the peer has not read a message that was sent; 0 if all messages were read."""
         ...
 
     async def receive(self) -> bytes | Closing:
@@ -72,22 +77,26 @@ class SessionSide(Protocol):
 
 
 class SessionSocket:
-    """Side of a session over a WebSocket."""
+    """Side of a session, client or provider, over a WebSocket."""
 
     def __init__(self, socket: Socket, transport: asyncio.Transport | None, clock: Callable[[], float]) -> None:
-        """`transport`: transport of the socket; None if it is closed already."""
+        """`transport`: transport of the WebSocket; None if its connection is closed already. `clock`: monotonic clock
+        in seconds.
+        """
         self._socket = socket
         self._transport = transport
         self._clock = clock
         self._senders = 0
+        """Number of `send` calls in progress."""
         self._stalled_since = 0.0
+        """Time since which no message in progress was completely sent, in seconds of the clock."""
         self.closed = False
         self.binary = False
         self.received_binary = False
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which the peer has not read a sent message; 0 if no message waits."""
+        """Seconds for which the peer has not read a message that was sent; 0 if all messages were read."""
         return self._clock() - self._stalled_since if self._senders else 0.0
 
     async def receive(self) -> bytes | Closing:

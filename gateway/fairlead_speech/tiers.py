@@ -1,4 +1,6 @@
-"""Choice of a speech session's tier: by the rules of `POST /v1/tier` from the user's words, or by name."""
+"""Choice of the latency tier of a speech session: from the user's words, by the rules of `POST /v1/tier`, or by
+name.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,12 @@ from fairlead_offers.offer.offers import AUTO
 from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16 << 10
-"""Number of last characters of a turn to which the rules are applied."""
+"""Maximum characters of a turn to which the rules are applied. Of a longer turn, the end counts."""
 log = logging.getLogger(__name__)
 
 
 def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) -> bool:
-    """Whether a tier is at least as slow as `from_tier`. If that is None, whether it is slower than the
-    default tier.
-    """
+    """Whether a tier is at least as slow as `from_tier`, or, if `from_tier` is None, slower than the default tier."""
     order = [each.name for each in by_speed(catalog.snapshot.rules.tiers)]
     if tier not in order:
         return False
@@ -34,7 +34,9 @@ def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) ->
 
 
 def decided_by_words(catalog: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
-    """Whether the words of a turn may choose a slow tier. `named`: tier that the client chose by name."""
+    """Whether the words of a turn may lead to a slow tier. `named`: tier that the client chose by name, so that words
+    choose none.
+    """
     if named is not None or not any(is_slow(catalog, tier, from_tier) for tier in catalog.tiers):
         return False
     selections = [tier.selection for tier in catalog.snapshot.rules.tiers]
@@ -46,7 +48,7 @@ class UnknownTier(LookupError):
 
 
 class SpokenTier:
-    """Tier of one session, which rules choose by the text of each turn unless the client chose one by name."""
+    """Tier of one session. Rules choose it by the text of each turn, unless the client chose a tier by name."""
 
     def __init__(self, tools: ToolServices, get_catalog: Callable[[], SubjectCatalog], tier: str | None) -> None:
         """`tier`: name of a tier, AUTO for the choice by rules, or None, which means AUTO."""
@@ -54,18 +56,21 @@ class SpokenTier:
         self._catalog = get_catalog
         self._state = ConversationState()
         self._turn: str | None = None
+        """Id of the turn in progress."""
         self._turns = 0
+        """Number of turns so far."""
         self._text = ""
+        """Text of the turn in progress."""
         self._queue_depth = 0
         self.named = None if tier in (None, AUTO) else tier
         """Tier that the client chose by name; None: the rules choose."""
         self.rule = ""
-        """Name of the rule that chose the tier."""
+        """Name of the rule that chose the current tier."""
         self.current = self.named
         """Current tier; None stands for the principal's default tier."""
 
     def select(self, tier: str | None) -> None:
-        """Choose a tier by name, or return to the choice by rules with AUTO or None. Raises UnknownTier."""
+        """Choose a tier by name. AUTO or None: let the rules choose again. Raises UnknownTier."""
         if tier is None or tier == AUTO:
             self.named = None
             return
@@ -76,7 +81,7 @@ class SpokenTier:
         self.rule = "named"
 
     def set_queue_depth(self, depth: int) -> None:
-        """Set the number of speakers that wait for an answer, which rules may depend on."""
+        """Set the number of speakers that wait for an answer, which rules may take into account."""
         self._queue_depth = depth
 
     async def choose_first(self) -> None:
@@ -85,8 +90,9 @@ class SpokenTier:
             await self._apply_rules(Turn(text="", final=False, number=0, queue_depth=self._queue_depth))
 
     async def choose(self, turn: str, text: str, *, final: bool, continues: bool = False) -> bool:
-        """Choose the tier by the text of a turn. Returns whether the tier changed. `turn`: id of the turn. `continues`:
-        whether the text follows the previous text of the same turn, instead of replacing it.
+        """Choose the tier by the text of a turn. Returns whether the tier changed. `turn`: id of the turn. `final`:
+        whether the text completes the turn. `continues`: whether the text is appended to the previous text of the turn;
+        otherwise it replaces that text.
         """
         before = self.current
         new_turn = turn != self._turn
@@ -116,18 +122,21 @@ class SpokenTier:
 
 
 class UserText(msgspec.Struct):
-    """Text of the user in one turn: written, or a piece of a transcript."""
+    """Text of the user in one turn: a written message, or a piece of a transcript."""
 
     turn: str
     """Id of the turn."""
     text: str
     final: bool
+    """Whether the text completes the turn."""
     continues: bool
-    """Whether the text follows the previous text of the same turn, instead of replacing it."""
+    """Whether the text is appended to the previous text of the turn; otherwise it replaces that text."""
 
 
 class UserTexts:
-    """Queue of texts, and a task that chooses the tier by each. Its owner calls `aclose` at the end."""
+    """Queue of the user's texts, with a task that chooses the tier by each text. Its owner calls `aclose` at the
+    end.
+    """
 
     def __init__(self, choose: Callable[[UserText], Awaitable[None]]) -> None:
         self._choose = choose
@@ -135,7 +144,7 @@ class UserTexts:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, text: UserText) -> None:
-        """Queue a text. Waiting pieces of the same turn are joined."""
+        """Queue a text. Pieces of one turn that are waiting are joined."""
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last.turn == text.turn and not last.final:
             last.text = last.text + text.text if text.continues else text.text
@@ -147,12 +156,12 @@ class UserTexts:
             self._task = asyncio.create_task(self._choose_tiers(), name="tier of a speech session")
 
     async def wait(self) -> None:
-        """Wait until the tier was chosen by all queued texts."""
+        """Wait until the tier has been chosen by all texts in the queue."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
     async def aclose(self) -> None:
-        """Cancel the task, and drop the waiting texts."""
+        """Cancel the task, and drop the texts in the queue."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()

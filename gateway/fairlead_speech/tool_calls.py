@@ -1,5 +1,5 @@
-"""Runs the function calls of a speech session, each in a separate task, and each call id only once. A later call of the
-same id gets an error, as the model would wait for its result.
+"""Runs the function calls of a speech session, each in a task of its own and each call id only once. A later call with
+the same id gets an error as its result, because the model would wait for a result.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from fairlead_speech.metrics import CANCELLED, DUPLICATE, ERROR, OK, SpeechMetri
 from fairlead_speech.session import SpeechSession
 
 MAX_RUNNING: Final = 32
-"""Maximum number of running calls of one session."""
+"""Maximum number of calls of one session that run at the same time."""
 MAX_IDS: Final = 1024
 """Maximum number of stored call ids, by which repeated calls are recognized."""
 log = logging.getLogger(__name__)
 RunCall = Callable[[ModelCall], Awaitable[Mapping[str, Any]]]
 MAX_MEDIA_BYTES: Final = 12 << 20
-"""Maximum bytes of media parts in one event, as base64 and text."""
+"""Maximum bytes of the media parts in one event, counted as base64 and text."""
 _MEDIA: Final = frozenset({"image", "audio", "resource", "resource_link"})
 
 
@@ -32,13 +32,13 @@ def error_result(message: str) -> Mapping[str, Any]:
 
 
 def _repeated_result(call: ModelCall) -> Mapping[str, Any]:
-    """Result of a call that is not run, because an earlier one has its id."""
+    """Result of a call that is not run, because an earlier call had its id."""
     reason = f"an earlier call has its id {call.id[:64]}"
     return error_result(f"{call.wire_name[:128]} was not run, because {reason}: call it again with another id")
 
 
 class ToolCallHandler:
-    """Runs the calls of one session, and sends their results to the session. Its owner calls `aclose` at the end."""
+    """Runs the calls of one session, and passes their results to the session. Its owner calls `aclose` at the end."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class ToolCallHandler:
         engine: str,
         metrics: SpeechMetrics,
     ) -> None:
-        """`run`: runs a call and returns its result, which may be a refusal. `interruptible`: whether calls of a tool,
-        passed by name, may be cancelled when the user interrupts, as the tool is read-only.
+        """`run`: runs a call and returns its result, which may be a refusal. `interruptible`: whether the calls of a
+        tool, given by its name, may be cancelled when the user interrupts; true for read-only tools.
         """
         self._session = session
         self._run = run
@@ -58,9 +58,11 @@ class ToolCallHandler:
         self._metrics = metrics
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._running: dict[str, tuple[ModelCall, asyncio.Task[None]]] = {}
+        """Running calls and their tasks, by call id."""
         self._interrupted: set[str] = set()
+        """Ids of running calls that were cancelled because the user interrupted."""
         self._cancelled_by_provider: set[str] = set()
-        """Ids of calls that the provider cancelled but that continue to run, and whose results are dropped."""
+        """Ids of calls that the provider has cancelled but that run to their end. Their results are dropped."""
 
     @property
     def running(self) -> Collection[str]:
@@ -72,8 +74,8 @@ class ToolCallHandler:
         return ident in self._seen
 
     def begin(self, call: ModelCall) -> None:
-        """Start a call, whose result is sent to the session. A call with the id of an earlier one is not run: the
-        result of that one answers both while it runs, and an error afterwards.
+        """Start a call, whose result is sent to the session. A call with the id of an earlier call is not run. If the
+        earlier call is still running, its result answers both calls; if it has ended, the later call gets an error.
         """
         repeated = call.id in self._seen
         if repeated:
@@ -88,15 +90,17 @@ class ToolCallHandler:
         self._running[call.id] = call, asyncio.create_task(run, name="call of a speech session")
 
     def interrupt(self) -> None:
-        """Handle an interruption by the user: cancel the calls of read-only tools. Their results tell the model so."""
+        """Handle an interruption by the user: cancel the calls of read-only tools. Their results tell the model that
+        they were cancelled.
+        """
         for ident, (call, task) in self._running.items():
             if self._interruptible(call.wire_name):
                 self._interrupted.add(ident)
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
-        """Handle a cancellation by the provider: the calls get no result. Calls of tools that are not read-only
-        continue to their end.
+        """Handle a cancellation by the provider: the model gets no results of the calls. Calls of tools that are not
+        read-only still run to their end.
         """
         for ident in ids:
             entry = self._running.get(ident)
@@ -150,8 +154,8 @@ class ToolCallHandler:
 
 
 def media_parts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Images, audio, files and links of an MCP result, which cannot be spoken. Parts beyond MAX_MEDIA_BYTES are left
-    out.
+    """Images, audio, files and links of an MCP result, which cannot be spoken. Parts beyond MAX_MEDIA_BYTES in total
+    are left out.
     """
     content = result.get("content")
     parts: list[dict[str, Any]] = []

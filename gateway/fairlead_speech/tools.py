@@ -1,4 +1,6 @@
-"""The gateway's tools in a speech session: offers the tools of the session's tier, and runs calls of them."""
+"""Tools of the gateway in a speech session: offers the model the tools of the session's tier, and runs its calls of
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ from fairlead_speech.tiers import SpokenTier, UserText, UserTexts
 
 NO_TOOLS: Final = ToolOffer(0)
 CONCURRENT_OFFERS: Final = 8
-"""Maximum number of sessions whose offers are made at the same time. Other sessions wait, because the worker thread
-refuses work that it cannot begin soon, and all sessions of a gateway may open or change their tier at once.
+"""Maximum number of sessions for which tools are chosen at the same time; other sessions wait. All sessions of a
+gateway may open or change their tier at once, and the worker thread refuses work that it cannot begin soon.
 """
 _EMPTY: Final = ConversationTokens(0, 0)
 log = logging.getLogger(__name__)
@@ -38,21 +40,23 @@ MAX_NAMES: Final = 4096
 
 
 class ToolTraits(msgspec.Struct, frozen=True):
-    """Traits of a tool that decide how a session runs its calls and how the model speaks about them."""
+    """Facts about a tool that decide how a session runs its calls and how the model speaks about them."""
 
     read_only: bool = False
     """Whether a call changes nothing, according to trusted annotations (`readOnlyHint`)."""
     usual_ms: float | None = None
     """Median duration of a call in milliseconds: the measured one if there is one, else the declared one."""
     speech: str | None = None
-    """Setting of the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: chosen by the duration of calls."""
+    """Setting in the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: decided by the usual duration of
+    calls.
+    """
 
 
 UNKNOWN: Final = ToolTraits()
 
 
 class SpeechOffers:
-    """Makes the offers for all speech sessions. A gateway has one."""
+    """Chooses the tools that speech sessions offer to their models. One per gateway."""
 
     def __init__(self, tools: ToolServices) -> None:
         self.tools = tools
@@ -62,7 +66,7 @@ class SpeechOffers:
 
 
 class SessionToolbox:
-    """Tools from the principal's catalog that one session may call."""
+    """Tools in the principal's catalog from which one session offers some to its model, and runs the calls of these."""
 
     def __init__(
         self,
@@ -91,12 +95,12 @@ class SessionToolbox:
 
     @property
     def enabled(self) -> bool:
-        """Whether the client accepts tools of the gateway."""
+        """Whether the client wants tools of the gateway."""
         return self._wishes.tools != "none"
 
     async def show(self, tier: str | None, client_tool_names: frozenset[str]) -> ToolOffer:
-        """Offer the tools of a tier, after which only these may be called. Tools with a name in `client_tool_names` are
-        left out. Raises Problem.
+        """Offer the tools of a tier. From then on, only these tools may be called. Tools whose names are in
+        `client_tool_names` are left out. Raises Problem.
         """
         if not self.enabled:
             return self.offer
@@ -123,11 +127,11 @@ class SessionToolbox:
         return self._traits.get(wire_name, UNKNOWN)
 
     def interruptible(self, wire_name: str) -> bool:
-        """Whether a call of a tool may be cancelled at any time, as the tool is read-only."""
+        """Whether calls of a tool may be cancelled at any time, because the tool is read-only."""
         return self.traits(wire_name).read_only
 
     async def run(self, call: ModelCall) -> Mapping[str, Any]:
-        """Run a call under the current tier and policies. Returns its result. Raises Problem."""
+        """Run a call under the current tier and policies, and return its result. Raises Problem."""
         context = OfferContext(self.offer, self._wishes, self._format)
         runs = await run_offered(self._offers.tools, self._origin, context, [call])
         if runs[0].tool is not None:
@@ -155,7 +159,7 @@ class SpeechContext(msgspec.Struct, frozen=True):
     record: RequestRecord
     metrics: SpeechMetrics
     provider_mcp: bool
-    """Whether a client may let the provider call MCP servers."""
+    """Whether the client may declare MCP servers that the provider calls, past the gateway."""
 
 
 class TierUpdate(msgspec.Struct):
@@ -168,7 +172,7 @@ class TierUpdate(msgspec.Struct):
 
 
 class TierTools:
-    """Chooses the tier of one session by the user's words, and offers the model the tools of the tier. Its owner calls
+    """Chooses the tier of one session by the user's words, and offers the model the tools of that tier. Its owner calls
     `aclose` at the end.
     """
 
@@ -183,7 +187,7 @@ class TierTools:
         self._get_client_names = get_client_names
         self._texts = UserTexts(self.choose_tier)
         self.open = False
-        """Whether the session currently accepts tools."""
+        """Whether the session can take a change of its tools at present."""
 
     @property
     def tier(self) -> str | None:
@@ -191,16 +195,16 @@ class TierTools:
         return self._tier.current
 
     def add_text(self, text: UserText) -> None:
-        """Queue a text by which the tier is chosen in the background."""
+        """Queue a text, by which the tier will be chosen in the background."""
         self._texts.add(text)
 
     async def wait_for_texts(self) -> None:
-        """Wait until the tier was chosen by all queued texts."""
+        """Wait until the tier has been chosen by all texts in the queue."""
         await self._texts.wait()
 
     async def choose_tier(self, text: UserText) -> None:
-        """Choose the tier by a text. Offer the tools again if the tier changes, and at the end of each turn, as
-        policies may have changed.
+        """Choose the tier by a text. If the tier changes, offer the new tier's tools. Tools are also offered again at
+        the end of each turn, because policies may have changed.
         """
         before = self._tier.current
         changed = await self._tier.choose(text.turn, text.text, final=text.final, continues=text.continues)
@@ -223,8 +227,8 @@ class TierTools:
             await self._session.set_tools(offer)
 
     async def build_offer(self, client_names: frozenset[str]) -> ToolOffer | None:
-        """Make the offer of the tier, without tools that have one of the client's names. Afterwards, only the offered
-        tools may be called. Returns None if that fails and the previous offer remains.
+        """Choose the tier's tools, without those that have a name of the client's tools. Afterwards, only these tools
+        may be called. Returns None if this fails; the previous offer then remains.
         """
         try:
             return await self._toolbox.show(self._tier.current, client_names)
@@ -247,8 +251,8 @@ class TierTools:
 
 
 class GatewayToolNames:
-    """Names of all tools that one session offers or has offered, except those whose calls the client runs, and the
-    names of the latter. Names of earlier offers and declarations remain, as the model may still call these tools.
+    """Names of tools in one session, by who answers their calls: names that the gateway offers or has offered, and
+    names whose calls the client runs. Earlier names remain, because the model may still call these tools.
     """
 
     def __init__(self) -> None:
@@ -259,20 +263,22 @@ class GatewayToolNames:
         return name in self._names
 
     def add(self, offer: ToolOffer) -> None:
-        """Add the names of an offer."""
+        """Add the names of the tools in an offer."""
         for name in offer.names:
             self._names.pop(name, None)
         _add_bounded(self._names, (name for name in offer.names if name not in offer.client_run))
         self.add_client_names(offer.client_run)
 
     def add_client_names(self, names: Iterable[str]) -> None:
-        """Add names of tools whose calls the client runs, as it declared them or policies leave them to it."""
+        """Add names of tools whose calls the client runs, because the client declared the tools or policies demand
+        it.
+        """
         _add_bounded(self._client_names, names)
 
     def answers(self, name: str, declared: Collection[str]) -> bool:
-        """Whether the gateway answers calls of a name, which the client does not receive: calls of its own tools, and,
-        if it has offered any, calls of tools that nobody offered. The model is told which tool it may have meant.
-        `declared`: names of the tools that the client declares now.
+        """Whether the gateway answers calls of a name, so that the client does not receive them. It answers calls of
+        its own tools. If it has offered any tools, it also answers calls of names that nobody offered, and tells the
+        model which tool may be meant. `declared`: names of the tools that the client declares now.
         """
         if not name or name in declared:
             return False

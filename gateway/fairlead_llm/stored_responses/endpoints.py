@@ -42,7 +42,9 @@ class ResponseEndpoints:
         self._client = client
 
     async def retrieve(self, request: Request) -> Response:
-        """Respond with the response; if the provider stores it, for example a background response, with its version."""
+        """Respond with the stored response. If the provider stores it too, for example a background response, respond
+        with the provider's current version.
+        """
         return await self._with_stored(request, self._retrieve_stored)
 
     async def cancel(self, request: Request) -> Response:

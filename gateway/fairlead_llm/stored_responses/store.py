@@ -1,9 +1,9 @@
-"""Store of OpenAI Responses under ids of the gateway, which requests continue with `previous_response_id`, or to whose
-items they refer (`item_reference`). An item is found by its id, which contains that of its response.
+"""Store of OpenAI Responses under ids of the gateway, for requests that continue a response (`previous_response_id`) or
+refer to one of its items (`item_reference`). The id of an item contains the id of its response.
 
-Responses are in the store of kept results: bound to the principal, for a limited time, in Redis if replicas share it.
-If the provider stores a response, the entry has the provider's id and the results of calls that the client did not
-receive. Otherwise it has all items of the conversation.
+Responses are in the store in which the gateway keeps tool results: bound to the principal, for a limited time, in Redis
+if replicas share it. If the provider stores a response, the entry has the provider's id and the results of calls that
+the client did not receive. Otherwise the entry has all items of the conversation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ENTRY: Final = "response"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 """Response ids of providers that can be used in a path."""
 MOST_REFERENCED: Final = 256
-"""Maximum number of responses whose items one request can refer to, counted from the last."""
+"""Maximum number of responses whose items one request can refer to. If there are more, the last ones count."""
 _AT_ONCE: Final = 32
 """Number of responses that one request looks up at the same time."""
 _UNRUN: Final = "The call was not run, because the response ended before."
@@ -140,8 +140,8 @@ class ResponseStore:
         return _continue(read, stored, [*stored.input_items, *stored.output], None, targets)
 
     async def _referenced_items(self, identity: Identity, read: ResponsesRequest) -> dict[str, bytes]:
-        """Items of the principal's stored responses to which a request refers, by their ids. In a `conversation` the
-        provider has them already. Raises LlmError if the store cannot be reached.
+        """Items of the principal's stored responses to which a request refers, by their ids. Empty for a request in a
+        `conversation`, whose items the provider has. Raises LlmError if the store cannot be reached.
         """
         if read.conversation is not None:
             return {}
@@ -156,7 +156,9 @@ class ResponseStore:
     async def _in_conversation(
         self, identity: Identity, caller_key: str, read: ResponsesRequest, unchanged: ContinuedRequest
     ) -> ContinuedRequest:
-        """The request with the results that its `conversation` waits for, and only targets at that provider."""
+        """The request with the tool results that its `conversation` lacks. Its targets are only models of the provider
+        that has the conversation.
+        """
         if read.conversation is None:
             return unchanged
         stored = None
@@ -229,7 +231,7 @@ class ResponseStore:
 
 
 class _Rounds:
-    """Rounds of a finished response, as far as a provider answered them in Responses format."""
+    """Rounds of a finished response. Only rounds that a provider answered in Responses format are read."""
 
     def __init__(self, finished: FinishedResponse) -> None:
         rounds, request, offer = finished.rounds, finished.prepared.request, finished.prepared.offer

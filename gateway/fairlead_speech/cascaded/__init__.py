@@ -1,3 +1,3 @@
-"""Cascaded engine: speech to text, a model and text to speech, offered as an OpenAI Realtime session in
-this process.
+"""Cascaded engine: combines speech to text, a language model and text to speech to an OpenAI Realtime session in this
+process.
 """

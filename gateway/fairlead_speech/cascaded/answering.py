@@ -1,7 +1,7 @@
-"""Answers turns of a provider's session by a cascaded engine.
+"""Answers single turns of a provider's speech session by a cascaded engine (speech to text, a model, text to speech).
 
-The engine has an inner session, in which it calls tools. Its events are forwarded to the client of the provider's
-session, which is called the other session here.
+The engine has an inner session of its own, in which it calls tools. The engine's events are forwarded to the client of
+the provider's session. In this module, the provider's session is called the other session.
 """
 
 from __future__ import annotations
@@ -25,15 +25,19 @@ from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
 TRANSCRIPT_SECONDS: Final = 3.0
-"""Seconds to wait for the transcript of a turn, after which the provider of the other session answers the turn."""
+"""Seconds to wait for the transcript of a turn. Without a transcript, the provider of the other session answers the
+turn.
+"""
 MAX_REMEMBERED: Final = 2048
-"""Maximum number of ids of the engine's items, and of its calls, that are stored."""
+"""Maximum number of ids that are stored, for the engine's items and for its calls each."""
 MAX_CALL_ID: Final = 256
-"""Maximum characters of a call id that is stored after the result of the call."""
+"""Maximum characters of a call id that stays stored after the call has got its result."""
 _SHARED_MEMBERS: Final = ("instructions", "tools", "tool_choice", "output_modalities")
 _SPEECH_STARTED: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _BUFFER_CLEARED: Final = b'{"type":"input_audio_buffer.cleared"}'
-"""Events of a provider: the first makes the inner session stop requesting responses, the second lets it continue."""
+"""Events in the form of a provider's. The first makes the inner session stop requesting responses, the second lets it
+continue.
+"""
 OnTurnEnd = Callable[[str, Sequence[tuple[str, str]]], Awaitable[None]]
 """Function that is called at the end of a turn, with the outcome and the (id, text) of each message of the engine."""
 _encode: Final = msgspec.json.encode
@@ -46,27 +50,29 @@ class RelayedEvents:
     def __init__(self, client: MessageSink) -> None:
         self._client = client
         self._created: bytes | None = None
-        """`response.created` that is held back until the response has output."""
+        """Event `response.created`, which is held back until the response has output."""
         self.last_item: str | None = None
         """Id of the last item of the other session that the client has received."""
         self._engine_items: dict[str, None] = {}
         self.response: str | None = None
         """Id of the response in progress; None: there is none."""
         self.made_calls: dict[str, None] = {}
-        """Ids of the engine's calls of the client's tools, with or without a result, as results may arrive late."""
+        """Ids of the engine's calls of the client's tools. They remain after the result, so that a repeated result is
+        recognized.
+        """
         self.open_calls: set[str] = set()
         """Ids of the engine's calls of the client's tools that have no result yet."""
 
     def __contains__(self, item: str) -> bool:
-        """Whether the engine made an item."""
+        """Whether an item was made by the engine."""
         return item in self._engine_items
 
     async def send_audio(self, payload: bytes) -> None:
-        """Forward an event with audio, or with its transcript, of an item in progress."""
+        """Forward an event with audio, or with the transcript of audio, of an item in progress."""
         await self._client.send(payload)
 
     async def send(self, payload: bytes) -> None:
-        """Forward an event about a response or an item, an error, or an event of the gateway. Drop all others."""
+        """Forward an event about a response or an item, an `error`, or an event of the gateway. Drop other events."""
         kind = events.event_type(payload)
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
@@ -95,18 +101,22 @@ class RelayedEvents:
                 _add_bounded(self.made_calls, text(item, "call_id"))
 
     def _with_visible_predecessor(self, event: Event) -> bytes:
-        """Encode an event, and replace a `previous_item_id` that the client never received."""
+        """Encode an event. If the client never received the item that `previous_item_id` names, name the last one that
+        it received.
+        """
         before = event["previous_item_id"]
         return _encode({**event, "previous_item_id": before if before in self._engine_items else self.last_item})
 
 
 class TurnAnswerer:
-    """Answers turns of another session by one engine, one at a time. Its owner calls `aclose` at the end."""
+    """Answers turns of another session by one cascaded engine, one turn at a time. Its owner calls `aclose` at the
+    end.
+    """
 
     def __init__(
         self, engine: CascadedSession, session: RealtimeSession, relay: RelayedEvents, tier: SpokenTier
     ) -> None:
-        """`session`: the inner session between relay and engine. `tier`: the tier of the inner session."""
+        """`session`: the inner session, between the relay and the engine. `tier`: the tier of the inner session."""
         self.engine = engine
         self.relay = relay
         self._idle = asyncio.Event()
@@ -115,13 +125,17 @@ class TurnAnswerer:
         self._tier = tier
         self._on_end: OnTurnEnd | None = None
         self._items_before: set[str] = set()
+        """Ids of the engine's items before the turn; items that are not among them belong to the answer."""
         self._cancelled = False
         self._turn = 0
-        """Number of the turn, which an interruption increases, too, so that a suspended `answer` notices it."""
+        """Number of the turn. An interruption increases it too, so that an `answer` that was suspended notices the
+        interruption.
+        """
         self._request_id = ""
         """`event_id` of the turn's first `response.create`."""
         self._session_config: Event = {}
         self._open = asyncio.Event()
+        """Set when the inner session is open or has ended."""
         self._pump_task = asyncio.create_task(self._pump(), name="cascaded engine of a routed speech session")
 
     @property
@@ -153,7 +167,7 @@ class TurnAnswerer:
             await self._send({**update, "session": {"type": "realtime", **session}})
         if turn == self._turn:
             await self._session.show()
-        if turn == self._turn:  # a response requested after an interruption would not be cancelled
+        if turn == self._turn:  # after an interruption, nothing would cancel the response
             self._request_id = events.new_id()
             await self._send(
                 {"type": "response.create", "event_id": self._request_id, "response": _functions_only(response)}
@@ -164,22 +178,26 @@ class TurnAnswerer:
         await self._idle.wait()
 
     def add_message(self, role: str, words: str) -> str:
-        """Add a message of the other session to the engine's conversation. Returns the item's id."""
+        """Add a message of the other session to the engine's conversation. Returns the id of its item."""
         self.engine.add_message(role, words)
         return self.engine.state.conversation.last or ""
 
     async def take_client_event(self, event: Event) -> None:
-        """Handle an event of the client about an item or call of the engine."""
+        """Handle an event of the client that concerns an item or a call of the engine."""
         if event.get("type") == "conversation.item.create":
             self.relay.open_calls.discard(text(member(event, "item"), "call_id"))
         await self._send(event)
 
     async def finish_client_calls(self) -> None:
-        """Let the engine continue after the results of the client's tools, if the API has no `response.create`."""
+        """Let the engine continue after the results of the client's tools, for APIs whose clients do not send
+        `response.create`.
+        """
         await self._session.finish_client_calls()
 
     async def interrupt(self, reason: str) -> None:
-        """Interrupt the answer. Read-only tool calls are cancelled; the results of others are used in the next turn."""
+        """Interrupt the answer. Calls of read-only tools are cancelled; the results of other calls are used in the next
+        turn.
+        """
         self._cancelled = True
         self._turn += 1
         await self._session.from_provider(_SPEECH_STARTED)
@@ -193,7 +211,7 @@ class TurnAnswerer:
         self._idle.set()
         self._pump_task.cancel()
         await asyncio.gather(self._pump_task, return_exceptions=True)
-        await self._session.aclose()  # before the engine, which would respond to a late result
+        await self._session.aclose()  # first, as the engine would respond to a late result
         await self.engine.close(Closing(1000))
 
     async def _send(self, event: Event) -> None:
@@ -226,15 +244,15 @@ class TurnAnswerer:
         await self._finish(ERROR)
 
     async def _on_error(self, event_id: str) -> None:
-        """Handle the engine's refusal of an event of the gateway. If the turn's first `response.create` was refused,
-        the turn ends.
+        """Handle the engine's refusal of an event of the gateway. The turn ends if that event was its first
+        `response.create`.
         """
         log.info("A cascaded engine refused an event of the gateway")
         if event_id == self._request_id:
             await self._finish(ERROR)
 
     async def _on_response_done(self, response: Event) -> None:
-        """Finish the turn if this was its last response."""
+        """Finish the turn if the response was its last one."""
         status = response.get("status")
         if self._cancelled or status == "cancelled":
             await self._finish(CANCELLED)
@@ -283,7 +301,9 @@ def _add_bounded(ids: dict[str, None], ident: str) -> None:
 
 
 def _refused_gateway_event(payload: bytes) -> str:
-    """`event_id` of the gateway's event that an `error` refuses; empty for other events."""
+    """`event_id` of the gateway's event that the engine refuses by an event `error`; empty for events of other
+    types.
+    """
     if events.event_type(payload) != "error":
         return ""
     event_id = text(member(events.read(payload), "error"), "event_id")

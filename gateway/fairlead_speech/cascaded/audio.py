@@ -1,4 +1,4 @@
-"""Functions for the audio of a session: PCM with 24 kHz, 16 bits, mono, little-endian. Does no I/O."""
+"""Functions for audio of a speech session: PCM with 24 kHz, 16 bits, mono, little-endian. Does no I/O."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from typing import Final
 RATE: Final = 24_000
 BYTES_PER_MS: Final = RATE * 2 // 1000
 _SAMPLE_STEP: Final = 4
-"""Step between measured samples: 6 kHz are enough for the loudness, in a quarter of the time."""
+"""Every how many samples one is measured: 6 kHz are enough for the loudness, in a quarter of the time."""
 _FULL_SCALE: Final = 32768
 _PIECE: Final = 1 << 20
-"""Characters of base64 that are decoded before other tasks run, which takes 2 ms. Divisible by 4."""
+"""Characters of base64 that are decoded, in 2 ms, before other tasks get their turn. Divisible by 4, the length of a
+base64 group.
+"""
 _NOT_BASE64: Final = "the audio of the event is not valid base64"
 _STANDARD: Final = str.maketrans("-_", "+/")
 
@@ -26,7 +28,7 @@ class BadAudio(ValueError):
 
 
 async def decode(text: str) -> bytes:
-    """Decode audio from base64, standard or URL-safe, and let other tasks run in between. Raises BadAudio."""
+    """Decode audio from base64, standard or URL-safe, with pauses in which other tasks run. Raises BadAudio."""
     audio = bytearray()
     for start in range(0, len(text), _PIECE):
         if start:
@@ -42,7 +44,7 @@ async def decode(text: str) -> bytes:
 
 
 def milliseconds(audio: bytes | int) -> int:
-    """Duration of audio, which is passed as bytes or as a number of bytes."""
+    """Duration of audio, given as bytes or as a number of bytes."""
     return (audio if isinstance(audio, int) else len(audio)) // BYTES_PER_MS
 
 

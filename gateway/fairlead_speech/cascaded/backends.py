@@ -16,14 +16,14 @@ from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 
 MAX_TRANSCRIPT_BYTES: Final = 64 << 10
-"""Maximum size of an answer with a transcript, far above that of one turn."""
+"""Maximum bytes of an answer with a transcript, far more than the transcript of one turn."""
 MAX_SPEECH_BYTES: Final = 16 << 20
 """Maximum bytes of audio for one piece of text: six minutes."""
 _OK: Final = 200
 
 
 class BackendFailed(Exception):
-    """Failure of a speech server or of the model. The message names which of them, without address or key."""
+    """Failure of a speech server or of the model. The message says which of them failed, without address or key."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class SpeechBackends:
         return text.strip()
 
     async def synthesize(self, text: str, voice: str, speed: float = 1.0) -> AsyncGenerator[bytes, None]:
-        """Synthesize a text. Yields audio as it arrives, in whole samples. Raises BackendFailed."""
+        """Synthesize a text. Yields audio as it arrives, without splitting a sample. Raises BackendFailed."""
         request: dict[str, Any] = {"model": self.tts.model, "input": text, "voice": voice, "response_format": "pcm"}
         if speed != 1:
             request["speed"] = speed
@@ -101,8 +101,8 @@ class SpeechBackends:
     async def _request(
         self, provider: Provider, path: str, body: bytes, kind: str, what: str
     ) -> AsyncIterator[ProviderAnswer]:
-        """Send a request to a server of kind `what`, and open its answer, whose status is 200. Raises
-        ProviderUnavailable and BackendFailed.
+        """Send a request to a speech server, and return its answer, whose status is 200. `kind` and `what` name the
+        server. Raises ProviderUnavailable and BackendFailed.
         """
         answer = await self._client.send(provider, ProviderRequest(path, body, content_type=kind))
         try:

@@ -1,4 +1,6 @@
-"""Model of a cascaded engine, through OpenAI's Chat Completions for every provider, and the ids of its calls."""
+"""Model of a cascaded engine: reads its streamed answer in the format of OpenAI's Chat Completions, which the gateway
+provides for every provider, and assigns ids to its calls.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _DONE: Final = b"[DONE]"
 
 
 class ChatModel(Protocol):
-    """Interface to the models of the installation through Chat Completions."""
+    """Interface to the models of the installation, with requests and answers in the format of Chat Completions."""
 
     def stream(self, model: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
         """Stream the answer to a request as server-sent events. `model`: name of a model or route. Raises LlmError."""
@@ -31,12 +33,12 @@ class ChatModel(Protocol):
 
 
 class GrowingCall(msgspec.Struct):
-    """Tool call of the model while it is streamed."""
+    """Tool call of the model while its name and arguments arrive."""
 
     id: str = ""
     name: str = ""
     pieces: list[str] = []
-    """Pieces of the arguments, as appending to one string would copy the whole string for each piece."""
+    """Pieces of the arguments. Appending each piece to one string would copy the whole string every time."""
 
     @property
     def arguments(self) -> str:
@@ -125,7 +127,7 @@ class SpokenAnswer:
         index = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
         before = self.calls[index] if 0 <= index < len(self.calls) else None
         if before is not None and delta.id and before.id and delta.id != before.id:
-            index = len(self.calls)  # a new id means a new call, as some servers send index 0, or none, for all calls
+            index = len(self.calls)  # a new id means a new call: some servers send the index 0, or none, for all
         if index >= MAX_CALLS:
             raise BackendFailed("llm_failed", f"the model made more than {MAX_CALLS} tool calls in one answer")
         if not 0 <= index <= len(self.calls):
@@ -146,7 +148,7 @@ class SpokenAnswer:
 
 
 class CallIds:
-    """Assigns call ids that are unique in one session, as some servers count from the start in every answer."""
+    """Assigns call ids that are unique in one session. Some servers number the calls of each answer from the start."""
 
     def __init__(self, new: Callable[[], str]) -> None:
         """`new`: makes an id."""
@@ -154,8 +156,8 @@ class CallIds:
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def assign(self, calls: Sequence[GrowingCall]) -> list[str]:
-        """Assign ids to the calls of one answer: the model's id, or a new id if another call has the model's. Equal
-        calls in one answer share an id, as they are run once.
+        """Assign ids to the calls of one answer. A call keeps the model's id unless another call of the session has
+        that id. Equal calls in one answer share an id, so that they run once.
         """
         made: dict[str, tuple[str, str]] = {}
         ids = []

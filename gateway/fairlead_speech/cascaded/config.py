@@ -1,4 +1,4 @@
-"""Configuration of a session with a cascaded engine, which clients change by `session.update`. Does no I/O."""
+"""Configuration of a session with a cascaded engine. Clients change it by `session.update`. Does no I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.session import SESSION_SECONDS
 
 MAX_CONFIG_BYTES: Final = 1 << 20
-"""Maximum size of a session's configuration, most of which are instructions and tools."""
+"""Maximum bytes of a session's configuration, of which instructions and tools are the largest part."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
 _SETTABLE: Final = frozenset(
     {
@@ -32,7 +32,7 @@ _SETTABLE: Final = frozenset(
         "reasoning",
     }
 )
-"""Members that a client may set. Those after `max_output_tokens` are stored without any effect."""
+"""Members that a client may set. Those listed after `max_output_tokens` are stored but have no effect."""
 _FUNCTION: Final = ("name", "description", "parameters")
 _encode: Final = msgspec.json.encode
 
@@ -51,7 +51,7 @@ class SessionConfig:
 
     def __init__(self, ident: str, model: str, provider: CascadedProvider) -> None:
         self.detection: DetectionSettings | None = DetectionSettings()
-        """Settings of the turn detection; None: the client commits turns."""
+        """Settings of the detection of turns; None: no detection, the client says where turns end."""
         self.session: Event = {
             "type": "realtime",
             "object": "realtime.session",
@@ -86,7 +86,7 @@ class SessionConfig:
 
     @property
     def speed(self) -> float:
-        """Speed of the speech; 1 is the normal speed of the voice."""
+        """Speed of the speech, relative to the normal speed of the voice."""
         return float(member(member(self.session, "audio"), "output").get("speed", 1.0))
 
     @property
@@ -104,8 +104,8 @@ class SessionConfig:
         return member(member(self.session, "audio"), "input")
 
     def update(self, session: Event, *, voice_fixed: bool) -> bool:
-        """Apply a client's `session.update`, or change nothing and raise BadEvent. Returns whether the turn detection
-        changed.
+        """Apply a client's `session.update`. An invalid update raises BadEvent and changes nothing. `voice_fixed`:
+        whether the voice cannot be changed any more. Returns whether the settings of the turn detection changed.
         """
         if session.get("type") != "realtime":
             raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
@@ -161,7 +161,9 @@ def _check(changed: Event, input_config: Event, output_config: Event) -> Detecti
 
 
 def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
-    """Convert functions to the format of Chat Completions, which refuses a schema of an object without `properties`."""
+    """Convert functions to the format of Chat Completions. That API refuses an object schema without `properties`, so
+    the member is added.
+    """
     functions = [{name: tool[name] for name in _FUNCTION if name in tool} for tool in tools]
     for function in functions:
         parameters = function.get("parameters")

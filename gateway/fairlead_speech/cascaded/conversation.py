@@ -1,6 +1,7 @@
-"""Conversation of one session: its items, limited in bytes, and their conversion to messages. Does no I/O.
+"""Conversation of one session: its items, limited in bytes, and their conversion to messages for the model. Does no
+I/O.
 
-Wire format of the items: OpenAI Realtime API. Wire format of the messages for the model: OpenAI Chat Completions.
+Items have the wire format of the OpenAI Realtime API, messages for the model that of OpenAI Chat Completions.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from fairlead_speech.cascaded.input_audio import MIN_TURN_MS
 from fairlead_speech.realtime.events import Event, members, text
 
 MAX_BYTES: Final = 1 << 20
-"""Maximum size of all items, beyond which the oldest are dropped."""
+"""Maximum bytes of all items. If there are more, the oldest items are dropped."""
 MAX_ITEMS: Final = 2000
 MAX_RESULT_BYTES: Final = 128 << 10
-"""Maximum size of the JSON of one result of a call."""
+"""Maximum bytes of a call's result as JSON."""
 NO_RESULT: Final = "(there is no result yet)"
 _OVERHEAD: Final = 128
-"""Bytes that are added to the size of each item's JSON, for its objects in memory."""
+"""Bytes that are added to the size of each item's JSON, for the Python objects that hold the item."""
 _encode: Final = msgspec.json.encode
 MAX_PARTS: Final = 64
 """Maximum number of parts of one message."""
@@ -48,7 +49,9 @@ class ConversationItem(msgspec.Struct):
     spoken: list[SpokenPiece] = []
     """Spoken pieces of an assistant's message; empty for other items."""
     filler: bool = False
-    """Whether the item is a filler, which the model does not get."""
+    """Whether the item is a filler: a short phrase that is spoken while the user waits, and that the model does not
+    get.
+    """
 
     @property
     def id(self) -> str:
@@ -56,7 +59,7 @@ class ConversationItem(msgspec.Struct):
 
 
 class TooLargeItem(ValueError):
-    """Item that exceeds the maximum size of a conversation."""
+    """An item that is larger than a whole conversation may be."""
 
 
 class SpokenConversation:
@@ -123,8 +126,9 @@ class SpokenConversation:
         return True
 
     def result_room(self, call: str) -> int:
-        """Maximum bytes of JSON of a call's result; 0 if the conversation has no such call. The calls of one response
-        share half of the conversation's size, so that their results do not displace the question.
+        """Maximum bytes of the JSON of a call's result; 0 if the conversation does not contain the call. All calls of
+        one response share half of the conversation's maximum size, so that their results do not displace the user's
+        question.
         """
         calls_in_round, is_round = 0, False
         for each in self._items.values():
@@ -137,13 +141,17 @@ class SpokenConversation:
         return min(MAX_RESULT_BYTES, MAX_BYTES // 2 // calls_in_round) if is_round else 0
 
     def _forget(self) -> None:
-        """Drop the oldest items beyond the limits. `chat_messages` leaves out results whose calls were dropped."""
+        """Drop the oldest items until the rest is within the limits. `chat_messages` leaves out results whose calls
+        were dropped.
+        """
         while len(self._items) > 1 and (self._size > MAX_BYTES or len(self._items) > MAX_ITEMS):
             self.remove(next(iter(self._items)))
 
 
 def truncate(item: ConversationItem, played_ms: int) -> Event | None:
-    """Cut the transcript of an answer to the audio that was played. Returns None if the audio is shorter."""
+    """Cut the transcript of an answer to the part whose audio was played. `played_ms`: milliseconds that were played.
+    Returns None if the answer has less audio.
+    """
     if played_ms > milliseconds(sum(each.audio for each in item.spoken)):
         return None
     texts, remaining_ms = [], played_ms
@@ -161,7 +169,9 @@ def truncate(item: ConversationItem, played_ms: int) -> Event | None:
 
 
 def chat_messages(instructions: str, items: Iterable[ConversationItem]) -> list[dict[str, Any]]:
-    """Convert items to messages for the model. Results follow the message with their calls, as the API requires."""
+    """Convert items to messages for the model. Results directly follow the message with their calls, as the API
+    requires.
+    """
     visible = [item.wire for item in items if not item.filler]
     results = {
         text(each, "call_id"): text(each, "output") for each in visible if each.get("type") == "function_call_output"
@@ -190,8 +200,8 @@ def _role(item: Event) -> str:
 def _call_messages(
     calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Message of the model with its calls, followed by the results. Text before the calls becomes part of the message
-    and is removed from `before`.
+    """Message of the model with its calls, followed by the results. If the last message of `before` is text of the
+    model, it is removed from `before`, and its text becomes part of the new message.
     """
     if not calls:
         return []
@@ -225,8 +235,8 @@ def _size(wire: Event) -> int:
 
 
 async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
-    """Read the parts of a client's message. Returns the parts without audio, and all audio that must be transcribed.
-    `room`: maximum bytes of audio. Raises BadEvent.
+    """Read the parts of a client's message. Returns the parts without their audio, and the audio that has to be
+    transcribed: that of all parts, or none if a part has a transcript. `room`: maximum bytes of audio. Raises BadEvent.
     """
     content = members(item, "content")
     if len(content) > MAX_PARTS:
@@ -252,7 +262,7 @@ async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
 
 
 def cut_result(item: Event, room: int) -> Event:
-    """Cut the output of a call to `room` bytes of JSON, and mark the cut."""
+    """Cut the output of a call so that its JSON has at most `room` bytes, and append a note that says so."""
     output = text(item, "output")
     size = len(_encode(output))
     if size <= room:

@@ -13,7 +13,7 @@ from fairlead_speech.metrics import SpeechMetrics
 
 
 class CascadedEngine:
-    """Cascaded engine with one configuration."""
+    """Objects that all sessions of one cascaded engine share, made from one configuration of the engine."""
 
     def __init__(
         self, name: str, provider: CascadedProvider, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics
@@ -26,7 +26,7 @@ class CascadedEngine:
 
 
 class CascadedEngines:
-    """Cascaded engines of one gateway, each of which is replaced when its configuration changes."""
+    """Cascaded engines of one gateway. An engine is replaced when its configuration changes."""
 
     def __init__(self, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics) -> None:
         self._make: Callable[[str, CascadedProvider], CascadedEngine] = lambda name, provider: CascadedEngine(

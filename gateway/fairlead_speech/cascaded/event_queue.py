@@ -1,4 +1,4 @@
-"""Queue of events from a cascaded engine in this process to its client, limited in bytes."""
+"""Queue of events from a cascaded engine in this process to the client of its session, limited in bytes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from typing import Final
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
 
 AUDIO_BYTES: Final = 512 << 10
-"""Queued bytes above which audio waits for room."""
+"""Queued bytes above which audio is added only after the client has read some events."""
 MAX_QUEUED_BYTES: Final = 4 << 20
-"""Queued bytes above which the session ends, as the client sends events without reading the answers."""
+"""Queued bytes above which the session ends, because the client sends events but does not read the answers."""
 _FLOODED: Final = Closing(TRY_AGAIN_LATER, "the client did not read the events of the session")
 
 
 class EventQueue:
-    """Queue of a session's events in order, which ends with a close."""
+    """Queue of a session's events. The last element is the close of the session."""
 
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
         self._waiting = 0
+        """Bytes of the queued events."""
         self._closing: Closing | None = None
         self._more = asyncio.Event()
+        """Set when an event is added or the queue is closed."""
         self._room = asyncio.Event()
         self._room.set()
         self._put_count = self._handled_count = 0
         self._step = asyncio.Event()
+        """Set when an event was handled or the queue is closed."""
         self._taken = False
+        """Whether `get` has returned an event that is not handled yet."""
 
     def put(self, payload: bytes) -> None:
         """Add an event, unless the queue is closed."""
@@ -48,7 +52,7 @@ class EventQueue:
         self.put(payload)
 
     async def get(self) -> bytes | Closing:
-        """Wait for the next event. A call means that the previous event was handled."""
+        """Wait for the next event. Calling this tells the queue that the previous event has been handled."""
         if self._taken:
             self._taken = False
             self._handled_count += 1
@@ -66,14 +70,16 @@ class EventQueue:
         return payload
 
     async def wait_until_handled(self) -> None:
-        """Wait until all events that are queued now were handled, or the queue is closed."""
+        """Wait until all events that are queued at present have been handled, or the queue is closed."""
         mark = self._put_count
         while self._handled_count < mark and self._closing is None:
             self._step.clear()
             await self._step.wait()
 
     def close(self, closing: Closing) -> None:
-        """Close the queue. The close follows the queued events, which are dropped if the client did not read them."""
+        """Close the queue. The close comes after the queued events. If the queue is closed because the client did not
+        read them, they are dropped.
+        """
         if self._closing is not None:
             return
         self._closing = closing

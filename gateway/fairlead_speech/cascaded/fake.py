@@ -1,7 +1,7 @@
 """Scripted servers of a cascaded engine over HTTP, for tests: speech to text, a model, and text to speech.
 
-The servers refuse what the real ones refuse: forms without a WAV file, speech in another format than PCM, and what the
-scripted Chat Completions API refuses.
+The servers refuse requests that real servers refuse: forms without a WAV file, speech in another format than PCM, and
+requests that the scripted Chat Completions API refuses.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _WAV_HEAD: Final = 44
 
 
 class ScriptedFault(msgspec.Struct, frozen=True):
-    """Fault that one request gets instead of an answer."""
+    """Fault that a scripted server produces for one request in place of an answer."""
 
     status: int = 200
-    """Status of the answer; the body is an error unless it is 200."""
+    """HTTP status of the answer. If it is not 200, the body is an error."""
     body: bytes | None = None
     """Body of the answer; None: empty."""
     hangs: bool = False
@@ -41,7 +41,7 @@ class ScriptedFault(msgspec.Struct, frozen=True):
 
 
 class ScriptedCascade:
-    """Scripted servers for speech to text, a model and text to speech, at one port."""
+    """Scripted servers for speech to text, a model and text to speech, on one port."""
 
     def __init__(self, script: SpeechScript, key: str = "", delay: float = 0.0) -> None:
         """`key`: API key that requests must present; empty: none. `delay`: seconds before each answer."""
@@ -59,7 +59,7 @@ class ScriptedCascade:
         self.spoken: list[dict[str, Any]] = []
         """Bodies of the requests for speech."""
         self.faults: dict[str, list[ScriptedFault | None]] = {STT: [], LLM: [], TTS: []}
-        """Faults of the next requests by path; None stands for a request that is answered."""
+        """Faults of the next requests, by path. An element None stands for a request without a fault."""
         self.gone = 0
         """Number of requests whose client disconnected before the answer was complete."""
         self.changed = asyncio.Condition()
@@ -69,7 +69,7 @@ class ScriptedCascade:
 
     @contextlib.asynccontextmanager
     async def serving(self, host: str = "127.0.0.1") -> AsyncIterator[ScriptedCascade]:
-        """Serve at a free port of a local address; `port` is its number."""
+        """Serve on a free port of a local address. The number of the port is in `port`."""
         runner = web.ServerRunner(web.Server(self._answer, handler_cancellation=True), shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, host, 0)
@@ -106,7 +106,7 @@ class ScriptedCascade:
             raise
 
     async def _take(self, path: str, seen: list[Any], what: Any) -> ScriptedFault | None:
-        """Record a request. Returns the fault that the request gets, or None."""
+        """Record a request. Returns the fault that it gets; None if it gets an answer."""
         async with self.changed:
             seen.append(what)
             self.changed.notify_all()

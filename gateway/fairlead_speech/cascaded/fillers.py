@@ -1,4 +1,6 @@
-"""Fillers: short phrases spoken while an answer takes longer, synthesized once in the engine's configured voice."""
+"""Fillers: short phrases that a cascaded engine speaks while the user waits for a slow answer. Each phrase is
+synthesized once in the engine's configured voice.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ MAX_PHRASE_BYTES: Final = 15 * RATE * 2
 
 
 class FillerAudio:
-    """Cache of phrases in the engine's configured voice, which all sessions of the engine share. Phrases in a voice or
-    at a speed that a client chose are not cached, as clients could fill the cache with them.
+    """Cache of filler phrases as audio in the engine's configured voice, which all sessions of the engine share.
+    Phrases in a voice or at a speed that a client chose are not cached, because clients could fill the cache with them.
     """
 
     def __init__(self, voice: str) -> None:
@@ -49,7 +51,7 @@ class FillerAudio:
             self._size -= len(self._audio.popitem(last=False)[1])
 
     async def prepare(self, backends: SpeechBackends, phrase: str) -> None:
-        """Synthesize a phrase and cache it, unless it is cached. Raises BackendFailed."""
+        """Synthesize a phrase and add it to the cache, unless the cache has it. Raises BackendFailed."""
         voice = self._voice
         if self.audio(phrase, voice, 1) is not None:
             return
@@ -63,7 +65,7 @@ class FillerAudio:
 
 
 class FillerTurns:
-    """Chooses the fillers of one session, at most one in each turn of the user."""
+    """Chooses the filler phrases of one session, at most one in each turn of the user."""
 
     def __init__(self, setting: FillerSetting | None) -> None:
         self._setting = setting
@@ -71,23 +73,23 @@ class FillerTurns:
         self._phrase_used = False
 
     def begin_turn(self) -> None:
-        """Begin a turn, in which one filler may be spoken."""
+        """Begin a turn of the user, in which one filler may be spoken."""
         self._phrase_used = False
 
     def phrase(self, language: str) -> str:
-        """Filler of this turn; empty if it was spoken already, or the engine has no fillers."""
+        """Filler phrase for the current turn; empty if the turn has had one, or if the engine has no fillers."""
         if self._setting is None or self._phrase_used:
             return ""
         return self.next_phrase(language)
 
     def next_phrase(self, language: str) -> str:
-        """Filler that is spoken next; empty if the engine has no fillers."""
+        """Filler phrase that will be spoken next; empty if the engine has no fillers."""
         if self._setting is None:
             return ""
         phrases = self._setting.languages.get(language) or self._setting.phrases
         return phrases[self._next % len(phrases)]
 
     def use_phrase(self) -> None:
-        """Record that the filler of this turn is spoken."""
+        """Record that the current turn's filler is spoken."""
         self._phrase_used = True
         self._next += 1

@@ -1,8 +1,9 @@
-"""Input audio buffer of a session, and its voice activity detection. Does no I/O.
+"""Input audio buffer of a session, with voice activity detection. Does no I/O.
 
-Speech is detected by loudness. A level follows the noise of the room, with hysteresis: audio clearly above it begins
-speech, and audio clearly below it for `silence_duration_ms` ends speech. The detection needs no model or library. In a
-room with music or with voices in the background, the client should detect turns (`turn_detection: null`).
+Speech is detected by its loudness in comparison with a level that follows the noise of the room. Audio clearly above
+the level begins speech, and audio clearly below it for `silence_duration_ms` ends speech. The detection needs no model
+or library. In a room with music or with voices in the background, the client should detect turns (`turn_detection:
+null`).
 """
 
 from __future__ import annotations
@@ -18,21 +19,26 @@ from fairlead_speech.cascaded.audio import BYTES_PER_MS, RATE, loudness
 MAX_BYTES: Final = 12 << 20
 """Maximum bytes of audio that wait for transcription in one session: 4 minutes."""
 MIN_TURN_MS: Final = 100
-"""Minimum audio of a turn that a client commits, in milliseconds."""
+"""Minimum duration of a turn that a client commits, in milliseconds."""
 WINDOW_MS: Final = 20
+"""Duration of one measurement of loudness in milliseconds."""
 WINDOW_BYTES: Final = WINDOW_MS * BYTES_PER_MS
 _START_WINDOWS: Final = 2
-"""Consecutive loud windows that begin speech, as a single one may be a knock."""
+"""Number of consecutive loud windows that begin speech. A single one may be a knock."""
 _LEVEL: Final = 0.012
-"""Loudness from which audio is speech, at the threshold 0.5. Quiet speech close to a microphone has 0.02, a silent room
-0.001.
+"""Loudness (mean amplitude, 0 to 1) from which audio is speech, at the threshold 0.5. Quiet speech close to a
+microphone has 0.02, a silent room 0.001.
 """
 _ABOVE_NOISE: Final = 3.0
+"""Factor by which speech has to be louder than the noise of the room."""
 _HYSTERESIS: Final = 0.6
 """Fraction of the level below which audio counts as silence during speech."""
 _RISE: Final = 1.02
-"""Growth factor of the noise level for each window that is louder than it: the level doubles in 0.7 s."""
+"""Factor by which the noise level grows with each window that is louder than the level. At this rate, the level doubles
+in 0.7 s.
+"""
 _MAX_NOISE: Final = 0.02
+"""Maximum of the noise level, as loudness."""
 
 
 class InputAudioBuffer:
@@ -45,18 +51,18 @@ class InputAudioBuffer:
         self._audio = bytearray()
         self._partial_window = b""
         self._padding: deque[bytes] = deque()
-        """Last windows before speech, which are part of the turn up to `prefix_padding_ms`."""
+        """Windows before the beginning of speech. Up to `prefix_padding_ms` of them become part of the turn."""
         self._received = 0
         """Bytes of audio received in the whole session."""
         self.activity: VoiceActivity | None = None
-        """Detection of turns; None: the client commits its turns."""
+        """Detection of turns; None: the client says where turns end."""
         self.waiting = 0
-        """Bytes of earlier turns that wait for transcription."""
+        """Bytes of earlier turns whose transcription is not complete. They count for the size of the buffer."""
         self.detect(settings)
 
     @property
     def milliseconds(self) -> int:
-        """Duration of all audio of the session."""
+        """Duration of all audio that the session has received."""
         return self._received * 1000 // (self.rate * 2)
 
     @property
@@ -65,7 +71,7 @@ class InputAudioBuffer:
         return self.activity is not None and self.activity.speaking
 
     def detect(self, settings: DetectionSettings | None) -> None:
-        """Detect turns by these settings from now on. None turns detection off."""
+        """Detect turns with these settings from now on. None: stop detecting turns."""
         self.activity = None if settings is None else VoiceActivity(settings)
         self._padding.clear()
 
@@ -75,8 +81,8 @@ class InputAudioBuffer:
         return max(MAX_BYTES - len(self._audio) - self.waiting, 0)
 
     def windows(self, audio: bytes) -> list[bytes]:
-        """Split audio into windows for `add_window`; an incomplete window waits for the next audio. Without detection,
-        all audio is buffered directly, and no window is returned.
+        """Split audio into windows for `add_window`. The rest, which is shorter than a window, waits for the next
+        audio. Without detection of turns, all audio is buffered directly and no window is returned.
         """
         if self.activity is None:
             self._received += len(audio)
@@ -109,8 +115,8 @@ class InputAudioBuffer:
         return change
 
     def take_turn(self) -> bytes:
-        """End the turn and return its audio. An incomplete window is left for the next turn, which would otherwise
-        begin in the middle of a sample if the window ends there.
+        """End the turn and return its audio. An incomplete window is left for the next turn: if the window ended within
+        a sample, the next turn would otherwise begin with the rest of the sample.
         """
         partial, audio = self._partial_window, bytes(self._audio)
         self.clear()
@@ -136,7 +142,7 @@ class InputAudioBuffer:
 
 
 class DetectionSettings(msgspec.Struct, frozen=True):
-    """Members of `turn_detection` that the gateway supports, with the API's defaults."""
+    """Supported members of `turn_detection` in the Realtime API, with the API's defaults."""
 
     threshold: float = 0.5
     prefix_padding_ms: int = 300

@@ -1,4 +1,6 @@
-"""Responses of one session: one at a time in the conversation, and a few in parallel outside of it (out of band)."""
+"""Responses of one session with a cascaded engine: one at a time in the conversation, and a few outside of it in
+parallel (`conversation: none`, called out of band).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _LARGE_MEMBERS: Final = ("instructions", "tools", "input")
 
 
 class Responses:
-    """Creates the responses of one session. Its owner calls `aclose` at the end."""
+    """Creates and cancels the responses of one session. Its owner calls `aclose` at the end."""
 
     def __init__(self, state: SessionState, transcription: TurnTranscription) -> None:
         self._state = state
@@ -29,21 +31,23 @@ class Responses:
         self._task: asyncio.Task[None] | None = None
         """Task that waits for transcripts and then starts the response."""
         self._request: Event | None = None
-        """The client's request for the waiting response; None: the engine responds to speech without a request."""
+        """The client's request for the response that waits; None: the engine responds to speech by itself."""
         self._response: SpokenResponse | None = None
         self._answers_later = False
-        """Whether the user spoke during a response without interrupting it, and gets an answer after that response."""
+        """Whether the user spoke during a response that speech does not interrupt. A further response then answers the
+        speech.
+        """
         self._out_of_band: set[SpokenResponse] = set()
 
     def answer_speech(self) -> None:
         """Respond to speech as soon as it is transcribed."""
         if self._response is not None:
-            self._answers_later = True  # the client configured that speech does not interrupt responses
+            self._answers_later = True  # by the client's settings, speech does not interrupt
         elif self._task is None:
             self._start(None)
 
     def create(self, request: Event) -> None:
-        """Create a response that the client requests. Raises BadEvent."""
+        """Create the response that a client requests. Raises BadEvent."""
         metadata = request.get("metadata")
         if metadata is not None and not (
             isinstance(metadata, dict)
@@ -71,7 +75,7 @@ class Responses:
         self._start(request)
 
     async def interrupt(self, reason: str) -> bool:
-        """Cancel the response that is in progress or waits. Returns False if there is none."""
+        """Cancel the response that is in progress or waits for transcripts. Returns False if there is none."""
         self._answers_later = False
         waiting, self._task = self._task, None
         if waiting is not None:
@@ -103,7 +107,7 @@ class Responses:
             await self._transcription.wait()
             await state.queue.wait_until_handled()  # the bridge may have changed tier and tools by the transcript
             if not self._transcription.busy:
-                break  # otherwise another turn has ended, which is answered by the same response
+                break  # otherwise another turn has ended: this response answers both
         self._task = None
         response = SpokenResponse(state, (request or {}).get("metadata"), out_of_band=False)
         failure = self._transcription.failure
@@ -123,7 +127,9 @@ class Responses:
             self._start(None)
 
     def _unanswered(self) -> bool:
-        """Whether the last item that is not a silent turn needs an answer."""
+        """Whether the conversation ends with an item that needs an answer. User turns without words and fillers are
+        ignored.
+        """
         visible = [each.wire for each in self._state.conversation.items() if not each.filler]
         audible = [each for each in visible if each.get("role") != "user" or spoken_text(each)]
         return bool(audible) and audible[-1].get("role") != "assistant"

@@ -13,13 +13,15 @@ _BREAK: Final = re.compile(r"[,;:，；](?=\s|$)|\s")
 
 
 class SentenceCutter:
-    """Cuts the text of one answer."""
+    """Cuts the text of one answer into sentences while it arrives."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def add(self, text: str) -> list[str]:
-        """Add the next part of the text. Returns the sentences that it completes, with the white space after them."""
+        """Add the next part of the text. Returns the sentences that are now complete, with the white space after
+        each.
+        """
         self._text += text
         sentences = []
         while (end := self._sentence_end()) is not None:
@@ -33,7 +35,7 @@ class SentenceCutter:
         return rest if rest.strip() else ""
 
     def _sentence_end(self) -> int | None:
-        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # one more, for the space after the end
+        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # room for the space after the end
             end = match.end()
             if match.group() == "." and _ABBREVIATION.search(self._text[max(end - 8, 0) : end]):
                 continue

@@ -1,8 +1,8 @@
-"""Session of a cascaded engine: the provider's side of an OpenAI Realtime session, in this process.
+"""Session with a cascaded engine: acts as the provider of an OpenAI Realtime session, in this process.
 
-The bridge uses the session like a WebSocket to OpenAI's server, with one difference: the response to speech waits until
-the speech is transcribed and the bridge has handled the transcript. So a tier that the words choose applies to the
-response. Wire format: OpenAI Realtime API, general availability.
+The bridge uses this session like a WebSocket to OpenAI's server, with one difference: the response to speech waits
+until the speech is transcribed and the bridge has handled the transcript. If the words select another latency tier,
+that tier therefore applies to the response already. Wire format: OpenAI Realtime API, general availability.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fairlead_speech.session import SESSION_SECONDS, SpeechBounds
 from fairlead_speech.sockets import GOING_AWAY, Closing
 
 _WINDOWS_PER_STEP: Final = 50
-"""Windows of audio that are measured before other tasks run: one second of audio."""
+"""Number of windows of audio that are measured before other tasks run: one second of audio."""
 MAX_MESSAGE_TEXT: Final = 64 << 10
 """Maximum characters of a message that is copied from another session."""
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 
 
 class CascadedSession:
-    """Session of one client with a cascaded engine, which the bridge uses as the provider's side."""
+    """Session of one client with a cascaded engine. The bridge uses it as the provider's side of the session."""
 
     received_binary = False
     stalled_seconds = 0.0
@@ -49,7 +49,7 @@ class CascadedSession:
         self.state = SessionState(engine, model, self._queue, self.new_id, clock, bounds)
         self._buffer = InputAudioBuffer(self.state.config.detection)
         self._turn = ""
-        """Id of the item of the turn in progress."""
+        """Id of the item that the turn in progress will become."""
         self._transcription = TurnTranscription(self.state, self._on_transcribed)
         self._responses = Responses(self.state, self._transcription)
         self._handlers: dict[str, Callable[[Event], Awaitable[None]]] = {
@@ -67,7 +67,7 @@ class CascadedSession:
         self.state.emit("session.created", session=self.state.config.session)
 
     def set_slow_tier(self, is_slow: Callable[[], bool]) -> None:
-        """Speak fillers at the start of responses while `is_slow` returns True."""
+        """Speak a filler phrase at the start of each response while `is_slow` returns True."""
         self.state.is_slow_tier = is_slow
         self.state.prepare_filler()
 
@@ -91,7 +91,7 @@ class CascadedSession:
         self.state.conversation.add({"id": self.new_id("item"), "type": "message", "role": role, "content": content})
 
     async def interrupt(self, reason: str) -> bool:
-        """Cancel the response in progress. Returns False without one."""
+        """Cancel the response in progress. Returns False if there is none."""
         async with self._lock:
             return await self._responses.interrupt(reason)
 
@@ -102,7 +102,9 @@ class CascadedSession:
         return await self._queue.get()
 
     async def send(self, payload: bytes) -> None:
-        """Handle an event of the client. This never waits for room in the queue, which the bridge empties."""
+        """Handle an event of the client. This never waits for room in the event queue: the bridge, which calls this,
+        also empties the queue.
+        """
         event = events.read(payload)
         async with self._lock:
             if self._closed:
@@ -202,7 +204,7 @@ class CascadedSession:
         self._commit()
 
     def _commit(self) -> None:
-        """Add an item for the turn's audio, and start its transcription."""
+        """Add the turn's audio as an item of the conversation, and start its transcription."""
         audio, ident, state = self._buffer.take_turn(), self._turn or self.new_id("item"), self.state
         self._turn = ""
         state.end_turn()

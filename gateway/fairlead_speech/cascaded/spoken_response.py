@@ -1,4 +1,6 @@
-"""Response of a cascaded engine: speaks the model's streamed answer by sentences, and emits its items and usage."""
+"""Response of a cascaded engine: speaks the model's streamed answer sentence by sentence, and sends the response's
+items and usage as events.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ log = logging.getLogger(__name__)
 CHUNK: Final = 9600
 """Bytes of audio in one event: 200 ms."""
 _CHARACTERS: Final = 4
-"""Characters of an answer that count as one token in an estimate."""
+"""Characters of an answer that count as one token when the model states no usage."""
 
 
 class ResponseHost(Protocol):
-    """Interface of a session that its responses need."""
+    """Interface of a session to its responses."""
 
     bounds: SpeechBounds
     backends: SpeechBackends
@@ -48,7 +50,7 @@ class ResponseHost(Protocol):
         ...
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Wait until the queue has room for audio, then send an event."""
+        """Wait until the client's event queue has room for audio, then send an event."""
         ...
 
     def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
@@ -60,7 +62,7 @@ class ResponseHost(Protocol):
         ...
 
     def on_first_audio(self, *, filler: bool) -> None:
-        """Record that the first audio of a filler, or of the answer, is sent."""
+        """Record that the first audio of a filler phrase, or of the answer itself, is sent."""
         ...
 
 
@@ -74,26 +76,31 @@ class ResponsePlan(msgspec.Struct):
     voice: str
     speed: float
     phrase: str
-    """Filler that is spoken before tool calls, or at once in a slow tier; empty: none."""
+    """Filler phrase that is spoken before tool calls, or at once in a slow tier; empty: none."""
     at_once: bool
+    """Whether the filler is spoken at the start of the response."""
     text_only: bool
+    """Whether the response has text and no audio."""
 
 
 class SpokenResponse:
     """Response in progress of a cascaded engine."""
 
     def __init__(self, host: ResponseHost, metadata: object, *, out_of_band: bool) -> None:
-        """`out_of_band`: whether the response is outside of the conversation."""
+        """`out_of_band`: whether the response is kept out of the conversation."""
         self._host = host
         self.out_of_band = out_of_band
         self.output: dict[int, Event] = {}
         self.id = host.new_id("resp")
         self._metadata = metadata
         self._items = 0
+        """Number of output items of the response."""
         self._answering = False
         self._answer = SpokenAnswer()
         self._request: Mapping[str, Any] | None = None
-        """Request that the model has accepted, or may yet; None: the model was not asked, or refused the request."""
+        """Body of the request to the model, for an estimate of its tokens. None: no request was sent, or the model
+        refused it.
+        """
         self._spoken: list[SpokenItem] = []
         self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -105,7 +112,7 @@ class SpokenResponse:
         self.update = host.update
 
     def start(self, plan: ResponsePlan, on_done: Callable[[SpokenResponse], None]) -> None:
-        """Begin the response. `on_done` is called before the last event."""
+        """Begin the response. `on_done` is called before the event `response.done`."""
         self._plan = plan
         self._on_done = on_done
         self.emit("response.created", response=self._response("in_progress", None))
@@ -119,12 +126,12 @@ class SpokenResponse:
         self._end("cancelled", {"type": "cancelled", "reason": reason})
 
     def fail(self, code: str, message: str) -> None:
-        """Send a response that failed before it began."""
+        """Send the events of a response that failed before it began."""
         self.emit("response.created", response=self._response("in_progress", None))
         self._end("failed", failure(code, message))
 
     def finish_empty(self, status: str, details: Event | None = None) -> None:
-        """Send a response without output."""
+        """Send the events of a response without output."""
         self.emit("response.created", response=self._response("in_progress", None))
         self._end(status, details)
 
@@ -172,7 +179,9 @@ class SpokenResponse:
             await asyncio.gather(speaking, return_exceptions=True)
 
     async def _read_answer(self, speaking: asyncio.Task[None]) -> None:
-        """Read the model's whole answer and queue its text for speech; then emit its tool calls."""
+        """Read the model's whole answer, and queue its text to be spoken. At the end, send events for its tool
+        calls.
+        """
         plan, cutter, message = self._plan, SentenceCutter(), None
         if plan.at_once:
             self._say_filler()
@@ -203,7 +212,7 @@ class SpokenResponse:
             self._emit_call(ident, call.name, call.arguments)
 
     def _say_filler(self) -> None:
-        """Queue the filler, unless that was done before."""
+        """Queue the filler, unless the response has already queued it."""
         plan = self._plan
         if plan.phrase and not plan.text_only:
             self._pieces.put_nowait((self._open_item(filler=True), plan.phrase))
@@ -214,7 +223,7 @@ class SpokenResponse:
         return self._spoken[-1]
 
     async def _speak(self) -> None:
-        """Speak the queued pieces in order. Raises BackendFailed."""
+        """Speak the queued pieces of text in order. Raises BackendFailed."""
         last: SpokenItem | None = None
         while (piece := await self._pieces.get()) is not None:
             item, text = piece
@@ -304,10 +313,10 @@ def failure(code: str, message: str) -> Event:
 
 
 class ItemHost(Protocol):
-    """Interface of a session and its response that an item needs."""
+    """Interface of a response, and of its session, to an item of the response."""
 
     out_of_band: bool
-    """Whether the response is outside of the conversation."""
+    """Whether the response is kept out of the conversation."""
     output: dict[int, Event]
     """Complete items of the response, by `output_index`."""
 
@@ -324,7 +333,7 @@ class ItemHost(Protocol):
         ...
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Wait until the queue has room for audio, then send an event."""
+        """Wait until the client's event queue has room for audio, then send an event."""
         ...
 
     def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
@@ -337,8 +346,8 @@ class ItemHost(Protocol):
 
 
 class SpokenItem:
-    """Message of the assistant in progress. Events have the order that OpenAI's server gives them; the constructor
-    sends the first ones.
+    """Message of the assistant while it is spoken. Its events have the order in which OpenAI's server sends them; the
+    constructor sends the first ones.
     """
 
     def __init__(self, host: ItemHost, *, filler: bool, text_only: bool) -> None:
@@ -370,7 +379,7 @@ class SpokenItem:
         await self._host.emit_when_room(kind, **self._part, delta=text)
 
     async def send_audio(self, audio: bytes) -> None:
-        """Send audio of the text that was sent last."""
+        """Send a piece of the audio of the text that was sent last."""
         for start in range(0, len(audio), CHUNK):
             piece = audio[start : start + CHUNK]
             self.item.spoken[-1].audio += len(piece)
@@ -404,8 +413,8 @@ class SpokenItem:
 
 
 def response_usage(stated: Mapping[str, Any], request: Mapping[str, Any] | None, characters: int) -> Event:
-    """Token usage of a response. If the model accepted the `request` but stated no tokens, as after a cancellation,
-    the tokens are estimated by the size of the request and the `characters` of the answer.
+    """Token usage of a response. If the model accepted the `request` but stated no usage, for example after a
+    cancellation, tokens are estimated from the size of the request and the `characters` of the answer.
     """
     used = token_usage(stated)
     if request is not None and not used.total:

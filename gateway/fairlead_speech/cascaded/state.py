@@ -1,4 +1,6 @@
-"""State that all parts of one session share: configuration, conversation, and the queue of events for the client."""
+"""State that all parts of one session with a cascaded engine share: configuration, conversation, and the queue of
+events.
+"""
 
 from __future__ import annotations
 
@@ -51,18 +53,23 @@ class SessionState:
         self.call_ids = CallIds(lambda: ident("call"))
         self.filler = FillerTurns(engine.provider.filler)
         self.is_slow_tier: Callable[[], bool] = lambda: False
-        """Function that returns whether the tier is slow, so that fillers are spoken at the start of a response."""
+        """Function that returns whether the latency tier is slow. If so, a filler phrase is spoken at the start of a
+        response.
+        """
         self.voice_used = False
+        """Whether the session has sent audio, after which its voice cannot be changed."""
         self._turn_ended_at: float | None = None
         self._awaits_first_audio = True
+        """Whether no audio was sent since the end of the last turn."""
         self._preparing: asyncio.Task[None] | None = None
+        """Task that synthesizes the next filler."""
 
     def emit(self, kind: str, **members: Any) -> None:
-        """Send an event."""
+        """Send an event to the client."""
         self.queue.put(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Wait until the queue has room for audio, then send an event."""
+        """Wait until the client's event queue has room for audio, then send an event."""
         await self.queue.put_when_room(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
@@ -74,13 +81,13 @@ class SessionState:
         self.conversation.update(item, wire)
 
     def end_turn(self) -> None:
-        """Record the end of a spoken or written turn, from which the time to the first audio is measured."""
+        """Record the end of a spoken or written turn. The time to the first audio is measured from here."""
         self._turn_ended_at = self._clock()
         self._awaits_first_audio = True
         self.filler.begin_turn()
 
     def on_first_audio(self, *, filler: bool) -> None:
-        """Record the first audio of a filler or of the answer in the metrics."""
+        """Record the time to the first audio, of a filler phrase or of the answer itself, in the metrics."""
         self.voice_used = True
         metrics = self.engine.metrics
         if filler:
@@ -98,7 +105,7 @@ class SessionState:
             metrics.first_audio[ANSWER].observe(nanoseconds)
 
     def prepare_filler(self) -> None:
-        """Start to synthesize the next filler, unless it is cached or the client has chosen another voice."""
+        """Start to synthesize the next filler, unless it is in the cache or the client has chosen another voice."""
         phrase = self.filler.next_phrase(self.config.language)
         idle = self._preparing is None or self._preparing.done()
         voice, speed, fillers = self.config.voice, self.config.speed, self.fillers

@@ -1,4 +1,4 @@
-"""Transcription of turns of speech, one at a time, in the order in which they were spoken."""
+"""Transcription of a user's turns of speech, one at a time, in the order in which they were spoken."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.realtime.events import Event, members
 
 MAX_TURNS: Final = 16
-"""Maximum number of waiting turns. Each is an item that the conversation cannot drop, and causes a request to the
-speech server.
+"""Maximum number of turns that wait for transcription. Each is an item that cannot be dropped from the conversation,
+and costs a request to the speech server.
 """
 MAX_SECONDS: Final = 60.0
-"""Seconds for a whole transcription. A limit for idle connections is not enough: a server that sends a byte now and
-then is never idle, and would delay all turns that follow.
+"""Maximum seconds of one transcription. A limit on idle time is not enough: a server that sends a byte now and then is
+never idle, and would delay all later turns.
 """
 log = logging.getLogger(__name__)
 
 
 class TranscriptionHost(Protocol):
-    """Interface of a session that the transcription of its turns needs."""
+    """Interface of a session to the transcription of its turns."""
 
     backends: SpeechBackends
 
@@ -53,11 +53,13 @@ class TurnTranscription:
     """Transcribes the turns of one session. Its owner calls `aclose` at the end."""
 
     def __init__(self, host: TranscriptionHost, on_done: Callable[[int], None]) -> None:
-        """`on_done`: called after each turn with the bytes of its audio, which no longer wait."""
+        """`on_done`: called after each turn with the number of its audio bytes, which the session need not hold any
+        longer.
+        """
         self._host = host
         self._on_done = on_done
         self._turns: deque[_WaitingTurn] = deque()
-        """Turns without a transcript, the first of which is being transcribed."""
+        """Turns without a transcript. The first of them is being transcribed."""
         self._idle = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self.failure: BackendFailed | None = None
@@ -67,17 +69,17 @@ class TurnTranscription:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn is being transcribed."""
+        """Whether any turn is being transcribed."""
         return bool(self._turns)
 
     @property
     def full(self) -> bool:
-        """Whether the maximum number of turns waits."""
+        """Whether MAX_TURNS turns wait, so that no further turn can be added."""
         return len(self._turns) >= MAX_TURNS
 
     def begin(self, item: ConversationItem, audio: bytes, language: str, *, visible: bool) -> None:
-        """Queue the audio of an item for transcription, which is not allowed while `full`. `visible`: whether the
-        client gets the transcript.
+        """Queue the audio of an item for transcription. Must not be called while `full`. `visible`: whether the client
+        gets the transcript.
         """
         self._turns.append(_WaitingTurn(item, audio, language, visible))
         self._idle.clear()
@@ -85,12 +87,12 @@ class TurnTranscription:
             self._worker = asyncio.create_task(self._work(), name="transcription of a cascaded engine")
 
     async def wait(self) -> None:
-        """Wait until all turns are transcribed, including turns that are added while this waits."""
+        """Wait until all turns are transcribed, including turns that are added during the wait."""
         while self._turns:
             await self._idle.wait()
 
     async def aclose(self) -> None:
-        """Cancel the task, and drop the waiting turns."""
+        """Cancel the transcription task, and drop the waiting turns."""
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)

@@ -1,1 +1,1 @@
-"""Speech engine for Gemini Live, whose API is BidiGenerateContent."""
+"""Speech sessions in the format of Gemini's Live API (BidiGenerateContent)."""

@@ -1,13 +1,14 @@
-"""Changes the tools of a Gemini Live session: by `contextUpdate` if its model supports that, else over a new
-connection.
+"""Changes the tools of a Gemini Live session: by the message `contextUpdate` if the model supports it, else by
+replacing the connection to the provider.
 
-A connection can be replaced only while nobody speaks, no call is open, and the provider has sent a resumption handle
-since the model last spoke. The provider refuses a handle while the old connection is open, so the old connection is
-closed first. A connection that the provider closes, as it does every ten minutes, is replaced in the same way.
+A connection can be replaced only while nobody speaks, no tool call is open, and the provider has sent a resumption
+handle since the model last spoke. The provider refuses a handle while the old connection is open, so the old connection
+is closed first. The provider closes each connection after about ten minutes; such a connection is replaced in the same
+way.
 
-A handle covers the messages sent before it. Messages sent after the newest handle are buffered and sent again over the
-new connection. Messages that the client sends during the replacement wait in the same buffer. So no message is lost or
-sent twice.
+A handle covers the messages that were sent before it. Messages sent after the newest handle are buffered, and sent
+again over the new connection. Messages that the client sends during the replacement wait in the same buffer. So no
+message is lost or sent twice.
 """
 
 from __future__ import annotations
@@ -32,27 +33,33 @@ from fairlead_speech.sockets import Closing, SessionSide
 from fairlead_speech.tools import SpeechContext
 
 RETRY_SECONDS: Final = 0.5
-"""Seconds between two checks whether a connection can be replaced, and between two attempts to open one."""
+"""Seconds between two checks whether a connection can be replaced, and between two attempts to open a new connection.
+"""
 SETUP_ANSWER_SECONDS: Final = 10.0
 """Seconds that a provider has to answer a setup."""
 ATTEMPTS: Final = 3
+"""Maximum number of attempts to open a new connection."""
 NO_HANDLE: Final = "no_handle"
-"""Reason why a tier's tools wait: the provider has sent no handle since the model last spoke."""
+"""Reason why a tier's tools are not available yet: the provider has sent no handle since the model last spoke."""
 TOO_MUCH_SINCE_HANDLE: Final = "too_much"
-"""Reason why a tier's tools wait: the messages sent since the newest handle exceed the buffer."""
+"""Reason why a tier's tools are not available yet: more was sent since the newest handle than the buffer holds."""
 _NOTICE_SECONDS: Final = 5.0
-"""Seconds before the end of a connection that cannot be replaced at which the client gets `goAway`."""
+"""If a connection that the provider will close cannot be replaced, the client gets `goAway` this many seconds before
+the close.
+"""
 _REFUSALS: Final = frozenset({1007, 1008})
-"""Close codes by which a model refuses a message, after which the buffer is not sent again."""
+"""WebSocket close codes by which a model refuses a message. The buffer, which contains that message, is then not sent
+again.
+"""
 log = logging.getLogger(__name__)
 Dial = Callable[[], Awaitable[SessionSide]]
-"""Function that opens another connection to the session's model. Raises LlmError."""
+"""Function that opens a new connection to the session's model. Raises LlmError."""
 MAX_BUFFERED_BYTES: Final = 256 << 10
-"""Size of the buffer for messages since the newest handle: five seconds of PCM at 16 kHz, in base64."""
+"""Maximum bytes of messages that are buffered since the newest handle: five seconds of PCM at 16 kHz, in base64."""
 
 
 class LiveParts(msgspec.Struct, frozen=True):
-    """Objects of one session that the session and its connections share."""
+    """Objects of one session that the session and its connections to the provider share."""
 
     setup: SessionSetup
     modes: CallModes
@@ -63,7 +70,9 @@ class LiveParts(msgspec.Struct, frozen=True):
 
 
 class ToolSwitch:
-    """Changes the tools of one session, and replaces its connection. Its owner calls `aclose` at the end."""
+    """Changes the tools of one session, if necessary by replacing its connection. Its owner calls `aclose` at the
+    end.
+    """
 
     def __init__(
         self,
@@ -78,7 +87,7 @@ class ToolSwitch:
         self._engine = context.engine
         self._metrics = context.metrics
         self.connection = self._connection = ProviderConnection(side, self.recover)
-        """Provider's side of the session, which stays the same object when the connection is replaced."""
+        """Provider's side of the session. This object remains when the connection inside it is replaced."""
         self._setup = parts.setup
         self._turns = parts.turns
         self._notices = parts.notices
@@ -88,13 +97,16 @@ class ToolSwitch:
         self._on_update_refused = on_update_refused
         self._task: asyncio.Task[None] | None = None
         self._retry = asyncio.Event()
+        """Set to check at once whether the connection can be replaced."""
         self._update_sent = False
         """Whether the gateway has sent a `contextUpdate` since the last turn ended."""
         self._go_away: tuple[float, bytes] | None = None
-        """Time at which the client gets the provider's `goAway`, and the payload; None: no `goAway` is pending."""
+        """Time at which the client gets the provider's message `goAway`, and that message. None: no `goAway` is
+        pending.
+        """
 
     async def update_tools(self) -> None:
-        """Send the offered tools to the model as soon as the model accepts them."""
+        """Send the offered tools to the model as soon as the model can get them."""
         if not self._setup.pending:
             return
         if self._model.context_update and self._connection.connected:
@@ -104,7 +116,7 @@ class ToolSwitch:
             self.try_replace()
 
     def try_replace(self) -> None:
-        """Replace the connection if that is due and possible; if it is only due, start to wait until it is possible."""
+        """If the connection has to be replaced, replace it now, or start to wait until that is possible."""
         if not self._replacement_due or not self._connection.connected:
             return
         if self._replaceable:
@@ -115,17 +127,19 @@ class ToolSwitch:
             self._retry.set()
 
     def on_turn_complete(self) -> None:
-        """Record the end of the model's turn, and replace the connection if that is due."""
+        """Record the end of the model's turn, and replace the connection if that is necessary."""
         self._update_sent = False
         self.try_replace()
 
     def on_go_away(self, notice: GoAway, payload: bytes) -> None:
-        """Handle a `goAway`, which is hidden from the client, by replacing the connection before its end."""
+        """Handle the provider's `goAway`: hide it from the client, and replace the connection before the provider
+        closes it.
+        """
         self._go_away = self._clock() + max(notice.seconds - _NOTICE_SECONDS, 0.0), payload
         self.try_replace()
 
     def recover(self, closing: Closing) -> bool:
-        """Handle the close of a connection. Returns True when another connection replaces it."""
+        """Handle the close of the connection to the provider. Returns True if a new connection replaces it."""
         refused = closing.code in _REFUSALS
         if refused and self._update_sent:
             log.warning(
@@ -174,11 +188,13 @@ class ToolSwitch:
             await self.update_tools()
 
     async def _connect(self) -> SessionSide | Closing:
-        """Open a connection that resumes the session. Returns the connection, or the close of the last attempt."""
+        """Open a connection that resumes the session. Returns the connection, or the close frame of the last failed
+        attempt.
+        """
         failure = Closing(1011, "the gateway could not resume the session with the provider")
         for attempt in range(ATTEMPTS):
             if attempt:
-                await asyncio.sleep(RETRY_SECONDS)  # the provider may not have noticed the close of the old connection
+                await asyncio.sleep(RETRY_SECONDS)  # time for the provider to notice the close of the old one
             try:
                 side = await self._dial()
             except LlmError as error:
@@ -202,7 +218,9 @@ class ToolSwitch:
         return failure
 
     async def _set_up(self, side: SessionSide) -> Closing | None:
-        """Send the setup over a new connection. Returns None when the session is resumed, else how it was closed."""
+        """Send the setup over a new connection. Returns None if the session is resumed, else how the connection was
+        closed.
+        """
         await side.send(self._setup.message(self._turns.handle))
         try:
             async with asyncio.timeout(SETUP_ANSWER_SECONDS):
@@ -221,8 +239,8 @@ class ToolSwitch:
             return Closing(1011, f"the provider did not answer a setup within {SETUP_ANSWER_SECONDS:.0f} s")
 
     async def _wait(self) -> None:
-        """Retry at intervals until the session is idle and the connection can be replaced. If only the handle or the
-        buffer prevents that, tell the client that the tier's tools wait.
+        """Check at intervals until the session is idle and the connection can be replaced. If a missing handle or an
+        exceeded buffer is the only obstacle, tell the client that the tier's tools are not available yet.
         """
         idle_checks, announced = 0, False
         while self._replacement_due and self._connection.connected:
@@ -252,12 +270,14 @@ class ToolSwitch:
 
 
 class ProviderConnection:
-    """Provider's side of a session, whose connection can be replaced. Its owner calls `close` at the end."""
+    """Provider's side of a session, inside which the connection can be replaced. Its owner calls `close` at the end."""
 
     def __init__(
         self, side: SessionSide, recover: Callable[[Closing], bool], max_bytes: int = MAX_BUFFERED_BYTES
     ) -> None:
-        """`recover` returns whether a closed connection is being replaced; if so, it has called `pause`."""
+        """`recover`: is called when the connection was closed, and returns whether it will be replaced; if so,
+        `recover` has called `pause`.
+        """
         self._recover = recover
         self._side: SessionSide | None = side
         self._max_bytes = max_bytes
@@ -269,11 +289,13 @@ class ProviderConnection:
         self._received_binary = False
         self.binary = False
         self.complete = True
-        """Whether the buffer contains all messages since the newest handle."""
+        """Whether the buffer contains all messages since the newest handle. False after more was sent than the buffer
+        holds.
+        """
 
     @property
     def connected(self) -> bool:
-        """Whether a connection is open that carries messages."""
+        """Whether a connection is open and not about to be replaced."""
         return self._connected.is_set() and self._closing is None
 
     @property
@@ -295,15 +317,15 @@ class ProviderConnection:
                 return self._closing or Closing(1006, clean=False)
             payload = await side.receive()
             if side is not self._side or not self._connected.is_set():
-                continue  # the provider sends what it sent over a paused connection again over the next one
+                continue  # the provider repeats it over the next connection
             self._received_binary = side.received_binary
             if isinstance(payload, Closing) and self._recover(payload):
                 continue
             return payload
 
     async def send(self, payload: bytes) -> None:
-        """Send a message, and buffer it until the next handle. While the connection is being replaced and the buffer
-        is full, wait.
+        """Send a message, and buffer it until the next handle. If the buffer is full while the connection is being
+        replaced, wait until the new connection is open.
         """
         while not self._connected.is_set() and self._bytes + len(payload) > self._max_bytes and self._since_handle:
             await self._connected.wait()
@@ -313,22 +335,28 @@ class ProviderConnection:
             await self._side.send(payload)
 
     async def send_unbuffered(self, payload: bytes) -> None:
-        """Send a message that is not repeated over another connection. Without an open connection, do nothing."""
+        """Send a message that is not buffered, so that a new connection does not get it again. Without an open
+        connection, do nothing.
+        """
         if self._connected.is_set() and self._side is not None:
             await self._side.send(payload)
 
     def on_handle(self) -> None:
-        """Empty the buffer, as a new handle covers everything that was sent before it."""
+        """Empty the buffer, because a new handle covers all messages that were sent before it."""
         self._since_handle.clear()
         self._bytes = 0
         self.complete = True
 
     def pause(self) -> None:
-        """Begin to buffer sent messages and to drop received ones, as the connection is about to be replaced."""
+        """Prepare to replace the connection: from now on, buffer messages that are sent, and drop messages that are
+        received.
+        """
         self._connected.clear()
 
     async def replace(self, connect: Callable[[], Awaitable[SessionSide | Closing]]) -> bool:
-        """Close the paused connection, open another one and send the buffer. Returns False on failure."""
+        """Close the paused connection, open a new one by `connect`, and send the buffer over it. Returns False on
+        failure.
+        """
         previous, self._side = self._side, None
         try:
             if previous is not None:
@@ -349,7 +377,7 @@ class ProviderConnection:
             self._connected.set()
 
     async def close(self, closing: Closing) -> None:
-        """Close the connection. A connection that is being opened is closed as soon as it is open."""
+        """Close the connection. If a new connection is being opened, it is closed as soon as it is open."""
         side = self._side
         self._closing = self._closing or closing
         self._connected.set()
@@ -357,7 +385,9 @@ class ProviderConnection:
             await side.close(closing)
 
     async def _fail(self, result: SessionSide | Closing) -> None:
-        """End the session with the close that `connect` returned, or close the connection that is not needed now."""
+        """Handle the end of a failed replacement: store the close that `connect` returned for the session, or close the
+        connection that is not needed any more.
+        """
         if isinstance(result, Closing):
             self._closing = self._closing or result
         else:

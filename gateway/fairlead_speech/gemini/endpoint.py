@@ -1,4 +1,4 @@
-"""Endpoint for Gemini Live sessions, whose model is named in the first message of the connection, `setup`."""
+"""Endpoint for Gemini Live sessions. The first message of a connection, `setup`, names the model of the session."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from fairlead_speech.sockets import (
 SETUP_SECONDS: Final = 10.0
 """Seconds that a client has to send its setup."""
 MAX_WITHOUT_UPDATE: Final = 256
-"""Maximum number of stored names of models that refused `contextUpdate`."""
+"""Maximum number of model names that are stored because the model refused `contextUpdate`."""
 FORWARDED_HEADERS: Final = ("x-goog-api-client",)
 """Headers of a client that are forwarded to its provider."""
 _PATH: Final = re.compile(
@@ -66,25 +66,27 @@ class LiveEndpoint:
         self._services = services
         self._handles = HandleSealer(services.settings.key)
         self._without_update: set[str] = set()
-        """Names of models that refused `contextUpdate`."""
+        """Names of models that refused `contextUpdate`. New sessions do not try it again with these."""
 
     def takes(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
         return _PATH.fullmatch(path) is not None
 
     def error_body(self, error: LlmError) -> bytes:
-        """Body of an error before the upgrade."""
+        """Body of an error response to a request that is not upgraded to a WebSocket."""
         return error_body(error)
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
-        """Take a slot until the setup arrives, which names the model. Raises LlmError."""
+        """Take a slot until the setup, which names the model, arrives. Raises LlmError."""
         slot.take_for_setup()
         return functools.partial(self._serve, session_request, slot)
 
     async def _serve(
         self, session_request: SessionRequest, slot: SessionSlot, request: web.BaseRequest, record: RequestRecord
     ) -> web.StreamResponse:
-        """Run a session to its end. Like the provider, close the WebSocket to refuse a session after the upgrade."""
+        """Run a session to its end. A session that is refused after the upgrade gets a close frame, as from the
+        provider.
+        """
         socket, client = await self._services.accept(request)
         try:
             await self._run(client, session_request, slot, record)
@@ -180,7 +182,7 @@ class LiveEndpoint:
 
 
 def close_for(error: LlmError) -> Closing:
-    """Close frame for an error, with the close codes of Gemini's API."""
+    """Close frame for an error, with the close code that Gemini's API uses."""
     if error.status in (429, 503):
         return Closing(TRY_AGAIN_LATER, str(error))
     if error.status >= 500:
@@ -199,7 +201,7 @@ async def _send_setup(opened: OpenedModel, setup: SessionSetup, connection: Prov
 
 
 async def _receive_setup(client: SessionSide) -> Message | None:
-    """Wait for the client's setup. Returns None if the client closes the connection first. Raises LlmError."""
+    """Wait for the client's setup. Returns None if the client closes the connection before it. Raises LlmError."""
     try:
         async with asyncio.timeout(SETUP_SECONDS):
             payload = await client.receive()

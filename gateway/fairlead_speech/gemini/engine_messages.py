@@ -1,4 +1,6 @@
-"""Translates answers of a cascaded engine to Gemini Live messages, for the client of a routed session."""
+"""Translates a cascaded engine's answers, which have OpenAI Realtime's format, to messages for a client of Gemini
+Live.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _encode: Final = msgspec.json.encode
 
 
 class EngineMessages:
-    """Translates an engine's events, which have OpenAI Realtime's format, to Gemini Live messages for one client."""
+    """Translates the events of a cascaded engine to Gemini Live messages, and sends them to one client."""
 
     def __init__(self, client: MessageSink, setup: RoutedSetup, clock: Callable[[], float]) -> None:
         """`clock`: monotonic clock in seconds."""
@@ -34,11 +36,11 @@ class EngineMessages:
         self._calls: list[Message] = []
         """Calls of the client's tools in the response in progress."""
         self.open_calls: dict[str, str] = {}
-        """Names of the calls for which the client has not sent a result, by id."""
+        """Names of the calls, by id, whose results the client has not sent yet."""
         self.on_calls: Callable[[], None] = lambda: None
-        """Function that is called when calls were sent to the client."""
+        """Function that is called after calls of the client's tools were sent to the client."""
         self._played_until = 0.0
-        """Time at which the client finishes playing the received audio, if it plays audio on arrival."""
+        """Time at which the client will have played all audio that was sent, if it plays audio on arrival."""
 
     @property
     def playing(self) -> bool:
@@ -51,7 +53,7 @@ class EngineMessages:
             await self._send_content(inputTranscription={"text": words})
 
     async def send(self, payload: bytes) -> None:
-        """Translate an event and send it. Events without a counterpart are dropped."""
+        """Translate an event and send it. Events that Gemini Live has no message for are dropped."""
         kind = events.event_type(payload)
         if kind == _AUDIO:
             await self._send_audio(text(events.read(payload), "delta"))
@@ -69,13 +71,15 @@ class EngineMessages:
             await self._client.send(gateway_message(TOOL_RESULT, content))
 
     async def finish_turn(self) -> None:
-        """End a turn after its complete answer."""
+        """End the model's turn after its complete answer."""
         self.open_calls.clear()
         await self._send_content(generationComplete=True)
         await self._send_content(turnComplete=True)
 
     async def interrupt_turn(self) -> None:
-        """End a turn before its answer is complete, and cancel the open calls of the client's tools."""
+        """End the model's turn before its answer is complete, and cancel the calls of the client's tools that have no
+        result.
+        """
         await self.stop_playing()
         await self.cancel_calls()
         await self._send_content(turnComplete=True)
@@ -106,7 +110,7 @@ class EngineMessages:
             self._calls.append(call)
 
     async def _send_calls(self, *, completed: bool) -> None:
-        """Send the calls of a response in one message. Calls of a response that is not `completed` are dropped."""
+        """Send the calls of a response in one message. If the response was not `completed`, its calls are dropped."""
         calls, self._calls = self._calls, []
         if not calls or not completed:
             return

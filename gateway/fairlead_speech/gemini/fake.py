@@ -33,21 +33,21 @@ _PATH: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.Generativ
 _FUNCTION: Final = frozenset({"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _OPAQUE: Final = frozenset({"parameters", "parametersJsonSchema", "parameters_json_schema", "response", "args"})
-"""Members whose values are defined by tools, and whose names are therefore left as they are."""
+"""Members whose values are defined by tools. Names inside these values are therefore left unchanged."""
 
 
 class RefusedByScript(Exception):
     """Message of a client that violates the protocol, for which the connection is closed with `code`."""
 
     def __init__(self, rule: str, /, **values: object) -> None:
-        """`rule`: name of the rule without `live-`; `values`: those of its templates."""
+        """`rule`: name of the broken rule without `live-`; `values`: for the placeholders in the rule's text."""
         rejected = broken(f"live-{rule}", **values)
         super().__init__(rejected.message)
         self.code = rejected.rule.status
 
 
 class ScriptedLive:
-    """Scripted Gemini Live server, whose sessions share one script."""
+    """Scripted Gemini Live server. All of its sessions take their replies from one script."""
 
     def __init__(self, script: SpeechScript, key: str = "", *, binary: bool = False, partials: bool = False) -> None:
         """`key`: API key that connections must present; empty: none. `binary`: send JSON in binary messages.
@@ -60,9 +60,11 @@ class ScriptedLive:
         self.sessions: list[LiveScriptSession] = []
         """Sessions, one for each connection."""
         self.handles: dict[str, tuple[LiveScriptSession, int, int]] = {}
-        """Sessions that can be resumed, with the number of audio messages and contents that each handle covers."""
+        """Sessions that can be resumed, by handle, with the number of audio messages and of contents that the handle
+        covers.
+        """
         self.hands_out = True
-        """Whether sessions that request resumption handles get them."""
+        """Whether sessions that request resumption handles get handles."""
         self.admits = asyncio.Event()
         """Set while the server answers setups."""
         self.admits.set()
@@ -71,7 +73,7 @@ class ScriptedLive:
 
     @contextlib.asynccontextmanager
     async def serving(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[ScriptedLive]:
-        """Serve at a free port of a local address; `port` is its number."""
+        """Serve on a free port of a local address. The number of the port is in `port`."""
         runner = web.ServerRunner(web.Server(self._answer))
         await runner.setup()
         site = web.TCPSite(runner, host, 0, ssl_context=tls)
@@ -105,9 +107,9 @@ class LiveScriptSession(ScriptedConnection):
         self.server = server
         self.setup: dict[str, Any] = {}
         self.received_audio: list[bytes] = []
-        """Audio of the session, over all its connections."""
+        """Audio of the session, including that of the connections before this one."""
         self.contents: list[dict[str, Any]] = []
-        """Contents of the conversation that the client sent, over all connections."""
+        """Contents of the conversation that the client sent, including those of the connections before this one."""
         self.tools: list[dict[str, Any]] = []
         self.calls: dict[str, str] = {}
         """Behaviors of calls without a result, by id."""
@@ -152,7 +154,7 @@ class LiveScriptSession(ScriptedConnection):
             self._request.transport.abort()
 
     async def send_handle(self, *, resumable: bool = True) -> None:
-        """Send a resumption handle if the client requested handles; an empty one during a turn."""
+        """Send a resumption handle if the client requested handles. During a turn, the handle is empty."""
         if "sessionResumption" not in self.setup or not self.server.hands_out:
             return
         handle = f"handle_{next(self.server.numbers)}" if resumable else ""
@@ -310,9 +312,7 @@ class LiveScriptSession(ScriptedConnection):
         self.turn.start()
 
     async def interrupt(self, *, calls: bool) -> None:
-        """Interrupt the turn in progress. `calls`: whether the tool calls that the turn waits for are
-        cancelled, too.
-        """
+        """Interrupt the turn in progress. `calls`: whether the open tool calls of the turn are cancelled too."""
         turn, self.turn = self.turn, None
         if turn is None or turn.over:
             return
@@ -348,7 +348,7 @@ class LiveScriptSession(ScriptedConnection):
 
 
 def camel(value: Any) -> Any:
-    """Copy JSON with member names in camel case, except within values that tools define."""
+    """Copy JSON with member names in camel case. Values that tools define are left unchanged."""
     if isinstance(value, list):
         return [camel(each) for each in value]
     if not isinstance(value, dict):
@@ -360,7 +360,7 @@ def camel(value: Any) -> Any:
 
 
 class LiveConnection(Protocol):
-    """Interface of a connection that the turns of its model need."""
+    """Interface of a connection to the turns of its model."""
 
     setup: dict[str, Any]
     calls: dict[str, str]
@@ -380,7 +380,7 @@ class LiveConnection(Protocol):
 
 
 class LiveTurn:
-    """Turn of the model in progress."""
+    """Turn of the scripted model in progress."""
 
     def __init__(self, session: LiveConnection, script: SpeechScript) -> None:
         self._session = session
@@ -388,7 +388,7 @@ class LiveTurn:
         self.result_received = asyncio.Event()
         """Set when the result of a call arrives."""
         self.repeats = False
-        """Whether another answer follows this turn, as a result arrived during it."""
+        """Whether another answer follows this turn, because the result of a call arrived during it."""
         self.over = False
         self._task: asyncio.Task[None] | None = None
         self._number = 0
@@ -419,7 +419,7 @@ class LiveTurn:
         await session.send_handle()
 
     async def _reply(self, reply: SpokenReply) -> bool:
-        """Send speech and calls. Returns True when the model continues after the results of blocking calls."""
+        """Send speech and calls. Returns True if the model has to continue with the results of blocking calls."""
         session = self._session
         for number, (word, audio) in enumerate(zip(reply.text.split(), audio_of(reply.text), strict=True)):
             if "outputAudioTranscription" in session.setup:

@@ -1,8 +1,9 @@
-"""Seals the resumption handles of providers, so that a client can only resume its own sessions. Does no I/O.
+"""Seals the resumption handles of providers, so that a client can resume only its own sessions. Does no I/O.
 
-A sealed handle is bound to the client's principal, because the provider sees only the gateway's API key. It is also
-bound to the provider, as two providers may issue equal handles. Handles of anonymous clients are sealed, too, as a
-provider's handles may be guessable. Nothing is stored: replicas with the same key unseal each other's handles.
+A sealed handle is bound to the client's principal: the provider cannot tell clients apart, because it sees only the
+gateway's API key. The handle is also bound to the provider, because two providers may issue equal handles. Handles of
+anonymous clients are sealed too, because a provider's handles may be guessable. Nothing is stored, so replicas with the
+same key unseal each other's handles.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fairlead_gateway.core.identity import Identity
 
 
 class ForeignHandle(ValueError):
-    """Handle that was not issued to this principal by one of these providers. The message says what to do."""
+    """Handle that was not issued to this principal by any of these providers. The message says what to do."""
 
 
 class HandleSealer:

@@ -1,7 +1,8 @@
-"""Messages of Gemini Live: types and accessors, the readers for both sides, and the gateway's own messages.
+"""Messages of Gemini Live: types and accessors, readers for messages of clients and of providers, and messages that the
+gateway adds to the API.
 
-The kind of a message is given by the names of its members; servers may put several kinds into one message. Members are
-in camel case, but Google's SDK for Python sends some in snake case. The functions here expect messages that a
+The names of its members say of which kind a message is; servers may put several kinds into one message. Names are in
+camel case, but Google's SDK for Python sends some in snake case. The functions of this module expect messages that a
 `MessageReader` has checked. Source: Live API reference, BidiGenerateContent.
 """
 
@@ -24,12 +25,13 @@ from fairlead_speech.tiers import SpokenTier
 
 Message: TypeAlias = dict[str, Any]
 IDLE: Final = "IDLE"
+"""Value of `interaction_status` after which the model says nothing more in its turn."""
 _SECONDS: Final = re.compile(r"(\d{1,6})(\.\d{1,9})?s")
 read: Final = messages.read
 _NOTHING: Final[Message] = {}
 ABSENT: Final = Raw()
 SESSION_UPDATE: Final = "fairleadSessionUpdate"
-"""Member of the message by which a client changes its session with the gateway: `{tier?, queueDepth?}`."""
+"""Member of the gateway's own message by which a client changes its session: `{tier?, queueDepth?}`."""
 SETUP: Final = "setup"
 _MESSAGE_MEMBERS: Final = frozenset(
     {"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE}
@@ -54,11 +56,11 @@ _TOOL_MEMBERS: Final = ProtectedNames({"functionDeclarations", "function_declara
 _KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
 _DATA: Final = (b"data", BASE64)
 TOOL_RESULT: Final = "fairleadToolResult"
-"""Member of the gateway's message with the parts of a tool's result that cannot be spoken."""
+"""Member of the gateway's message to a client that has those parts of a tool's result that cannot be spoken."""
 ERROR: Final = "fairleadError"
-"""Member of the gateway's message with the reason why SESSION_UPDATE was refused."""
+"""Member of the gateway's message to a client that says why SESSION_UPDATE was refused."""
 TIER: Final = "fairleadTier"
-"""Member of the gateway's message with the reason why the tools of a tier wait."""
+"""Member of the gateway's message to a client that says why the tools of a tier are not available yet."""
 
 
 def is_present(value: Raw) -> bool:
@@ -75,7 +77,9 @@ class Transcription(msgspec.Struct, rename="camel"):
 
 
 class ServerContent(msgspec.Struct, rename="camel"):
-    """`serverContent`: output of the model and transcripts of the user. Has the members that the gateway reads."""
+    """`serverContent`: output of the model, and transcripts of the user. The type has only members that the gateway
+    reads.
+    """
 
     model_turn: Raw = ABSENT
     output_transcription: Raw = ABSENT
@@ -92,7 +96,7 @@ class ServerContent(msgspec.Struct, rename="camel"):
 
     @property
     def about_answer(self) -> bool:
-        """Whether the content concerns an answer of the model, not only a transcript of the user."""
+        """Whether the content concerns an answer of the model, and is not only a transcript of the user's speech."""
         return self.has_output or self.turn_over or bool(self.interrupted or self.generation_complete)
 
     @property
@@ -127,7 +131,7 @@ class SessionResumptionUpdate(msgspec.Struct, rename="camel"):
 
 
 class ServerMessage(msgspec.Struct, rename="camel"):
-    """Message of a server. Has the members that the gateway reads."""
+    """Message of a server. The type has only members that the gateway reads."""
 
     setup_complete: Raw = ABSENT
     server_content: ServerContent | None = None
@@ -156,7 +160,7 @@ def snake_case(name: str) -> str:
 
 
 def key(message: Mapping[str, Any], name: str) -> str:
-    """Spelling of a member in a message: snake case if the message has the member so, else `name`, in camel case."""
+    """Spelling of the member `name` in a message: in snake case if the message has it so, else `name` itself."""
     return snake_case(name) if name not in message and snake_case(name) in message else name
 
 
@@ -167,7 +171,7 @@ def member(message: Mapping[str, Any], name: str) -> Message:
 
 
 def members(message: Mapping[str, Any], name: str) -> list[Message]:
-    """Objects in the list of a member. A single object counts as a list with one element."""
+    """Objects in the list that a member holds. A single object counts as a list of one element."""
     value = message.get(key(message, name))
     entries = [value] if isinstance(value, dict) else value
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
@@ -194,15 +198,15 @@ def written_text(message: Message) -> str:
 
 
 def without(message: Message, *names: str) -> Message | None:
-    """Copy a message without some members. Returns None if no member remains."""
+    """Copy a message without some members. Returns None if no other member remains."""
     removed = {key(message, name) for name in names}
     remaining = {name: value for name, value in message.items() if name not in removed}
     return remaining or None
 
 
 def gateway_message(name: str, value: Mapping[str, Any]) -> bytes:
-    """Make a message of the gateway for a client. SDKs drop unknown members and fail if no member remains, so an empty
-    `serverContent` is added.
+    """Make a message of the gateway for a client. SDKs drop members that they do not know, and fail if none remains, so
+    an empty `serverContent` is added.
     """
     return msgspec.json.encode({"serverContent": {}, name: value})
 
@@ -212,7 +216,7 @@ _SNAKES: Final = frozenset(_CAMEL_BY_SNAKE)
 
 
 def fault(message: Message) -> str | None:
-    """Describe what is invalid in a client's message. Returns None for a valid message."""
+    """Describe what is invalid in a client's message. Returns None if the message is valid."""
     kinds = [name for name in message if name in _MESSAGE_MEMBERS or _CAMEL_BY_SNAKE.get(name) in _MESSAGE_MEMBERS]
     if len(message) != 1 or not kinds:
         return f"a message must have exactly one member, which is one of {', '.join(sorted(_MESSAGE_MEMBERS))}"
@@ -220,8 +224,8 @@ def fault(message: Message) -> str | None:
 
 
 def _misspelt_member(message: Message) -> str | None:
-    """Describe a misspelt member that lenient parsers take for one on which the gateway bases decisions. Returns None
-    without one.
+    """Describe a misspelt member that a lenient parser would accept in place of a member by which the gateway decides.
+    Returns None if there is none.
     """
     update, setup = member(message, "contextUpdate"), member(message, SETUP)
     misspelling = _SETUP_MEMBERS.misread(update, "contextUpdate") or _SETUP_MEMBERS.misread(setup, SETUP)
@@ -231,8 +235,8 @@ def _misspelt_member(message: Message) -> str | None:
 
 
 def _spelled_twice(message: Message) -> str | None:
-    """Describe an object that has a member in both camel case and snake case, of which parsers use different ones.
-    Returns None without one.
+    """Describe an object that has one member in both camel case and snake case, of which parsers may use either.
+    Returns None if there is none.
     """
     waiting: list[object] = [message]
     while waiting:
@@ -273,21 +277,22 @@ CLIENT_MESSAGES: Final = MessageReader(OF_CLIENT, _whole(_CLIENT_AUDIO), binary=
 ROUTED_CLIENT_MESSAGES: Final = MessageReader(
     OF_CLIENT, _whole(_CLIENT_AUDIO), binary=True, passes_audio=False, fault=fault
 )
-"""Reader for clients of routed sessions, whose audio the gateway processes."""
+"""Reader for clients of routed sessions. The gateway decodes their audio, because it detects the turns itself."""
 PROVIDER_MESSAGES: Final = MessageReader(
     OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False, repairs=True
 )
-"""Reader for providers. Audio is processed, too, as an answer begins with the first audio."""
+"""Reader for providers. Messages with audio are decoded too, because the first audio begins an answer."""
 
 
 class ClientNotices:
-    """Sends the gateway's own messages to one client."""
+    """Sends messages that the gateway adds to the API to one client."""
 
     def __init__(self, client: MessageSink, tier: SpokenTier) -> None:
         self._client = client
         self._tier = tier
         self.updates_session = False
-        """Whether the client has sent SESSION_UPDATE, and therefore supports messages of the gateway."""
+        """Whether the client has sent SESSION_UPDATE. Only such a client is known to understand the gateway's messages.
+        """
 
     async def send_media(self, call: ModelCall, parts: list[dict[str, Any]]) -> None:
         """Send the parts of a tool's result that cannot be spoken."""
@@ -298,12 +303,14 @@ class ClientNotices:
         await self._send(ERROR, {"message": why})
 
     async def send_waiting_tier(self, reason: str) -> None:
-        """Send the reason why the tools of the tier wait, if the client supports messages of the gateway."""
+        """Send the reason why the tools of the tier are not available yet, if the client understands messages of the
+        gateway.
+        """
         if self.updates_session:
             await self._send(TIER, {"tier": self._tier.current, "waits": reason})
 
     async def forward(self, payload: bytes) -> None:
-        """Forward a message of the provider that was held back."""
+        """Forward a message of the provider that the gateway held back until now."""
         await self._client.send(payload)
 
     async def _send(self, name: str, value: Mapping[str, Any]) -> None:

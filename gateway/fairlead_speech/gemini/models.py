@@ -1,8 +1,8 @@
 """Capabilities of Gemini Live models: changing tools during a session, and calling functions. Does no I/O.
 
-A model that waits for the result of a call is silent until then, which is acceptable for short calls. For longer calls,
-the model is told to continue speaking, and to report the result later. Source: Live API guides of the models (function
-calling, session management), autumn 2026.
+While a model waits for the result of a function call, it is silent, which is acceptable for short calls. For longer
+calls, the model is told to continue speaking and to report the result later. Source: Live API guides of the models
+(function calling, session management), autumn 2026.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ import msgspec
 from fairlead_speech.tools import MAX_NAMES, ToolTraits
 
 BLOCKING: Final = "BLOCKING"
-"""Behavior of a model that waits for the result of a call."""
+"""Value of `behavior`: the model waits for the result of a call."""
 NON_BLOCKING: Final = "NON_BLOCKING"
-"""Behavior of a model that continues during a call."""
+"""Value of `behavior`: the model continues during a call."""
 _VERSION: Final = re.compile(r"gemini-(?:[a-z]+-)*(\d{1,3})(?:[.-](\d{1,3}))?(?![\d])")
 _EXTENDED: Final = "extended-thinking"
 MAX_WAIT_MS: Final = 1000.0
-"""Usual duration of a tool's calls, in milliseconds, up to which the model waits for the result."""
+"""Usual duration of a tool's calls, in milliseconds, up to which the model waits for their results."""
 WAIT: Final = "Wait"
 WHEN_IDLE: Final = "WHEN_IDLE"
 _SCHEDULINGS: Final[Mapping[str, str]] = MappingProxyType(
     {"WhenIdle": WHEN_IDLE, "Interrupt": "INTERRUPT", "Silent": "SILENT"}
 )
-"""`scheduling` of a result, by the value of the setting in an McpServer."""
+"""`scheduling` of a function's result, by the value of `speech` in the manifest of an McpServer."""
 
 
 class LiveModel(msgspec.Struct, frozen=True):
     """Capabilities of one model."""
 
     context_update: bool
-    """Whether `contextUpdate` can replace the tools of a running session. Otherwise the session must be resumed over
-    another connection.
+    """Whether `contextUpdate` can replace the tools of a running session. If not, the session must be resumed over a
+    new connection.
     """
     behaviors: tuple[str, ...] = ()
-    """Values that `behavior` may have in a function's declaration; empty if the model has no such member."""
+    """Values that the model accepts for `behavior` in a function's declaration; empty if it does not know `behavior`.
+    """
     takes_content: bool = True
-    """Whether `clientContent` may be sent after the first turn. Otherwise the model closes the session (1007)."""
+    """Whether the model accepts `clientContent` after the first turn. If not, it closes the session (code 1007)."""
 
     def without_update(self) -> LiveModel:
         """Copy of the capabilities without `contextUpdate`."""
@@ -54,7 +55,7 @@ _TABLE: Final = (
     ((3, 0), LiveModel(False, takes_content=False)),
     ((2, 0), LiveModel(False, (BLOCKING, NON_BLOCKING))),
 )
-"""Capabilities by the first version that has them, newest version first."""
+"""Capabilities by the first model version that has them, newest version first."""
 _OTHER: Final = LiveModel(False)
 _NEVER_WAITS: Final = LiveModel(True, (NON_BLOCKING,))
 
@@ -68,8 +69,8 @@ def live_model(name: str) -> LiveModel:
 
 
 class CallMode(msgspec.Struct, frozen=True):
-    """Values of `behavior` in a function's declaration and `scheduling` in its results; empty: the
-    member is omitted.
+    """How the model deals with a tool's calls: values of `behavior` in the function's declaration, and of `scheduling`
+    in its results. An empty value is left out.
     """
 
     behavior: str = ""
@@ -77,8 +78,8 @@ class CallMode(msgspec.Struct, frozen=True):
 
 
 class CallModes:
-    """Call modes of the tools of one session. A tool keeps its mode for the session even if its measured latency
-    changes, as another mode would change the list of tools.
+    """Call modes of the tools of one session. A tool keeps its mode for the whole session, even if its measured latency
+    changes: another mode would change the list of tools that the provider has.
     """
 
     def __init__(self, model: LiveModel, get_traits: Callable[[str], ToolTraits]) -> None:
@@ -102,8 +103,8 @@ class CallModes:
 
 
 def call_mode(model: LiveModel, traits: ToolTraits) -> CallMode:
-    """Choose the call mode of a tool by its setting, else by the usual duration of its calls, within the capabilities
-    of the model.
+    """Choose the call mode of a tool by the setting in its McpServer, else by the usual duration of its calls. Modes
+    that the model does not support are not chosen.
     """
     waits = traits.speech == WAIT if traits.speech else (traits.usual_ms or 0.0) <= MAX_WAIT_MS
     if not model.behaviors:

@@ -1,6 +1,7 @@
-"""Setup of a routed Gemini Live session: derives the setups of provider and engine from the client's. Does no I/O.
+"""Setup of a routed Gemini Live session, in which a cascaded engine answers slow turns: derives the setups of provider
+and engine from the client's. Does no I/O.
 
-The provider's setup turns its detection of turns off, and requests transcripts of both user and model. Source: Live API
+The provider's setup disables its detection of turns, and requests transcripts of both user and model. Source: Live API
 reference, RealtimeInputConfig and AutomaticActivityDetection.
 """
 
@@ -15,26 +16,27 @@ from fairlead_speech.cascaded.input_audio import DetectionSettings
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 FUNCTIONS: Final = "gemini-live", "openai-realtime"
-"""Message formats between which a client's functions are converted: Gemini Live's, and the engine's."""
+"""Names of the message formats from which and to which a client's functions are converted: Gemini Live's, the engine's.
+"""
 _INPUT: Final = "realtimeInputConfig"
 _DETECTION: Final = "automaticActivityDetection"
 _INPUT_TRANSCRIPTION, _OUTPUT_TRANSCRIPTION = "inputAudioTranscription", "outputAudioTranscription"
 _LANGUAGE: Final = re.compile(r"([a-z]{2,3})(?:-|$)")
 _QUIET_THRESHOLD: Final = 0.75
-"""Detection threshold for a low `startOfSpeechSensitivity`; otherwise it is 0.5."""
+"""Threshold of the voice activity detection if `startOfSpeechSensitivity` is low; otherwise it is 0.5."""
 _LONG_SILENCE_MS: Final = 900
-"""Silence that ends speech for a low `endOfSpeechSensitivity`; otherwise it is 500."""
+"""Milliseconds of silence that end speech if `endOfSpeechSensitivity` is low; otherwise 500."""
 
 
 class RoutedSetup:
-    """Setup of one routed session, by the client's setup and `contextUpdate` messages."""
+    """Current setup of one routed session, from the client's setup and its later `contextUpdate` messages."""
 
     def __init__(self, setup: Message) -> None:
         self._setup = setup
         input_config = member(setup, _INPUT)
         detection = member(input_config, _DETECTION)
         self.detection = None if detection.get("disabled") is True else _settings(detection)
-        """Settings of the gateway's detection of turns; None: the client marks its turns."""
+        """Settings of the gateway's own detection of turns; None: the client marks where turns begin and end."""
         self.interrupts = text(input_config, "activityHandling") != "NO_INTERRUPTION"
         """Whether speech interrupts an answer."""
         self.shows_input = setup.get(key(setup, _INPUT_TRANSCRIPTION)) is not None
@@ -51,7 +53,7 @@ class RoutedSetup:
         self._names: dict[str, str] = {}
 
     def for_provider(self) -> Message:
-        """Setup for the provider."""
+        """Setup that is sent to the provider."""
         input_config, name = member(self._setup, _INPUT), key(self._setup, _INPUT)
         others = {each: value for each, value in input_config.items() if each != key(input_config, _DETECTION)}
         sent = {**self._setup, name: {**others, _DETECTION: {"disabled": True}}}
@@ -62,7 +64,7 @@ class RoutedSetup:
         return sent
 
     def update(self, message: Message) -> None:
-        """Apply a client's `contextUpdate`, after it was sent to the provider."""
+        """Apply a client's `contextUpdate` that has been sent to the provider."""
         update = member(message, "contextUpdate")
         if has(update, "systemInstruction"):
             self._instructions = _system_instruction(update)
@@ -78,16 +80,16 @@ class RoutedSetup:
 
     def for_engine(self) -> Message:
         """Members of the engine's session, in OpenAI Realtime's format. Converting many tools takes long, so the result
-        is cached until instructions or tools change. May be called outside of the event loop.
+        is cached until instructions or tools change. May be called in a thread.
         """
-        # read once, as the event loop may replace them while this runs in a thread
+        # read once: the event loop may replace these attributes while this function runs in a thread
         instructions, tools, session = self._instructions, self._tools, self._engine_session
         if session is None or session[0] is not instructions or session[1] is not tools:
             session = self._engine_session = instructions, tools, self._build_engine_session(instructions, tools)
         return session[2]
 
     def client_name(self, name: str) -> str:
-        """Name of a function at the client, by its name at the engine."""
+        """The client's name of a function, by the name that the engine has for it."""
         return self._names.get(name, name)
 
     def _build_engine_session(self, instructions: str, tools: list[Message]) -> Message:

@@ -1,7 +1,9 @@
-"""Queue of a Gemini Live user's turns, each of which is answered either by the provider or by a cascaded engine.
+"""Queue of a Gemini Live user's turns, each of which is answered either by the provider or by a cascaded engine (speech
+to text, a model, text to speech).
 
-A turn of speech is first transcribed by the engine's speech server, because the provider receives only the audio of
-turns that the provider answers. Turns that the user adds before this decision are answered together with the first.
+A turn of speech is first transcribed by the engine's speech server, because the provider gets only the audio of turns
+that the provider answers. If the user adds further turns before it is decided who answers, they are answered together
+with the first.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from fairlead_speech.session import MessageSink, SpeechBounds
 from fairlead_speech.tiers import UnknownTier
 
 INTERRUPTED_SECONDS: Final = 1.0
-"""Seconds that an interrupted provider has to end its turn."""
+"""Seconds that the provider has to end its turn after it was interrupted."""
 UNINTERRUPTED_SECONDS: Final = 300.0
-"""Seconds that a provider has to end its turn when it was not interrupted."""
+"""Seconds that the provider has to end its turn without an interruption."""
 log = logging.getLogger(__name__)
 
 
@@ -42,11 +44,11 @@ class RoutedParts(msgspec.Struct, frozen=True):
     setup: RoutedSetup
     provider: MessageSink
     is_slow: Callable[[str | None], bool]
-    """Function that returns whether the engine answers the turns of a tier."""
+    """Function that returns whether a tier is slow, so that the engine answers the turns in it."""
 
 
 class RoutedTurns:
-    """Queue of the turns of one session, and the task that gets them answered. Its owner calls `aclose` at the end."""
+    """Queue of the turns of one session, with the task that has them answered. Its owner calls `aclose` at the end."""
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class RoutedTurns:
         metrics: SpeechMetrics,
         bounds: SpeechBounds,
     ) -> None:
-        """`prepare`: runs a function outside of the event loop."""
+        """`prepare`: runs a function that takes long outside of the event loop."""
         self._session = parts.session
         self._answerer = parts.answerer
         self._engine_messages = parts.engine_messages
@@ -67,17 +69,18 @@ class RoutedTurns:
         self._bounds = bounds
         self._waiting: deque[UserTurn] = deque()
         self._continued: list[UserTurn] = []
-        """Turns of speech that are answered together with the next one."""
+        """Turns of speech that are answered together with the next turn, because the user continued to speak."""
         self._answering: list[UserTurn] = []
-        """Turns that the engine answers."""
+        """Turns that the engine is answering."""
         self._deciding: UserTurn | None = None
-        """Turn for which the engine or the provider is being chosen."""
+        """Turn for which it is being decided whether the engine or the provider answers it."""
         self._progress = asyncio.Event()
         self._pending = PendingContents()
         self._turn_number = 0
         self._tier_chosen = False
         """Whether the tier of the turn in progress was chosen before the turn was transcribed."""
         self._size = 0
+        """Bytes of audio of the waiting turns."""
         self._room = asyncio.Event()
         self._provider_idle = asyncio.Event()
         """Set when the provider's turn ends."""
@@ -86,19 +89,21 @@ class RoutedTurns:
         self._engine_idle.set()
         parts.engine_messages.on_calls = self._on_client_calls
         self._failed = False
+        """Whether the engine failed to answer the current turns."""
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
         """Whether the user is speaking."""
         self.ignores_provider = False
-        """Whether the rest of the provider's answer is dropped, as the answer did not end in time."""
+        """Whether the rest of the provider's answer is dropped, because the answer did not end within its time limit.
+        """
         self.transcript_sent = False
         """Whether the client has already received the transcript of the turn that the provider answered last."""
         self.provider_waits = False
-        """Whether an answer of the provider waits for the end of the engine's answer."""
+        """Whether an answer of the provider is held back until the engine's answer ends."""
 
     @property
     def working(self) -> bool:
-        """Whether the task runs, which makes room in the queue."""
+        """Whether the task is running. While it is, the queue will get room."""
         return self._task is not None and not self._task.done()
 
     @property
@@ -108,7 +113,7 @@ class RoutedTurns:
 
     @property
     def room(self) -> int:
-        """Free space of the queue in bytes; 0 when the queue has its maximum of turns."""
+        """Free bytes of the queue; 0 if the queue has its maximum number of turns."""
         bounds = self._bounds
         return bounds.routed_bytes - self._size if len(self._waiting) < bounds.routed_turns else 0
 
@@ -129,25 +134,29 @@ class RoutedTurns:
             self._task = asyncio.create_task(self._work(), name="turns of a speech session")
 
     async def wait_for_decision(self, turn: UserTurn) -> None:
-        """Wait until the engine or the provider has received the turn, or the turn is answered with the next one."""
+        """Wait until the turn was sent to the engine or the provider, or was postponed to be answered with the next
+        turn.
+        """
         while turn is self._deciding or any(turn is each for each in self._waiting):
             await self._wait_unread(self._progress)
 
     async def interrupt_engine(self) -> None:
-        """Interrupt the engine's answer, and the playback of it by the client."""
+        """Interrupt the engine's answer, and stop the client from playing it."""
         if self._answerer.active:
             await self._answerer.interrupt("turn_detected")
         elif self._engine_messages.playing:
             await self._engine_messages.stop_playing()
 
     async def interrupt_provider(self) -> None:
-        """Interrupt the provider's answer by a message, as the provider cannot hear the user."""
+        """Interrupt the provider's answer by a message. The provider does not get the user's audio, so speech alone
+        would not interrupt it.
+        """
         if self._session.answering or self.provider_waits:
             await self._provider.send(self._pending.message() or INTERRUPTION)
 
     async def send_pending(self, *, interrupts: bool = False) -> None:
-        """Send the provider the turns that the engine answered. Such a message interrupts an answer of the provider,
-        so it waits for the end of the answer unless `interrupts` is set.
+        """Send the provider the turns that the engine has answered. The message would interrupt an answer of the
+        provider, so it is sent after that answer unless `interrupts` is set.
         """
         if not interrupts and (self._session.answering or self.provider_waits):
             return
@@ -166,13 +175,15 @@ class RoutedTurns:
             await self._engine_idle.wait()
 
     async def begin_streamed_turn(self) -> None:
-        """Begin a turn of speech that is streamed to the provider. The tier is chosen without the words of the turn."""
+        """Begin a turn of speech whose audio is sent to the provider while the user speaks. The tier is chosen before
+        the words are known.
+        """
         self._turn_number += 1
         self._tier_chosen = True
         await self._choose_tier("", final=False, continues=False)
 
     async def end_streamed_turn(self) -> None:
-        """End a turn of speech that was streamed to the provider."""
+        """End a turn of speech whose audio was sent to the provider while the user spoke."""
         self._tier_chosen = False
         await self._choose_tier("", final=True, continues=True)
 
@@ -203,13 +214,15 @@ class RoutedTurns:
         self._room.set()
 
     def _on_client_calls(self) -> None:
-        """Wake the tasks that wait while the client's messages are not read, as the client now has calls to answer."""
+        """Wake the tasks that wait in `_wait_unread`, because the client now has calls to answer and its messages must
+        be read.
+        """
         self._progress.set()
         self._room.set()
 
     async def _wait_unread(self, until: asyncio.Event) -> None:
-        """Wait for an event while the client's messages are not read. If the engine waits for results of the client's
-        tools, interrupt the engine instead, as the results could not be read.
+        """Wait for an event. The client's messages are not read during the wait. If the engine waits for results of the
+        client's tools, which could not be read, interrupt the engine instead.
         """
         until.clear()
         if self._engine_messages.open_calls and self._answerer.active:
@@ -218,12 +231,12 @@ class RoutedTurns:
             await until.wait()
 
     def _user_continues(self, turns: Sequence[UserTurn]) -> bool:
-        """Whether the user continues by speech or text, so that these turns are answered together with the next."""
+        """Whether the user continues to speak or write, so that these turns are answered together with the next one."""
         spoken = all(turn.spoken for turn in turns)
         return spoken and (self.speaking or bool(self._waiting)) and len(turns) < self._bounds.routed_turns
 
     async def _answer(self, turn: UserTurn) -> None:
-        """Transcribe a turn and get it answered, unless the user continues."""
+        """Transcribe a turn and have it answered, unless the user continues."""
         try:
             await self._read_words(turn)
         except Exception:
@@ -249,7 +262,7 @@ class RoutedTurns:
         self._room.set()
 
     async def _read_words(self, turn: UserTurn) -> None:
-        """Read the words of a turn, choose the tier by them, and add them to the engine's conversation."""
+        """Read the words of a turn, choose the tier by the words, and add them to the engine's conversation."""
         turn.words = await self._transcribe(turn) if turn.message is None else written_text(turn.message)
         if not turn.words:
             return
@@ -276,7 +289,7 @@ class RoutedTurns:
     async def _answer_by_provider(self, turns: Sequence[UserTurn]) -> None:
         if self._setup.interrupts is False and any(turn.spoken for turn in turns):
             await self._wait_for_provider(UNINTERRUPTED_SECONDS)
-        await self.send_pending(interrupts=True)  # sent after the turn, this message would interrupt the answer
+        await self.send_pending(interrupts=True)  # after the turn, it would interrupt the answer
         self.ignores_provider = False
         self.transcript_sent = any(turn.transcript_sent for turn in turns)
         self._session.request_answer()
@@ -284,7 +297,7 @@ class RoutedTurns:
             await self._provider.send(message)
 
     async def _route(self, turns: Sequence[UserTurn]) -> bool:
-        """Get turns answered by the engine, or by the provider if the engine fails. Returns False when the user
+        """Have turns answered by the engine, or by the provider if the engine fails. Returns False if the user
         continues before the answer.
         """
         self._failed = False
@@ -301,8 +314,8 @@ class RoutedTurns:
         return True
 
     async def _answer_by_engine(self, turns: Sequence[UserTurn]) -> bool:
-        """Get turns answered by the engine, and wait for the end of the answer. Returns False when the user continues
-        before the answer begins.
+        """Have turns answered by the engine, and wait until the answer ends. Returns False if the user continues before
+        the answer begins.
         """
         interrupted = self._setup.interrupts or not turns[-1].spoken
         await self._wait_for_provider(INTERRUPTED_SECONDS if interrupted else UNINTERRUPTED_SECONDS)
@@ -328,7 +341,7 @@ class RoutedTurns:
         return True
 
     async def _wait_for_provider(self, seconds: float) -> None:
-        """Wait until the provider's turn ends. After `seconds`, the rest of the turn is dropped."""
+        """Wait until the provider's turn ends. After `seconds`, stop waiting and drop the rest of the turn."""
         try:
             async with asyncio.timeout(seconds):
                 while self._session.answering:
@@ -340,11 +353,11 @@ class RoutedTurns:
             await self._engine_messages.interrupt_turn()
 
     async def _on_engine_done(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
-        """Copy the engine's messages to the provider's conversation. The provider answers the turns if the engine
-        failed without a message.
+        """Copy the engine's messages to the provider's conversation. If the engine failed without a message, let the
+        provider answer the turns.
         """
         self._metrics.routed[outcome] += 1
-        if outcome == ERROR and not items:  # a filler does not answer
+        if outcome == ERROR and not items:  # a spoken filler phrase is not an answer
             self._failed = True
             await self._engine_messages.cancel_calls()
             return

@@ -1,7 +1,8 @@
-"""Gemini Live session in which a cascaded engine answers slow turns instead of the provider.
+"""Routed Gemini Live session: a cascaded engine (speech to text, a model, text to speech) answers the turns of slow
+latency tiers, the provider all others.
 
-Turns are detected by the gateway or marked by the client, not detected by the provider. The provider receives the audio
-of the turns that it answers, between `activityStart` and `activityEnd`, and the text of all other turns as
+Turns are detected by the gateway or marked by the client; the provider's own detection is off. The provider gets the
+audio of the turns that it answers, between `activityStart` and `activityEnd`, and the text of all other turns as
 `clientContent`. So each turn has one answer.
 """
 
@@ -46,9 +47,9 @@ from fairlead_speech.session import MessageSink
 from fairlead_speech.tiers import decided_by_words, is_slow
 
 _PER_STEP: Final = 50
-"""Windows of audio, blobs or contents that are read in one step of the event loop."""
+"""Number of windows of audio, blobs or contents that are read before other tasks get their turn."""
 _SLICE_BYTES: Final = 1 << 20
-"""Bytes of audio that are read in one step."""
+"""Bytes of audio that are read before other tasks get their turn."""
 _FIRST_RATE: Final = 16_000
 _TURN_MEMBERS: Final = ("activityStart", "activityEnd", "audioStreamEnd")
 _encode: Final = msgspec.json.encode
@@ -56,13 +57,13 @@ _TEXT: Final = b'"text"'
 
 
 class RoutedLive:
-    """Routed session, which sits between the bridge and the session with the provider."""
+    """Routed session. It sits between the bridge and the session with the provider."""
 
     client_messages: MessageReader = ROUTED_CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
 
     def __init__(self, parts: RoutedParts, turns: RoutedTurns, waits_for_words: Callable[[], bool]) -> None:
-        """`waits_for_words`: whether the words of a turn decide if the engine or the provider answers it."""
+        """`waits_for_words`: whether the words of a turn decide who answers it, the engine or the provider."""
         self._session = parts.session
         self.end = parts.session.end
         self._answerer = parts.answerer
@@ -75,9 +76,11 @@ class RoutedLive:
         self._transcript = RoutedTranscript(parts.answerer)
         self._buffer = InputAudioBuffer(parts.setup.detection, _FIRST_RATE)
         self._streams = False
-        """Whether the provider receives the turn in progress while the user speaks."""
+        """Whether the provider gets the audio of the turn in progress while the user speaks."""
         self._last_streamed = False
-        """Whether the last turn was streamed to the provider, so that only the provider has its transcript."""
+        """Whether the provider got the last turn's audio while the user spoke. Then only the provider has a transcript
+        of it.
+        """
 
     @property
     def responding(self) -> bool:
@@ -104,7 +107,7 @@ class RoutedLive:
     # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Translate a message of the client for the provider. Returns None when nothing is forwarded."""
+        """Translate a message of the client for the provider. Returns None if nothing is forwarded."""
         message = messages.read(payload)
         if has(message, "realtimeInput"):
             return await self._client_realtime_input(message)
@@ -132,7 +135,7 @@ class RoutedLive:
             number += 1
             if number % _PER_STEP == 0:
                 await asyncio.sleep(0)
-        marked = self._setup.detection is None  # only then does the client mark turns
+        marked = self._setup.detection is None  # without detection, the client marks turns
         if marked and has(remaining, "activityStart") and not self._turns.speaking:
             await self._on_speech_started()
         ends = has(remaining, "audioStreamEnd") or (marked and has(remaining, "activityEnd"))
@@ -156,8 +159,8 @@ class RoutedLive:
         return await self._session.from_client(payload)
 
     async def _add_written_turn(self, message: Message) -> None:
-        """Queue a written turn, and wait until the engine or the provider is chosen for it, so that later messages
-        are sent after it.
+        """Queue a written turn, and wait until it is decided whether the engine or the provider answers it, so that
+        later messages are sent after it.
         """
         await self._turns.interrupt_engine()
         await self._turns.interrupt_provider()
@@ -170,7 +173,9 @@ class RoutedLive:
             self._session.begin_activity()  # the spoken turn continues, though the written turn requested an answer
 
     async def _client_tool_response(self, payload: bytes, message: Message) -> bytes | None:
-        """Pass results of the client's tools on to the engine or to the provider, whichever made the call."""
+        """Forward results of the client's tools to the engine or to the provider, depending on which of them made the
+        call.
+        """
         response = member(message, "toolResponse")
         answers = members(response, "functionResponses")
         for_engine = False
@@ -182,7 +187,7 @@ class RoutedLive:
             await self._answerer.take_client_event({"type": "conversation.item.create", "item": item})
         if for_engine and not self._engine_messages.open_calls:
             await self._answerer.finish_client_calls()
-        # a repeated result of the engine's call, or one after its cancellation, is not for the provider either
+        # results of the engine's calls never concern the provider, even if they are repeated or late
         others = [each for each in answers if text(each, "id") not in self._answerer.relay.made_calls]
         if len(others) == len(answers):
             return await self._session.from_client(payload)
@@ -215,7 +220,9 @@ class RoutedLive:
             await self._stream_audio()
 
     async def _make_room(self, size: int) -> None:
-        """Wait while the queue has no room for `size` bytes. A turn that is too long is ended here."""
+        """Wait while the queue has no room for `size` bytes. If the turn in progress is too long for the queue, end
+        it.
+        """
         while len(self._buffer) + size > self._turns.room:
             if self._turns.speaking:
                 await self._on_speech_stopped()
@@ -263,7 +270,7 @@ class RoutedLive:
     # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Translate a message of the provider for the client. Returns None when nothing is forwarded."""
+        """Translate a message of the provider for the client. Returns None if nothing is forwarded."""
         content = messages.read_server(payload).server_content
         if content is not None and content.about_answer and not self._turns.ignores_provider:
             await self._hold_answer()
@@ -283,7 +290,9 @@ class RoutedLive:
         return forwarded if forwarded is None else self._visible(forwarded, content)
 
     async def _hold_answer(self) -> None:
-        """Hold back the provider's answer until the engine's answer has ended, so that only one of them speaks."""
+        """Hold back the provider's answer until the engine's answer has ended, so that they do not speak at the same
+        time.
+        """
         self._turns.provider_waits = True
         await self._turns.wait_for_engine()
         self._turns.provider_waits = False
@@ -306,7 +315,9 @@ class RoutedLive:
 
 
 def _output(answer: Message) -> str:
-    """Result of a client's tool as text: its `output` if that is the only member, else all of its JSON."""
+    """Result of a client's tool as text: the value of `output` if the result has no other member, else the whole as
+    JSON.
+    """
     response = member(answer, "response")
     output = response.get("output") if [*response] == ["output"] else response
     return output if isinstance(output, str) else _encode(output).decode()
@@ -321,13 +332,15 @@ class RoutedTranscript:
         self._model = ""
 
     def add_client_content(self, content: Message) -> None:
-        """Copy a content that the client adds to the conversation."""
+        """Copy a content that the client added to the conversation."""
         words = " ".join(text(part, "text") for part in members(content, "parts") if text(part, "text"))
         if words:
             self._answerer.add_message("assistant" if text(content, "role") == "model" else "user", words)
 
     def add_server_content(self, content: ServerContent, payload: bytes, *, streamed: bool) -> None:
-        """Collect the provider's transcripts. `streamed`: whether only the provider transcribes the turn."""
+        """Collect the provider's transcripts. `streamed`: whether the provider got the turn's audio while the user
+        spoke, so that only the provider transcribes it.
+        """
         if content.input_transcription is not None and streamed:
             self._user = (self._user + (content.input_transcription.text or ""))[-MAX_MESSAGE_TEXT:]
         if not content.has_output:
@@ -353,12 +366,12 @@ class RoutedTranscript:
 
 
 def _has_text(content: ServerContent) -> bool:
-    """Whether a content has text. Most contents are audio, which is not decoded."""
+    """Whether a content has text. Most contents are audio; for speed, they are searched but not decoded."""
     return is_present(content.output_transcription) or _TEXT in bytes(content.model_turn)
 
 
 class LiveRouting:
-    """Routing of one session's turns between the provider and a cascaded engine."""
+    """Decides for the turns of one session whether the provider or the cascaded engine answers."""
 
     def __init__(self, slow: SlowTurns, opened: OpenedModel, setup: Message) -> None:
         """`setup`: the client's setup message."""
@@ -371,7 +384,7 @@ class LiveRouting:
         return is_slow(self._opened.toolbox.catalog(), tier, self._slow.from_tier)
 
     def waits_for_words(self) -> bool:
-        """Whether the words of a turn decide if the engine or the provider answers it."""
+        """Whether the words of a turn decide who answers it, the engine or the provider."""
         opened = self._opened
         return decided_by_words(opened.toolbox.catalog(), opened.tier.named, self._slow.from_tier)
 
@@ -383,7 +396,7 @@ class LiveRouting:
         provider: MessageSink,
         record: RequestRecord,
     ) -> RoutedLive:
-        """Wrap a session, which was set up by `RoutedSetup.for_provider`, in a routed session."""
+        """Wrap a session in a routed session. The session must have been set up by `RoutedSetup.for_provider`."""
         engine_messages = EngineMessages(client, self.setup, services.clock)
         answerer = make_turn_answerer(services, self._slow.engine, self._opened, engine_messages, record, session.end)
         parts = RoutedParts(session, answerer, engine_messages, self.setup, provider, self.is_slow)
@@ -392,8 +405,8 @@ class LiveRouting:
 
 
 def live_routing(services: SpeechServices, opened: OpenedModel, setup: Message) -> LiveRouting | None:
-    """Routing for a session with a client's `setup`. None when the provider has no settings for slow turns, or when
-    the model accepts no contents during a session.
+    """Routing for a session with a client's `setup`. None if the provider has no settings for slow turns, or if the
+    model accepts no `clientContent` during a session.
     """
     slow = services.providers().by_name[opened.target.provider].slow_turns
     if slow is None or not live_model(opened.target.model).takes_content:

@@ -1,8 +1,8 @@
 """Gemini Live session between a client and the provider, to which the gateway adds its tools.
 
-The client sends and receives the messages of the provider's API. Calls of the gateway's tools, their results,
-resumption handles that the client did not request and replaced connections are hidden from the client. Wire format:
-Live API, BidiGenerateContent.
+Client and gateway exchange the messages of the provider's API. Hidden from the client are calls of the gateway's tools
+and their results, resumption handles that the client did not request, and replacements of the connection to the
+provider. Wire format: Live API, BidiGenerateContent.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20
-"""Maximum size of a client's `setup` or `contextUpdate`, which are stored for the whole session."""
+"""Maximum bytes of a client's `setup` or `contextUpdate`, both of which are stored for the whole session."""
 MCP_REFUSED: Final = "mcpServers are refused: the provider would call them past this gateway's policies"
 EMPTY_OUTPUT: Final = "the tool succeeded and returned nothing"
-"""Output that replaces an empty result, as models repeat calls without an output."""
+"""Output that replaces an empty result, because models repeat a call that has no output."""
 _CARRY: Final = Carry(images=False, documents=False)
 _encode: Final = msgspec.json.encode
 
@@ -66,8 +66,8 @@ class LiveSession:
         *,
         is_slow: Callable[[str | None], bool] | None = None,
     ) -> None:
-        """`seal_handle`: converts a handle of the provider to the one that the client gets. `is_slow`: whether a
-        cascaded engine answers the turns of a tier; the engine's routing then chooses the tier of each turn. None: the
+        """`seal_handle`: converts a handle of the provider to the handle that the client gets. `is_slow`: whether a
+        cascaded engine answers the turns of a tier; the routed session then chooses the tier of each turn. None: the
         provider answers all turns.
         """
         toolbox = context.toolbox
@@ -87,28 +87,30 @@ class LiveSession:
         self._is_slow = is_slow
         self._turn_number = 0
         self._transcribing = False
+        """Whether pieces of the transcript of the user's turn are still arriving."""
         self._results_allowed = asyncio.Event()
+        """Set while results of tools may be sent to the model."""
         self._results_allowed.set()
         self._held_results: set[str] = set()
-        """Ids of calls whose results wait until the engine's answer has ended."""
+        """Ids of calls whose results are held back until the engine's answer has ended."""
         self.end = SessionEnd()
 
     @property
     def responding(self) -> bool:
-        """Whether the model is responding, or a tool call runs after which it will."""
+        """Whether the model is responding, or will respond after a tool call that is running."""
         return self._turns.busy or bool(self._calls.running)
 
     # SpeechSession
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Set the tools of the model: at once if the model accepts `contextUpdate`, else after a turn."""
+        """Set the tools of the model: at once if the model accepts `contextUpdate`, else between two turns."""
         if self._is_slow is not None and self._is_slow(self.tier):
             return  # the engine answers in this tier, and older models would need a new connection for its tools
         self._setup.set_offer(offer)
         await self._switch.update_tools()
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
-        """Send the result of a call to the model, and its media to the client."""
+        """Send the result of a call to the model, and the result's images, audio and files to the client."""
         self._held_results.add(call.id)
         await self._results_allowed.wait()
         if call.id not in self._held_results:
@@ -134,7 +136,7 @@ class LiveSession:
         return self._turns.answering
 
     async def choose_tier(self, turn: str, words: str, *, final: bool, continues: bool) -> None:
-        """Choose the tier by words of the user, and set the model's tools to those of the tier."""
+        """Choose the tier by the user's words, and give the model the tools of the tier."""
         await self._tier_tools.choose_tier(UserText(turn, words, final, continues))
 
     def request_answer(self) -> None:
@@ -142,16 +144,16 @@ class LiveSession:
         self._turns.request_answer()
 
     def begin_activity(self) -> None:
-        """Record that a turn with marks begins, at the end of which the model answers."""
+        """Record that a turn begins whose beginning and end are marked. The model answers at its end."""
         self._turns.begin_activity()
 
     def abandon_answer(self) -> None:
-        """Record that the gateway no longer waits for the end of the model's answer."""
+        """Record that the gateway has stopped waiting for the end of the model's answer."""
         self._turns.end_turn()
 
     def hold_results(self, *, engine_answers: bool) -> None:
-        """Hold back results of tools, about which the model would speak, while an engine answers a turn. Called with
-        False, send them.
+        """Hold back results of tools while an engine answers a turn, because the model would speak about them.
+        `engine_answers=False`: send the held results.
         """
         if engine_answers:
             self._results_allowed.clear()
@@ -159,7 +161,9 @@ class LiveSession:
             self._results_allowed.set()
 
     async def announce_drain(self, seconds: float) -> None:
-        """Send `goAway` to the client, which can resume the session with another gateway by its handle."""
+        """Send `goAway` to the client. By its resumption handle, the client can resume the session at another
+        gateway.
+        """
         await self._client.send(_encode({"goAway": {"timeLeft": f"{int(seconds)}s"}}))
 
     async def aclose(self) -> None:
@@ -171,7 +175,7 @@ class LiveSession:
     # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Translate a message of the client for the provider. Returns None when nothing is forwarded."""
+        """Translate a message of the client for the provider. Returns None if nothing is forwarded."""
         message = messages.read(payload)
         if has(message, "contextUpdate"):
             return await self._client_context_update(message, len(payload))
@@ -196,8 +200,8 @@ class LiveSession:
         return payload
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Return the session's answer to a message that cannot be read: None, as the session ends with close code
-        1007, like sessions with Google's servers.
+        """Answer to a client's message that cannot be read. None: the session ends with close code 1007, as with
+        Google's servers.
         """
         return None
 
@@ -209,7 +213,7 @@ class LiveSession:
             await self._client.close(Closing(POLICY_VIOLATION, MCP_REFUSED))
             return None
         if has(member(message, "contextUpdate"), "tools"):
-            # a tool of the client may have the name of an offered one: the offer is built again without that name
+            # a tool of the client may have the name of a tool in the offer: build the offer again without that name
             offer = await self._tier_tools.build_offer(function_names(tools))
             if offer is not None:
                 self._setup.set_offer(offer)
@@ -229,7 +233,7 @@ class LiveSession:
     # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Translate a message of the provider for the client. Returns None when nothing is forwarded."""
+        """Translate a message of the provider for the client. Returns None if nothing is forwarded."""
         message = messages.read_server(payload)
         hidden: list[str] = []
         changed: Message | None = None
@@ -266,13 +270,15 @@ class LiveSession:
         return None if remaining is None else _encode(remaining)
 
     def _end_over_budget(self) -> None:
-        """End the session after the turn that used up the agent's daily tokens, when the current message is sent."""
+        """End the session because the agent's daily tokens are used up, after the current message, which ends a turn,
+        was sent.
+        """
         closing = None if self._turns.busy else close_over_budget(self._context.record)
         if closing is not None:
             self.end.request(OVER_BUDGET, closing)
 
     def _on_server_content(self, content: ServerContent) -> bool:
-        """Handle a `serverContent`. Returns True when it ends the model's turn."""
+        """Handle a `serverContent`. Returns True if it ends the model's turn."""
         if content.input_transcription is not None:
             self._on_transcription(content.input_transcription)
         if content.has_output:
@@ -296,7 +302,7 @@ class LiveSession:
         self._tier_tools.add_text(UserText(str(self._turn_number), piece.text or "", final=final, continues=True))
 
     def _on_tool_call(self, payload: bytes) -> Message:
-        """Start the calls of the gateway's tools. Returns the message without these calls."""
+        """Start the calls of the gateway's tools. Returns the message with only the client's calls."""
         self._on_output()
         message = messages.read(payload)
         calls = message_format(ENGINE).parse_calls(message)
@@ -316,7 +322,7 @@ class LiveSession:
         return {**message, name: {**tool_call, key(tool_call, "functionCalls"): client_calls}}
 
     def _on_cancellation(self, message: Message, ids: Collection[str]) -> Message:
-        """Cancel calls. Returns the message without the ids of the gateway's calls, which the client never received."""
+        """Cancel calls. Returns the message with only the ids of the client's calls."""
         self._turns.finish_calls(ids)
         self._calls.cancel(ids)
         self._held_results.difference_update(ids)
@@ -340,7 +346,7 @@ def _with_handle(message: Message, handle: str) -> Message:
 
 
 def _with_scheduling(written: Message, scheduling: str) -> Message:
-    """Complete a message with results for the model: add the scheduling, and replace empty outputs."""
+    """Prepare a message with results for the model: set `scheduling`, and replace empty outputs."""
     for response in members(member(written, "toolResponse"), "functionResponses"):
         if response.get("response") == {"output": ""}:
             response["response"] = {"output": EMPTY_OUTPUT}

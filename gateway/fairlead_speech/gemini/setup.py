@@ -1,6 +1,4 @@
-"""Setup of a Gemini Live session: the client's setup, with the gateway's tools added after the
-client's. Does no I/O.
-"""
+"""Setup of a Gemini Live session: the client's setup, with the gateway's tools appended. Does no I/O."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ class SessionSetup:
     """Current setup of one session, and the tools that were sent to the provider."""
 
     def __init__(self, setup: Message, model: str, behavior_of: Callable[[str], str]) -> None:
-        """`model`: name of the model at the provider. `behavior_of`: returns the `behavior` of a tool of the gateway;
-        empty: the member is omitted.
+        """`model`: name of the model at the provider. `behavior_of`: returns the `behavior` for a tool of the gateway;
+        empty to leave `behavior` out.
         """
         self._setup = setup
         self._model = model
@@ -33,7 +31,7 @@ class SessionSetup:
         self.client_tools = members(setup, "tools")
         self._names.add_client_names(self.client_names)
         self.client_resumes = has(setup, "sessionResumption")
-        """Whether the client requested handles, with which it resumes the session itself."""
+        """Whether the client requested resumption handles, so that it can resume the session itself."""
 
     @property
     def client_names(self) -> frozenset[str]:
@@ -46,8 +44,8 @@ class SessionSetup:
         return self._merge() != self._sent
 
     def answers_call(self, name: str) -> bool:
-        """Whether the gateway answers calls of a name: it offers or has offered a tool with this name, and the client
-        has no function with it, or nobody offered one.
+        """Whether the gateway answers calls of a name. It does if it offers or has offered a tool with this name and
+        the client has none, and also if nobody has offered such a tool.
         """
         return self._names.answers(name, self.client_names)
 
@@ -57,7 +55,9 @@ class SessionSetup:
         self._names.add(offer)
 
     def message(self, handle: str = "") -> bytes:
-        """Encode the first message of a connection, with the current tools. With a `handle`, it resumes the session."""
+        """Encode the first message of a connection, with the current tools. A `handle` resumes the session that it
+        belongs to.
+        """
         self._sent = self._merge()
         setup = {**self._setup, "model": f"models/{self._model}"}
         setup.pop("tools", None)
@@ -75,8 +75,8 @@ class SessionSetup:
         return _encode({"contextUpdate": {"tools": {"tools": self._sent}}})
 
     def client_update(self, message: Message) -> Message:
-        """Apply a client's `contextUpdate`. Returns the update for the provider, to which the gateway's tools are added
-        if it has tools.
+        """Apply a client's `contextUpdate`. Returns the update for the provider. If the update has tools, the gateway's
+        tools are appended.
         """
         name = key(message, "contextUpdate")
         update = member(message, "contextUpdate")

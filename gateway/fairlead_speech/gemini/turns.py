@@ -1,4 +1,6 @@
-"""State of a Gemini Live session that decides when it can be resumed over another connection. Does no I/O."""
+"""State of a Gemini Live session from which it follows when the session can be resumed over a new connection. Does no
+I/O.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,31 @@ from typing import Final
 MAX_CALLS: Final = 1024
 """Maximum number of stored ids of calls without a result."""
 PAUSE_SECONDS: Final = 1.5
-"""Seconds after a piece of a transcript during which the user counts as speaking, as transcripts lag behind speech."""
+"""Seconds after each piece of a transcript during which the user counts as speaking, because transcripts lag behind
+speech.
+"""
 
 
 class LiveTurns:
-    """Turns, calls and handle of one session. Times are seconds of any clock."""
+    """Turns, open calls and resumption handle of one session. Times are in seconds of any one clock."""
 
     def __init__(self) -> None:
         self.answering = False
         """Whether the model is answering or was requested to answer."""
         self.speaking = False
-        """Whether a turn with marks is in progress, which would be lost over another connection."""
+        """Whether a turn is in progress that the client marks (`activityStart`). A new connection would lose such a
+        turn.
+        """
         self.handle = ""
         """Newest handle that resumes the session; empty before the first one."""
         self.handle_current = False
-        """Whether only input of the client was added to the session since the newest handle."""
+        """Whether the newest handle covers everything but later input of the client, which can be sent again."""
         self._transcribed_at: float | None = None
         self._unanswered: dict[str, None] = {}
 
     @property
     def busy(self) -> bool:
-        """Whether the model is answering, receives a turn with marks, or waits for a result."""
+        """Whether the model is answering, a marked turn is in progress, or a call has no result yet."""
         return self.answering or self.speaking or bool(self._unanswered)
 
     def idle(self, now: float) -> bool:
@@ -36,7 +42,9 @@ class LiveTurns:
         return not self.busy and (self._transcribed_at is None or now - self._transcribed_at >= PAUSE_SECONDS)
 
     def resumable(self, now: float) -> bool:
-        """Whether the session can be resumed with the newest handle, after which only input must be sent again."""
+        """Whether the session can be resumed with the newest handle without losing anything: only later input of the
+        client has to be sent again.
+        """
         return self.idle(now) and self.handle_current
 
     def request_answer(self) -> None:
@@ -45,7 +53,7 @@ class LiveTurns:
         self.speaking = False
 
     def begin_activity(self) -> None:
-        """Record an `activityStart`. The model answers at the end of the turn that it begins."""
+        """Record an `activityStart`, which begins a marked turn. The model answers at the end of this turn."""
         self.answering = self.speaking = True
 
     def on_transcription(self, now: float) -> None:
@@ -64,7 +72,7 @@ class LiveTurns:
         self.answering = False
 
     def add_calls(self, ids: Iterable[str]) -> None:
-        """Add calls that the model made, of tools of client or gateway."""
+        """Add calls that the model made, whether of the client's or the gateway's tools."""
         self.handle_current = False
         self._unanswered |= dict.fromkeys(ids)
         while len(self._unanswered) > MAX_CALLS:
@@ -77,7 +85,7 @@ class LiveTurns:
             self._unanswered.pop(ident, None)
 
     def on_handle(self, handle: str, *, resumable: bool) -> None:
-        """Record a handle. During a turn, the provider sends one that is not `resumable`."""
+        """Record a handle. A handle that the provider sends during a turn is not `resumable`."""
         if resumable and handle:
             self.handle = handle
         self.handle_current = resumable and bool(handle)

@@ -14,18 +14,18 @@ from fairlead_speech.cascaded.audio import BadAudio, decode
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 PIECE_BYTES: Final = 48_000
-"""Bytes of audio in one message to the provider for a turn from the queue: 64 KB of base64."""
+"""Bytes of audio in one message to the provider, for a turn from the queue: 64 KB of base64."""
 MAX_PENDING: Final = 64
-"""Maximum number of contents that wait to be sent to the provider. The oldest are dropped."""
+"""Maximum number of contents that wait to be sent to the provider. If there are more, the oldest are dropped."""
 MAX_PENDING_BYTES: Final = 12 << 20
-"""Maximum JSON size of the waiting contents, which are sent in one message. Providers accept messages of 16 MiB."""
+"""Maximum bytes of JSON of the waiting contents, which are sent in one message. Providers accept messages of 16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
 _RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
 INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
-"""Message that interrupts the provider, like every `clientContent`, and adds nothing to the conversation."""
+"""Message that interrupts the provider, as every `clientContent` does, and that adds nothing to the conversation."""
 ACTIVITY_START: Final = _encode({"realtimeInput": {"activityStart": {}}})
 ACTIVITY_END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
@@ -51,7 +51,7 @@ class UserTurn(msgspec.Struct):
         return self.message is None
 
     def contents(self) -> list[Message]:
-        """Convert the turn to contents of a conversation."""
+        """Convert the turn to contents, the elements of a conversation in Gemini's API."""
         if self.message is None:
             return [text_content("user", self.words)] if self.words else []
         if has(self.message, "clientContent"):
@@ -60,14 +60,14 @@ class UserTurn(msgspec.Struct):
 
 
 class PendingContents:
-    """Contents of the conversation that have not been sent to the provider yet."""
+    """Contents of the conversation that have to be sent to the provider."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
 
     def add(self, contents: Sequence[Message]) -> None:
-        """Add contents, and drop the oldest ones beyond the limits."""
+        """Add contents. If the limits are exceeded, drop the oldest ones."""
         for content in contents:
             self._waiting.append(_encode(content))
             self._bytes += len(self._waiting[-1])
@@ -111,9 +111,9 @@ def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
 
 
 async def input_audio(live: Message, remaining: Message) -> AsyncIterator[tuple[bytes, int] | None]:
-    """Decode the audio of a client's `realtimeInput`. Yields PCM and its samples per second for each blob of audio, and
-    None for each other blob. `remaining`: a copy of `live`, from which decoded audio is removed. Blobs are decoded on
-    demand, as there may be a hundred thousand.
+    """Decode the audio of a client's `realtimeInput`. For each blob of audio, yields PCM and its samples per second;
+    for each other blob, None. `remaining`: a copy of `live` from which decoded audio is removed. Blobs are decoded one
+    by one, because a message may have a hundred thousand of them.
     """
     for name in ("audio", "mediaChunks"):
         blobs, others = members(live, name), []
@@ -131,7 +131,7 @@ async def input_audio(live: Message, remaining: Message) -> AsyncIterator[tuple[
 async def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
     kind = text(blob, "mimeType")
     if _PCM.fullmatch(kind) is None:
-        return None  # forwarded to the provider as it is
+        return None  # forwarded to the provider unchanged
     rate = _RATE.search(kind)
     samples = int(rate[1]) if rate is not None else _DEFAULT_RATE
     try:

@@ -1,1 +1,1 @@
-"""Speech engine for OpenAI Realtime, whose API is the general availability version."""
+"""Speech sessions in the format of the OpenAI Realtime API (general availability)."""

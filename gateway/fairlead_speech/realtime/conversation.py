@@ -1,9 +1,10 @@
-"""State of a Realtime session's default conversation: responses and their calls, hidden items, and gateway events.
+"""State of the default conversation of an OpenAI Realtime session: responses and their calls, items hidden from the
+client, and the gateway's own events.
 
-A conversation has one response at a time, and a `response.create` of the client has priority over one of the gateway.
-An *output* is the `function_call_output` of a call that the gateway ran. A response takes an output into account if it
-was created after the provider confirmed the output. If it was created before, the gateway requests another response at
-its end. Does no I/O.
+A conversation has one response at a time. If both client and gateway want one, the client's `response.create` has
+priority. In this module, an *output* is the item `function_call_output` with the result of a call that the gateway ran.
+If a response is created after the provider has confirmed an output, the response takes the output into account. If not,
+the gateway requests another response when the first one ends. Does no I/O.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from fairlead_speech.realtime.events import Event, member, members, new_id, text
 
 MAX_RESPONSES: Final = 64
-"""Maximum number of stored responses with calls."""
+"""Maximum number of responses with calls that are stored."""
 MAX_HIDDEN: Final = 4096
 """Maximum number of stored ids of hidden items."""
 _ITEM_EVENTS: Final = frozenset(
@@ -33,44 +34,54 @@ _ITEM_EVENTS: Final = frozenset(
     }
 )
 MAX_EVENTS: Final = 256
-"""Maximum number of stored event ids to which an `error` may refer."""
+"""Maximum number of stored ids of the gateway's events, by which an `error` about one of them is recognized."""
 CLIENT_REQUEST: Final = "client"
-"""Item that is recorded for a client's `response.create` to which the gateway added an `event_id`."""
+"""Value that is stored, in place of an item id, for a client's `response.create` to which the gateway added an
+`event_id`.
+"""
 
 
 class ResponseState:
-    """State of the default conversation: idle, requested or responding, and whether the user speaks."""
+    """State of the default conversation: whether a response is requested or in progress, and whether the user
+    speaks.
+    """
 
     def __init__(self) -> None:
         self.active = False
         """Whether a response is in progress."""
         self.requested = False
-        """Whether client or gateway requested a response that is not created yet."""
+        """Whether client or gateway requested a response that the provider has not created yet."""
         self.gateway_requested = False
-        """Whether the gateway requested it."""
+        """Whether the gateway, not the client, requested that response."""
         self.speaking = False
-        """Whether the user is speaking, or has spoken and gets a response next."""
+        """Whether the user is speaking, or has spoken and the provider will create a response to the speech."""
         self.engine_answers = False
-        """Whether a cascaded engine answers the turn, or may answer it after the choice of the tier."""
+        """Whether a cascaded engine answers the turn, or may do so once the tier is chosen."""
         self.creates_response = True
-        """Whether the provider creates responses at the end of speech (`turn_detection.create_response`)."""
+        """Whether the provider creates a response at the end of speech (`turn_detection.create_response`)."""
         self._wanted = False
+        """Whether the gateway has to request a response as soon as that is possible."""
         self._covered = False
-        """Whether a response was created since the gateway's last request, and takes all outputs into account."""
+        """Whether a response that takes all outputs into account was created after the gateway's last request."""
         self._unconfirmed: set[str] = set()
+        """Ids of the outputs' items that the provider has neither added nor refused yet."""
 
     @property
     def idle(self) -> bool:
-        """Whether the gateway may request a response: none is in progress, requested, or given by an engine."""
+        """Whether the gateway may request a response: no response is in progress or requested, and no engine
+        answers.
+        """
         return not self.active and not self.requested and not self.engine_answers
 
     @property
     def busy(self) -> bool:
-        """Whether a response is in progress, requested, or due to be requested."""
+        """Whether a response is in progress or requested, an engine answers, or the gateway has yet to request a
+        response.
+        """
         return not self.idle or self._wanted
 
     def configure(self, session: Event) -> None:
-        """Read `creates_response` from the session that the provider sent."""
+        """Read `creates_response` from a session configuration that the provider sent."""
         audio = member(member(session, "audio"), "input")
         if "turn_detection" in audio:
             detection = audio["turn_detection"]
@@ -78,7 +89,7 @@ class ResponseState:
             self.creates_response = detection is not None and create_response is not False
 
     def on_client_request(self) -> None:
-        """Record the client's `response.create`. Its response takes the outputs sent so far into account."""
+        """Record the client's `response.create`. Its response will take all outputs sent so far into account."""
         self.requested = True
 
     def on_response_created(self) -> None:
@@ -96,21 +107,21 @@ class ResponseState:
         self.active = False
 
     def want_response(self) -> None:
-        """Note that a response is due, as all outputs of the previous one were sent. Not while the user speaks, as the
-        outputs are then answered together with the user's turn.
+        """Record that the gateway has to request a response, because all outputs of the previous response were sent.
+        Ignored while the user speaks: the response to the user's turn then takes the outputs into account.
         """
         self._wanted = not self.speaking
 
     def add_output(self, item: str) -> None:
-        """Record that an output was sent as an item."""
+        """Record that an output was sent to the provider. `item`: id of its item."""
         self._unconfirmed.add(item)
 
     def confirm_output(self, item: str) -> None:
-        """Record that the provider added or refused the item of an output."""
+        """Record that the provider added the item of an output, or refused it."""
         self._unconfirmed.discard(item)
 
     def claim_request(self) -> bool:
-        """Return whether the gateway must send `response.create` now. If so, a response counts as requested."""
+        """Return whether the gateway must send `response.create` now. If so, record that a response is requested."""
         if not self._wanted or not self.idle or self.speaking:
             return False
         self.requested = self.gateway_requested = True
@@ -118,8 +129,9 @@ class ResponseState:
         return True
 
     def on_request_refused(self, *, active: bool) -> None:
-        """Record the refusal of the gateway's `response.create`. `active`: whether the reason is an active response,
-        after which the gateway requests another one unless that takes all outputs into account.
+        """Record that the provider refused the gateway's `response.create`. `active`: whether the reason is that a
+        response is in progress. In that case, the gateway requests another one later, unless the one in progress takes
+        all outputs into account.
         """
         self.requested = self.gateway_requested = False
         if active:
@@ -127,40 +139,45 @@ class ResponseState:
             self._wanted = not self._covered
 
     def on_client_request_refused(self) -> None:
-        """Record the refusal of the client's `response.create`."""
+        """Record that the provider refused the client's `response.create`."""
         self.requested = self.gateway_requested
 
     def on_speech_started(self) -> None:
-        """Record `input_audio_buffer.speech_started`. Outputs sent so far are answered together with this turn."""
+        """Record `input_audio_buffer.speech_started`. The response to the user's turn will take all outputs sent so far
+        into account.
+        """
         self.speaking = True
         self._wanted = False
 
     def on_buffer_cleared(self) -> None:
-        """Record `input_audio_buffer.cleared`."""
+        """Record `input_audio_buffer.cleared`, which ends the user's turn without a response."""
         self.speaking = False
 
     def on_buffer_committed(self) -> None:
-        """Record `input_audio_buffer.committed`, by which the turn became an item of the conversation."""
+        """Record `input_audio_buffer.committed`, by which the user's turn became an item of the conversation."""
         if not self.creates_response:
             self.speaking = False
 
 
 class _PendingResponse(msgspec.Struct):
     waiting: set[str] = msgspec.field(default_factory=set)
+    """Ids of calls of the gateway's tools whose outputs have not been sent."""
     calls_client: bool = False
+    """Whether the response also calls tools of the client."""
     client_requested: bool = False
-    """Whether the client has sent `response.create` since the response."""
+    """Whether the client has sent `response.create` since this response began."""
     done: bool = False
     completed: bool = False
+    """Whether the response was neither interrupted nor failed."""
     calls: set[str] = msgspec.field(default_factory=set)
-    """Ids of all its calls to tools of the gateway."""
+    """Ids of all calls in the response to tools of the gateway."""
 
 
 class ResponseCalls:
-    """Function calls of each response, by which it is decided when the gateway requests the next response.
+    """Function calls of each response, which decide when the gateway requests the next response.
 
-    That is when all outputs of the gateway's tools were sent. If a response also calls tools of the client, the client
-    requests the next response.
+    The gateway requests it when it has sent all outputs of its tools. If the response also calls tools of the client,
+    the client requests the next response instead.
     """
 
     def __init__(self) -> None:
@@ -173,7 +190,9 @@ class ResponseCalls:
             self._pending.popitem(last=False)
 
     def add_call(self, response: str, call: str) -> bool:
-        """Add a call of a response to a tool of the gateway. Returns False if the response has a call with this id."""
+        """Add a call of a response to a tool of the gateway. Returns False if the response already has a call with this
+        id.
+        """
         pending = self._response(response)
         if call in pending.calls:
             return False
@@ -199,9 +218,9 @@ class ResponseCalls:
             each.client_requested = True
 
     def finish_call(self, call: str) -> bool:
-        """Record the output of a call, which answers the calls of its id in all responses. Returns True if the gateway
-        must request the next response: all outputs of a completed response were sent, and the client does not request
-        it.
+        """Record that the output of a call was sent, which answers the calls with its id in all responses. Returns True
+        if the gateway must request the next response: all outputs of a completed response were sent, and the client
+        will not request the next response itself.
         """
         wanted = False
         for response, pending in [*self._pending.items()]:
@@ -224,7 +243,7 @@ class HiddenItems:
 
     def __init__(self) -> None:
         self._previous: OrderedDict[str, str | None] = OrderedDict()
-        """Id of the item before each hidden item; None: unknown."""
+        """By id of a hidden item: id of the item before it; None: unknown."""
 
     def __contains__(self, item: str) -> bool:
         return item in self._previous
@@ -237,8 +256,8 @@ class HiddenItems:
                 self._previous.popitem(last=False)
 
     def visible_event(self, kind: str, event: Event) -> Event | None:
-        """Translate an event about an item for the client. Returns None for a hidden item, and the same object if
-        nothing has to be changed.
+        """Translate an event about an item for the client. Returns None if the item is hidden, and the event object
+        itself if nothing has to be changed.
         """
         item = text(member(event, "item"), "id") or text(event, "item_id")
         previous = event.get("previous_item_id")
@@ -251,7 +270,7 @@ class HiddenItems:
         return event
 
     def visible_response(self, event: Event) -> Event:
-        """Remove hidden items from a `response.done`. Returns the same object if it has none."""
+        """Remove hidden items from a `response.done`. Returns the event object itself if there are none."""
         response = member(event, "response")
         output = members(response, "output")
         visible = [item for item in output if text(item, "id") not in self._previous]
@@ -268,8 +287,8 @@ class HiddenItems:
 
 
 class GatewayEvents:
-    """Ids that the gateway gave to events, by which an `error` about one of them is recognized, with the items that
-    the events create.
+    """Ids of the events that the gateway sends, each with the id of the item that the event creates. By its `event_id`,
+    an `error` about one of these events is recognized.
     """
 
     def __init__(self) -> None:
@@ -279,7 +298,7 @@ class GatewayEvents:
         return event_id in self._items
 
     def add(self, item: str) -> str:
-        """Make the id of an event that creates `item`; empty: the event creates none."""
+        """Make the id of an event that creates `item`; an empty `item` stands for an event that creates none."""
         event_id = new_id()
         self._items[event_id] = item
         if len(self._items) > MAX_EVENTS:
@@ -287,5 +306,5 @@ class GatewayEvents:
         return event_id
 
     def pop(self, event_id: str) -> str:
-        """Remove the id of a refused event. Returns the item of the event."""
+        """Remove the id of an event that was refused. Returns the id of the item that it would have created."""
         return self._items.pop(event_id)

@@ -1,4 +1,4 @@
-"""Events of OpenAI Realtime: accessors, and the readers for both sides' events. Does no I/O."""
+"""Events of OpenAI Realtime: accessors, and readers for events of clients and of providers. Does no I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APPEND: Final = "input_audio_buffer.append"
 TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 """Prefix of the types of events about transcripts of the user's audio."""
 ID_PREFIX: Final = "fairlead_"
-"""Prefix of the ids of events and items that the gateway makes."""
+"""Prefix of the ids of events and items that the gateway creates."""
 read: Final = messages.read
 _EVENT: Final = ProtectedNames({"type", "event_id", "session", "response", "item"})
 _CONFIG: Final = ProtectedNames({"type", "tools", "model", "conversation", "input"})
@@ -72,14 +72,14 @@ def new_id() -> str:
 
 
 def error_event(message: str, code: str, param: str | None, event_id: object) -> bytes:
-    """Encode an event `error` about an event of the client."""
+    """Encode an event `error` for the client about one of its events."""
     error = {"type": "invalid_request_error", "code": code, "message": message, "param": param, "event_id": event_id}
     return msgspec.json.encode({"type": "error", "event_id": new_id(), "error": error})
 
 
 def misspelt_member(event: Event) -> str | None:
-    """Describe a misspelt member that lenient parsers take for one on which the gateway bases decisions. Returns None
-    without one.
+    """Describe a misspelt member that a lenient parser would accept in place of a member by which the gateway decides.
+    Returns None if there is none.
     """
     misspelling = _EVENT.misread(event, "the event")
     for name in ("session", "response"):

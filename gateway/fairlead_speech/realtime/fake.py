@@ -36,20 +36,20 @@ _encode: Final = msgspec.json.encode
 
 
 class RefusedEvent(Exception):
-    """Event of a client that violates the protocol, and is answered with an `error`, as it breaks a rule of the API."""
+    """Event of a client that violates a rule of the API, and is answered with an `error`."""
 
     def __init__(self, rule: str, /, **values: object) -> None:
-        """`rule`: name of the rule without `realtime-`; `values`: those of its templates."""
+        """`rule`: name of the broken rule without `realtime-`; `values`: for the placeholders in the rule's text."""
         self.broken = broken(f"realtime-{rule}", **values)
         super().__init__(self.broken.message)
 
 
 class ScriptedRealtime:
-    """Scripted OpenAI Realtime server, whose sessions share one script."""
+    """Scripted OpenAI Realtime server. All of its sessions take their replies from one script."""
 
     def __init__(self, script: SpeechScript, key: str = "", refuses: frozenset[str] = frozenset()) -> None:
-        """`key`: API key that connections must present; empty: none. `refuses`: members of `audio.input` that cannot
-        be set.
+        """`key`: API key that connections must present; empty: none. `refuses`: members of `audio.input` that a client
+        may not set.
         """
         self.script = script
         self._refuses = refuses
@@ -59,7 +59,7 @@ class ScriptedRealtime:
 
     @contextlib.asynccontextmanager
     async def serving(self, host: str = "127.0.0.1") -> AsyncIterator[ScriptedRealtime]:
-        """Serve at a free port of a local address; `port` is its number."""
+        """Serve on a free port of a local address. The number of the port is in `port`."""
         runner = web.ServerRunner(web.Server(self._answer))
         await runner.setup()
         site = web.TCPSite(runner, host, 0)
@@ -137,7 +137,7 @@ class RealtimeScriptSession(ScriptedConnection):
         return [event for event in self.received if event.get("type") == kind]
 
     def new_id(self, prefix: str) -> str:
-        """A new id."""
+        """Make a new id with a prefix."""
         return f"{prefix}_{next(self._numbers):06}"
 
     async def send(self, kind: str, **members: Any) -> None:
@@ -279,7 +279,7 @@ class RealtimeScriptSession(ScriptedConnection):
 
 
 def _check_tools(settings: dict[str, Any]) -> None:
-    """Raise RefusedEvent for tools, or modalities, of a session or a response that break a rule."""
+    """Raise RefusedEvent if tools or modalities in the settings of a session or response break a rule of the API."""
     modalities = settings.get("output_modalities")
     if modalities is not None and modalities not in _MODALITIES:
         raise RefusedEvent("modalities", modalities=modalities)
@@ -298,7 +298,7 @@ def _check_tools(settings: dict[str, Any]) -> None:
 
 
 def _check_choice(choice: Any, tools: list[dict[str, Any]]) -> None:
-    """Raise RefusedEvent for a function that is chosen and not offered."""
+    """Raise RefusedEvent if `tool_choice` names a function that is not offered."""
     if not isinstance(choice, dict) or choice.get("type") != "function":
         return
     if choice.get("name") not in [tool.get("name") for tool in tools]:
@@ -306,7 +306,7 @@ def _check_choice(choice: Any, tools: list[dict[str, Any]]) -> None:
 
 
 class ScriptedConversation(Protocol):
-    """Interface of a session that its responses need."""
+    """Interface of a session to its responses."""
 
     calls: set[str]
     made: dict[str, MadeCall]
@@ -314,7 +314,7 @@ class ScriptedConversation(Protocol):
     last_item: str | None
 
     def new_id(self, prefix: str) -> str:
-        """A new id."""
+        """Make a new id with a prefix."""
         ...
 
     async def send(self, kind: str, **members: Any) -> None:
@@ -327,12 +327,12 @@ class ScriptedConversation(Protocol):
 
 
 class ScriptedResponse:
-    """A response in progress."""
+    """Response of the scripted model in progress."""
 
     def __init__(
         self, session: ScriptedConversation, reply: SpokenReply, request: dict[str, Any], *, out_of_band: bool
     ) -> None:
-        """`out_of_band`: whether the response is outside of the conversation."""
+        """`out_of_band`: whether the response is kept out of the conversation."""
         self._session = session
         self._reply = reply
         self._out_of_band = out_of_band
@@ -344,7 +344,7 @@ class ScriptedResponse:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, on_done: Callable[[ScriptedResponse], None]) -> None:
-        """Begin the response. `on_done` is called before the last event."""
+        """Begin the response. `on_done` is called before the event `response.done`."""
         self._on_done = on_done
         self._task = asyncio.create_task(self._run())
 

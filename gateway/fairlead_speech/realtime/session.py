@@ -34,13 +34,13 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "openai-realtime"
 SESSION_UPDATE: Final = "fairlead.session.update"
-"""Type of the event by which a client changes its session with the gateway: `{tier?, queue_depth?}`."""
+"""Type of the gateway's own event by which a client changes its session: `{tier?, queue_depth?}`."""
 _MCP_REFUSED: Final = (
     "tools of type mcp are refused: the provider calls them itself, past this gateway's policies and audit log; remove "
     "them from the event, the gateway adds the tools of its own servers"
 )
 TOOL_RESULT: Final = "fairlead.tool_result"
-"""Type of the event by which a client receives the parts of a tool's result that cannot be spoken."""
+"""Type of the gateway's own event to a client with those parts of a tool's result that cannot be spoken."""
 _CARRY: Final = Carry(images=False)
 _INPUT_EVENTS: Final = frozenset(
     {
@@ -50,7 +50,7 @@ _INPUT_EVENTS: Final = frozenset(
         "input_audio_buffer.commit",
     }
 )
-"""Events by which a client changes what the model answers."""
+"""Events by which a client changes what the next response answers."""
 _TRANSCRIPT_EVENTS: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
@@ -71,9 +71,9 @@ class RealtimeSession:
         waits_for_transcript: bool = False,
         end: SessionEnd | None = None,
     ) -> None:
-        """`waits_for_transcript`: whether the provider responds only after the gateway has read the transcript of a
-        turn, and accepts changes of the tools until then. `end`: the `SessionEnd` of another session, when this one
-        only answers turns of it.
+        """`waits_for_transcript`: whether the provider responds to a turn only after the gateway has read the turn's
+        transcript, and accepts changes of the tools until then. `end`: the `SessionEnd` of another session, if this
+        session only answers turns of that one.
         """
         self._client = client
         self._provider = provider
@@ -87,22 +87,24 @@ class RealtimeSession:
         self._tier_tools = TierTools(self, context, lambda: self._tools.client_names)
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, context.engine, context.metrics)
         self._outputs: list[tuple[str, Event]] = []
-        """Call ids and `conversation.item.create` events of outputs that wait for the end of a response."""
+        """Outputs that wait for the end of a response: the call's id, and the event `conversation.item.create`."""
         self._gateway_events = GatewayEvents()
-        """Events whose refusals are hidden from the client."""
+        """Events that the gateway sends. Their refusals by the provider are hidden from the client."""
         self._held_request: bytes | None = None
-        """The client's `response.create` that waits until the one of the gateway is answered."""
+        """The client's `response.create` that is held back until the provider has answered the gateway's."""
         self._request_adds = False
-        """Whether the client has sent anything since the gateway's `response.create` that its response may not take
-        into account.
+        """Whether the client has sent input, since the gateway's `response.create`, that the requested response may not
+        take into account.
         """
         self._began = False
+        """Whether the provider has sent `session.created`."""
         self._takes_tools = True
+        """Whether sessions of this type can have tools."""
         self.end = end or SessionEnd()
 
     @property
     def responding(self) -> bool:
-        """Whether the model is responding, or a tool call runs after which it will."""
+        """Whether the model is responding, or will respond after a tool call that is running."""
         return self._responses.busy or bool(self._calls.running)
 
     # SpeechSession
@@ -113,7 +115,7 @@ class RealtimeSession:
         await self._send_pending()
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
-        """Send the result of a call to the model, and its media to the client."""
+        """Send the result of a call to the model, and the result's images, audio and files to the client."""
         parts = media_parts(result)
         if parts:
             event = {
@@ -146,28 +148,28 @@ class RealtimeSession:
         return self._responses.creates_response
 
     async def wait_for_texts(self) -> None:
-        """Wait until all transcripts received so far have been applied to the choice of the tier."""
+        """Wait until the tier has been chosen by all transcripts that were received so far."""
         await self._tier_tools.wait_for_texts()
 
     async def show(self) -> None:
-        """Set the model's tools to those that the tier has now."""
+        """Offer the model the tools that its tier has at present."""
         await self._tier_tools.show()
 
     async def hold(self, *, engine_answers: bool) -> None:
-        """Stop requesting responses of the provider while a cascaded engine answers a turn. Called with False, send
-        what became pending meanwhile.
+        """Stop requesting responses of the provider while a cascaded engine answers a turn. `engine_answers=False`:
+        send what was held back since.
         """
         self._responses.engine_answers = engine_answers
         await self._send_pending()
 
     async def request_response(self) -> None:
-        """Request the provider's response to the turn."""
+        """Request the provider's response to the user's turn."""
         self._responses.want_response()
         await self.hold(engine_answers=False)
 
     async def finish_client_calls(self) -> None:
-        """Record that the client has answered the calls of its own tools. The model is asked to continue when the
-        gateway's outputs have been sent, too.
+        """Record that the client has sent the results of all calls of its own tools. The model is asked to continue
+        when the gateway's outputs have been sent too.
         """
         self._response_calls.on_client_request()
         if not self._calls.running:
@@ -180,8 +182,8 @@ class RealtimeSession:
         return text(event, "event_id")
 
     async def add_message(self, text: str) -> str:
-        """Add a message of the assistant to the provider's conversation, hidden from the client. Returns the id of its
-        item.
+        """Add a message of the assistant, which is hidden from the client, to the provider's conversation. Returns the
+        id of its item.
         """
         item = events.new_id()
         self._hidden.hide(item)
@@ -197,7 +199,7 @@ class RealtimeSession:
         await self._provider.send(_encode(event))
 
     async def announce_drain(self, seconds: float) -> None:
-        """Do nothing: the wire format has no such event."""
+        """Do nothing: Realtime has no event that announces the end of a session."""
 
     async def aclose(self) -> None:
         """Cancel the running tool calls and the pending choice of a tier."""
@@ -207,9 +209,9 @@ class RealtimeSession:
     # Events of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Translate an event of the client for the provider. Returns None when nothing is forwarded."""
+        """Translate an event of the client for the provider. Returns None if nothing is forwarded."""
         kind = events.event_type(payload)
-        if kind == events.APPEND:  # audio may be large: it is not decoded again
+        if kind == events.APPEND:  # may be large, so it is not decoded again
             return payload
         event = events.read(payload)
         if kind == "session.update":
@@ -229,12 +231,14 @@ class RealtimeSession:
         return payload
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Event `error` for a message that cannot be read. The session goes on, as it does with OpenAI's server."""
+        """Event `error` about a client's message that cannot be read. The session continues, as with OpenAI's
+        server.
+        """
         return events.error_event(str(error), "invalid_event", None, None)
 
     async def _tools_allowed(self, event: Event, param: str | None) -> bool:
-        """Check that a client's event has no tools of type mcp, unless the provider may call them. The client gets an
-        error otherwise. `param`: path of the tools within the event.
+        """Check that a client's event has no tools of type `mcp`, unless sessions may have them. If it has, the client
+        gets an error. `param`: path of the tools within the event.
         """
         if self._context.provider_mcp or not has_provider_mcp(event):
             return True
@@ -243,7 +247,7 @@ class RealtimeSession:
         return False
 
     async def _gateway_session_update(self, payload: bytes) -> None:
-        """Apply an event SESSION_UPDATE; the client gets an error when the event is invalid."""
+        """Apply an event SESSION_UPDATE. If the event is invalid, the client gets an error."""
         try:
             await self._tier_tools.update(msgspec.json.decode(payload, type=TierUpdate))
         except (msgspec.MsgspecError, UnknownTier) as error:
@@ -257,12 +261,13 @@ class RealtimeSession:
         if session.get("type") == "transcription":
             self._takes_tools = self._tier_tools.open = False
         if "tools" in session and self._takes_tools and self._began:
-            # a tool of the client may have the name of an offered one: the offer is built again without that name
+            # a tool of the client may have the name of a tool in the offer: build the offer again without that name
             names = frozenset(text(tool, "name") for tool in members(session, "tools"))
             offer = await self._tier_tools.build_offer(names)
             if offer is not None:
                 self._tools.set_offer(offer)
-        # no `await` from here until the update is sent: the provider confirms updates in the order of their sending
+        # no `await` between the recording of an update and its sending: the provider answers updates in the order in
+        # which they were sent
         return _encode(self._tools.client_update(event))
 
     async def _client_response_create(self, payload: bytes, event: Event) -> bytes | None:
@@ -271,12 +276,13 @@ class RealtimeSession:
             return None
         self._tools.on_client_response(response)
         if not text(event, "event_id"):
-            # an `error` identifies the event that it refuses only by its id
+            # without an id, an `error` about this event could not be attributed to the event
             payload = _encode({**event, "event_id": self._gateway_events.add(CLIENT_REQUEST)})
         if response.get("conversation") == "none":
             return payload
         if self._responses.gateway_requested and self._held_request is None:
-            # the client cannot know of the gateway's request, for which the provider would refuse its own
+            # the gateway has already requested a response, so the provider would refuse the client's request, and the
+            # client would not know why
             self._held_request = payload
             self._request_adds = self._request_adds or bool(response)
             return None
@@ -288,7 +294,7 @@ class RealtimeSession:
         self._responses.on_client_request()
 
     async def _client_item_create(self, event: Event) -> None:
-        """Choose the tier by the text of a written message."""
+        """Choose the tier by the text of a message that the user wrote."""
         item = member(event, "item")
         if words := events.written_text(item):
             turn = text(item, "id") or events.new_id()
@@ -297,7 +303,7 @@ class RealtimeSession:
     # Events of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Translate an event of the provider for the client. Returns None when nothing is forwarded."""
+        """Translate an event of the provider for the client. Returns None if nothing is forwarded."""
         kind = events.event_type(payload)
         event = events.read(payload)
         visible: Event | None = event
@@ -360,8 +366,8 @@ class RealtimeSession:
             return None
         update = self._tools.on_update_refused(event_id)
         if update is None:
-            # the refused event may be a different one: then the provider refuses the gateway's next
-            # `response.create`, which is sent again later
+            # without an id, it is a guess that the provider refused the client's `response.create`; if it was another
+            # event, the provider refuses the gateway's next `response.create`, which is then sent again later
             self._responses.on_client_request_refused()
             return event
         if update.by_gateway:
@@ -375,10 +381,10 @@ class RealtimeSession:
 
     def _on_response_created(self, event: Event) -> None:
         response = member(event, "response")
-        if response.get("conversation_id", "") is not None:  # null: out of band
+        if response.get("conversation_id", "") is not None:  # null if out of band
             self._responses.on_response_created()
             if not self._request_adds:
-                self._held_request = None  # this response is also the one that the client requested
+                self._held_request = None  # this response also answers the client's request
             self._response_calls.add_response(text(response, "id"))
         self._context.record.begin_answer()
 
@@ -424,8 +430,8 @@ class RealtimeSession:
     # Inside
 
     def _is_hidden_call(self, item: Event) -> bool:
-        """Whether the client does not receive the item of a call. Complete calls of unknown tools may be its own, with
-        which it restores a conversation.
+        """Whether the item of a call is hidden from the client. Completed calls of tools that are not the gateway's may
+        be the client's own items, by which it restores a conversation.
         """
         name = text(item, "name")
         if item.get("status") == "in_progress":
@@ -433,8 +439,8 @@ class RealtimeSession:
         return self._tools.is_gateway_tool(name)
 
     def _start_call(self, response: str, item: Event) -> None:
-        """Start a completed tool call. A call of an interrupted response is not run, as its arguments may be cut
-        off.
+        """Start a completed call of a gateway's tool. A call of an interrupted response is not run, because its
+        arguments may be cut off.
         """
         if item.get("type") != "function_call" or item.get("status") != "completed":
             return
@@ -446,7 +452,9 @@ class RealtimeSession:
             self._calls.begin(ModelCall(ident, name, read_arguments(item.get("arguments"))))
 
     async def _send_pending(self) -> None:
-        """Send everything that waited for the end of a response: tools, outputs, the request for the next response."""
+        """Send everything that waited for the end of a response: tools, outputs, and the request for the next
+        response.
+        """
         if not self._began or not (self._responses.idle or (self._waits_for_transcript and not self._responses.active)):
             return
         update = self._tools.gateway_update() if self._takes_tools else None

@@ -1,8 +1,8 @@
-"""Tools of a Realtime session: the provider gets the tools of client and gateway in one list, the client sees only its
-own.
+"""Tools of a Realtime session: the provider gets the client's and the gateway's tools in one list, and the client sees
+only its own.
 
-A provider answers each `session.update` with one `session.updated` or one `error`, in order. Only an `error` contains
-the id of the update. Does no I/O.
+A provider answers each `session.update` with one `session.updated` or one `error`, in the order of the updates. Only an
+`error` contains the id of its update. Does no I/O.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fairlead_speech.realtime.events import Event, member, members, new_id, text
 from fairlead_speech.tools import GatewayToolNames
 
 TOOL_MEMBERS: Final = ("type", "name", "description", "parameters")
-"""Members that a tool may have. The provider refuses an update with any other member as a whole."""
+"""Members that a tool may have. If a tool has any other member, the provider refuses the whole update."""
 MAX_DESCRIPTION: Final = 1024
-"""Maximum characters of a description that every model accepts."""
+"""Maximum characters of a tool's description. Every model accepts that many."""
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -28,7 +28,7 @@ class SentUpdate(msgspec.Struct, kw_only=True):
 
     event_id: str
     by_gateway: bool
-    """Whether the gateway made the update, so that the answer is hidden from the client."""
+    """Whether the gateway, not the client, sent the update, so that the provider's answer is hidden from the client."""
     without_id: bool = False
     """Whether the client sent the update without `event_id`."""
     previous_tools: list[Event]
@@ -38,15 +38,18 @@ class SentUpdate(msgspec.Struct, kw_only=True):
 
 
 class SessionTools:
-    """Tools of one session, and its updates that the provider has not answered yet."""
+    """Tools of one session, and the `session.update` events that the provider has not answered yet."""
 
     def __init__(self) -> None:
         self.client_tools: list[Event] = []
         self._gateway_tools: list[Event] = []
         self._names = GatewayToolNames()
         self._sent: list[Event] | None = None
+        """Tools that were sent to the provider last; None: the provider has no list of the gateway."""
         self._has_prompt = False
-        """Whether the session has a prompt that is stored at the provider, and may have tools of its own."""
+        """Whether the session uses a prompt that is stored at the provider, which may bring tools that the gateway does
+        not know.
+        """
         self._updates: deque[SentUpdate] = deque()
 
     @property
@@ -55,27 +58,27 @@ class SessionTools:
         return frozenset(text(tool, "name") for tool in self.client_tools)
 
     def is_gateway_tool(self, name: str) -> bool:
-        """Whether the gateway offers or has offered a tool with a name, and the client has none with it."""
+        """Whether the gateway offers or has offered a tool with a name, and the client has no tool with this name."""
         return name in self._names and name not in self.client_names
 
     def answers_call(self, name: str) -> bool:
-        """Whether the gateway answers calls of a name: it is a tool of the gateway, or nobody offered one."""
+        """Whether the gateway answers calls of a name: the tool is the gateway's, or nobody has offered it."""
         if self._has_prompt and name not in self._names:
             return False
         return self._names.answers(name, self.client_names)
 
     def on_client_response(self, response: Event) -> None:
-        """Record the tools that a client's `response.create` declares for its response."""
+        """Record the tools that a client declares, in `response.create`, for one response."""
         self._has_prompt = self._has_prompt or response.get("prompt") is not None
         self._names.add_client_names(text(tool, "name") for tool in members(response, "tools"))
 
     def set_offer(self, offer: ToolOffer) -> None:
-        """Replace the gateway's tools. Calls of tools in `offer.client_run` are left to the client."""
+        """Replace the gateway's tools. The client gets the calls of tools in `offer.client_run`, and runs them."""
         self._gateway_tools = [declaration(each) for each in offer.definitions]
         self._names.add(offer)
 
     def gateway_update(self) -> Event | None:
-        """Make a `session.update` with the current tools. Returns None if the provider has them."""
+        """Make a `session.update` with the current tools. Returns None if the provider already has these tools."""
         tools = self._merge()
         if tools == (self._sent or []):
             return None
@@ -83,12 +86,12 @@ class SessionTools:
         return self._send_by_gateway({"tools": tools}, about_tools=True)
 
     def session_change(self, session: Event) -> Event:
-        """Make a `session.update` of the gateway that does not change the tools."""
+        """Make a `session.update` of the gateway that changes other settings than the tools."""
         return self._send_by_gateway(session, about_tools=False)
 
     def client_update(self, event: Event) -> Event:
-        """Apply a client's `session.update`. Returns the update for the provider: it has an `event_id`, and the
-        gateway's tools are added if it has tools.
+        """Apply a client's `session.update`. Returns the update for the provider, with an `event_id`. If the update has
+        tools, the gateway's tools are added.
         """
         session, event_id = member(event, "session"), text(event, "event_id")
         update = SentUpdate(
@@ -98,7 +101,7 @@ class SessionTools:
             previous_tools=self.client_tools,
         )
         self._updates.append(update)
-        if "model" in session:  # clients repeat the model, which may be a route of the gateway; providers refuse that
+        if "model" in session:  # clients repeat it, even a route's name, which providers refuse
             session = {name: value for name, value in session.items() if name != "model"}
         self._has_prompt = self._has_prompt or session.get("prompt") is not None
         if "tools" in session:
@@ -109,7 +112,7 @@ class SessionTools:
         return {**event, "event_id": update.event_id, "session": session}
 
     def on_session_updated(self, event: Event) -> Event | None:
-        """Translate a `session.updated` for the client. Returns None if it answers an update of the gateway."""
+        """Translate a `session.updated` for the client. Returns None if it answers an update that the gateway sent."""
         update = self._updates.popleft() if self._updates else None
         if update is not None and update.by_gateway:
             return None
@@ -120,8 +123,8 @@ class SessionTools:
         return {**event, "session": {**session, "tools": visible}}
 
     def on_update_refused(self, event_id: str) -> SentUpdate | None:
-        """Revert the update that an `error` refers to, and return it. Returns None if the error is
-        about another event.
+        """Undo the update that an `error` of the provider refers to, and return it. Returns None if the error is about
+        another event.
         """
         update = next((each for each in self._updates if each.event_id == event_id), None)
         if update is None:
@@ -131,12 +134,12 @@ class SessionTools:
             self.client_tools = update.previous_tools
             self._sent = None
         elif update.about_tools:
-            self._gateway_tools = []  # the same tools would also get the client's next updates refused
+            self._gateway_tools = []  # with them, the client's next updates would be refused too
             self._sent = self._merge()
         return update
 
     def _send_by_gateway(self, session: Event, *, about_tools: bool) -> Event:
-        """Make and record an update of the gateway."""
+        """Make an update of the gateway, and record it."""
         update = SentUpdate(
             event_id=new_id(), by_gateway=True, previous_tools=self.client_tools, about_tools=about_tools
         )
@@ -149,7 +152,9 @@ class SessionTools:
 
 
 def declaration(definition: bytes) -> Event:
-    """Reduce a tool's definition to members and lengths that every model accepts."""
+    """Convert a tool's definition to one with only the members, and the length of description, that every model
+    accepts.
+    """
     tool = {name: value for name, value in _tool(definition).items() if name in TOOL_MEMBERS}
     if len(text(tool, "description")) > MAX_DESCRIPTION:
         tool["description"] = text(tool, "description")[: MAX_DESCRIPTION - 1] + "…"
@@ -157,8 +162,8 @@ def declaration(definition: bytes) -> Event:
 
 
 def has_provider_mcp(event: Event) -> bool:
-    """Whether an event has tools of type `mcp`, which let the provider call MCP servers. They are searched at any
-    depth, as events that are unknown to the gateway may contain them, too.
+    """Whether an event has tools of type `mcp`, which let the provider call MCP servers. The whole event is searched at
+    any depth, because event types that the gateway does not know may contain tools too.
     """
     waiting: list[object] = [event]
     while waiting:

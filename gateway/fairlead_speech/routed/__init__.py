@@ -1,1 +1,1 @@
-"""OpenAI Realtime sessions in which a cascaded engine answers slow turns instead of the provider."""
+"""Routed OpenAI Realtime sessions: a cascaded engine answers the turns of slow tiers, the provider all others."""

@@ -1,7 +1,9 @@
-"""Configuration of a routed session: derives the provider's configuration from the client's. Does no I/O.
+"""Configuration of a routed session, in which a cascaded engine answers slow turns: derives the provider's
+configuration from the client's. Does no I/O.
 
-The provider's configuration turns automatic responses to speech off, and requests transcripts. An update of the client
-applies as soon as it is sent, because a response may follow at once, and is reverted if the provider refuses it.
+The provider's configuration disables automatic responses to speech, and requests transcripts. A client's update applies
+as soon as it is sent to the provider, because a response may follow at once. If the provider refuses the update, it is
+reverted.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from fairlead_speech.cascaded.answering import shared_config
 from fairlead_speech.realtime.events import Event, member
 
 MAX_PENDING: Final = 16
-"""Maximum number of the client's updates that wait for the provider's answer. The oldest counts as accepted."""
+"""Maximum number of the client's updates that wait for the provider's answer. If there are more, the oldest is
+considered accepted.
+"""
 DETECTION: Final = "turn_detection"
 TRANSCRIPTION: Final = "transcription"
 _INPUT: Final = "input"
@@ -26,11 +30,11 @@ class RoutedConfig:
         """`transcription`: the provider's transcription model for sessions whose client requests no transcripts."""
         self._transcription: Event = {"model": transcription}
         self._accepted: Event = {}
-        """Members for the engine, and `input`, which is `audio.input` as the client set it."""
+        """Members that also apply to the engine, and `input`: `audio.input` as the client set it."""
         self._pending: deque[tuple[str, Event]] = deque()
         """`event_id` and changes of each update of the client that the provider has not answered yet."""
         self.routes = True
-        """Whether turns are routed. False after the provider refused a setting that routing needs."""
+        """Whether the engine may answer turns. False after the provider refused a setting that this needs."""
 
     @property
     def input_config(self) -> Event:
@@ -44,7 +48,7 @@ class RoutedConfig:
 
     @property
     def answers_speech(self) -> bool:
-        """Whether the client configured that a response is created at the end of speech."""
+        """Whether the client wants a response to be created at the end of speech."""
         detection = self.input_config.get(DETECTION)
         return isinstance(detection, dict) and detection.get("create_response", True) is not False
 
@@ -54,8 +58,8 @@ class RoutedConfig:
         return member(self.input_config, DETECTION).get("interrupt_response", True) is not False
 
     def begin(self, session: Event) -> list[tuple[str, Event]]:
-        """Read the configuration of `session.created`. Returns the changes that routing needs, by member. They must be
-        sent as separate updates, as the provider refuses an update as a whole.
+        """Read the configuration in `session.created`. Returns the changes that routing needs, as (member, session).
+        Each is sent as a separate update, because the provider refuses an update with one invalid member as a whole.
         """
         self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
         changed = self._routing_members({TRANSCRIPTION: None, **self.input_config})
@@ -68,12 +72,12 @@ class RoutedConfig:
             self.accept_update()
 
     def accept_update(self) -> None:
-        """Apply the oldest update, as the provider accepted it."""
+        """Apply the client's oldest update, because the provider has accepted it."""
         if self._pending:
             self._accepted = _merged(self._accepted, self._pending.popleft()[1])
 
     def refuse_update(self, event_id: str) -> None:
-        """Drop an update that the provider refused. Ids of other events are ignored."""
+        """Drop a client's update, because the provider has refused it. An `event_id` of another event is ignored."""
         for each in self._pending:
             if each[0] == event_id:
                 self._pending.remove(each)
@@ -106,7 +110,7 @@ class RoutedConfig:
         return current
 
     def _routing_members(self, input_config: Event) -> Event:
-        """Values for the members of `input_config` that routing changes."""
+        """Values that routing sets for members of `input_config`."""
         changed: Event = {}
         if isinstance(input_config.get(DETECTION), dict):
             changed[DETECTION] = {**input_config[DETECTION], "create_response": False}
@@ -116,7 +120,7 @@ class RoutedConfig:
 
 
 def member_change(input_config: Event, name: str) -> Event:
-    """Make the session of an update that contains one member of `audio.input`."""
+    """Make the `session` of an update that changes only one member of `audio.input`."""
     return {"audio": {_INPUT: {name: input_config.get(name)}}}
 
 

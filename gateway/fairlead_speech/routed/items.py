@@ -1,4 +1,4 @@
-"""Copies items between the conversations of provider and engine, so that both contain all messages of a session."""
+"""Copies items between the conversations of provider and engine in a routed session, so that both have all messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fairlead_speech.realtime.events import Event, member, new_id, text
 from fairlead_speech.realtime.session import RealtimeSession
 
 MAX_ENGINE_COPIES: Final = 256
-"""Maximum number of items of the engine whose copies at the provider are stored."""
+"""Maximum number of items of the engine for which the id of the copy at the provider is stored."""
 MAX_PROVIDER_COPIES: Final = 2048
-"""Maximum number of items of the provider whose copies in the engine are stored."""
+"""Maximum number of items of the provider for which the id of the copy at the engine is stored."""
 MAX_OUT_OF_BAND: Final = 64
 """Maximum number of stored ids of out-of-band responses in progress."""
 MAX_ID: Final = 128
@@ -29,14 +29,14 @@ class RoutedItems:
         self._session = session
         self._answerer = answerer
         self._engine_copies: OrderedDict[str, str] = OrderedDict()
-        """Id of the copy at the provider, by id of the engine's item."""
+        """By id of an item of the engine: id of its copy at the provider."""
         self._provider_copies: OrderedDict[str, str] = OrderedDict()
-        """Id of the copy in the engine, by id of the provider's item."""
+        """By id of an item of the provider: id of its copy at the engine."""
         self._out_of_band: OrderedDict[str, None] = OrderedDict()
         """Ids of out-of-band responses in progress."""
 
     def on_response_event(self, kind: str, event: Event) -> None:
-        """Copy the text of a provider's response to the engine, unless the response is out of band."""
+        """Copy the text of a provider's response to the engine, unless the response is outside of the conversation."""
         response = member(event, "response")
         if kind == "response.done":
             self._out_of_band.pop(text(response, "id"), None)
@@ -56,14 +56,14 @@ class RoutedItems:
             self._provider_copies.popitem(last=False)
 
     async def copy_to_provider(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Copy messages of the engine, which are passed as (item id, text), to the provider."""
+        """Copy messages of the engine to the provider. `messages`: pairs of item id and text."""
         for item, words in messages:
             self._engine_copies[item] = await self._session.add_message(words)
         while len(self._engine_copies) > MAX_ENGINE_COPIES:
             self._engine_copies.popitem(last=False)
 
     async def truncate(self, item: str) -> None:
-        """Replace the copy at the provider of an item that was truncated in the engine."""
+        """After an item of the engine was truncated, replace its copy at the provider."""
         original = self._answerer.engine.state.conversation.get(item)
         if item not in self._engine_copies or original is None:
             return
@@ -72,7 +72,7 @@ class RoutedItems:
             await self.copy_to_provider([(item, words)])
 
     async def delete(self, item: str) -> None:
-        """Delete the copy of an item that the client deletes, if there is one."""
+        """After the client deleted an item, delete its copy on the other side, if there is one."""
         if item in self._engine_copies:
             await self._session.delete_item(self._engine_copies.pop(item))
         if item in self._provider_copies:
@@ -80,7 +80,7 @@ class RoutedItems:
 
     def for_provider(self, event: Event) -> Event:
         """Translate a client's `conversation.item.create` for the provider: add an id, and replace or remove a
-        `previous_item_id` of the engine.
+        `previous_item_id` that names an item of the engine.
         """
         item = member(event, "item")
         if item.get("type") == "message" and not text(item, "id"):

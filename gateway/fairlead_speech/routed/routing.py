@@ -1,8 +1,9 @@
-"""OpenAI Realtime session in which a cascaded engine answers slow turns instead of the provider.
+"""Routed OpenAI Realtime session: a cascaded engine (speech to text, a model, text to speech) answers the turns of slow
+latency tiers, the provider all others.
 
-The provider is configured not to create responses to speech. When a turn has been transcribed, its tier decides which
-of the two answers: the provider, by a `response.create`, or the engine, whose answer is then added to the provider's
-conversation as an item. So each turn has one answer.
+The provider is configured not to create responses to speech by itself. When a turn has been transcribed, its tier
+decides who answers: the provider, which then gets a `response.create`, or the engine, whose answer is afterwards added
+to the provider's conversation as an item. So each turn has one answer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class RoutedSession:
-    """Routed session, which sits between the bridge and the session with the provider."""
+    """Routed session. It sits between the bridge and the session with the provider."""
 
     client_messages: MessageReader = CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
@@ -50,8 +51,8 @@ class RoutedSession:
         metrics: SpeechMetrics,
         provider: MessageSink,
     ) -> None:
-        """`is_slow`: whether the engine answers the turns of a tier. `transcription`: the provider's transcription
-        model for sessions whose client requests no transcripts.
+        """`is_slow`: whether a tier is slow, so that the engine answers its turns. `transcription`: the provider's
+        transcription model for sessions whose client requests no transcripts.
         """
         self._session = session
         self.end = session.end
@@ -61,28 +62,28 @@ class RoutedSession:
         self._provider = provider
         self._config = RoutedConfig(transcription)
         self._routing_updates: dict[str, str] = {}
-        """Members of `audio.input` that the gateway changed for routing, by `event_id` of the update."""
+        """By `event_id` of the update: the member of `audio.input` that the gateway changed for routing."""
         self._unanswered = False
         """Whether no response to the user's last turn has been requested."""
         self._engine_has_words = False
         """Whether the engine's conversation contains the words of the last turn."""
         self._speech_stopped = False
-        """Whether the provider, not the client, ended the turn that is committed next."""
+        """Whether the provider's detection, not the client, ended the turn that is committed next."""
         self._untranscribed: str | None = None
-        """Id of the item of the last turn of speech while its transcript is pending; else None."""
+        """Id of the item of the last turn of speech while its transcript is missing; else None."""
         self._pending_request: bytes | None = None
-        """The client's `response.create` that waits for the transcript. Empty: the turn gets a response without a
-        request. None: no response is due.
+        """The client's `response.create` that waits for the transcript. Empty: the turn gets a response without such a
+        request. None: no response waits.
         """
         self._engine_request: bytes = b""
-        """The client's `response.create` that the engine answers; empty: the client sent none."""
+        """The client's `response.create` that the engine answers; empty if the client sent none."""
         self._deadline: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._items = RoutedItems(session, answerer)
 
     @property
     def responding(self) -> bool:
-        """Whether the provider's model is responding, or a tool call runs after which it will."""
+        """Whether the provider's model is responding, or will respond after a tool call that is running."""
         return self._session.responding
 
     async def set_tools(self, offer: ToolOffer) -> None:
@@ -94,7 +95,7 @@ class RoutedSession:
         await self._session.send_result(call, result)
 
     async def announce_drain(self, seconds: float) -> None:
-        """Do nothing: the wire format has no such event."""
+        """Do nothing: Realtime has no event that announces the end of a session."""
 
     async def aclose(self) -> None:
         """Cancel the tasks of the session."""
@@ -108,7 +109,7 @@ class RoutedSession:
     # Events of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Translate an event of the client for the provider. Returns None when nothing is forwarded."""
+        """Translate an event of the client for the provider. Returns None if nothing is forwarded."""
         kind = events.event_type(payload)
         event = {} if kind == events.APPEND else events.read(payload)  # audio may be large: it is not decoded again
         if kind == "session.update":
@@ -135,7 +136,7 @@ class RoutedSession:
         return await self._session.from_client(payload)
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Event `error` for a message that cannot be read; the session goes on."""
+        """Event `error` about a client's message that cannot be read. The session continues."""
         return self._session.refusal(error)
 
     async def _client_item_create(self, event: Event) -> bytes | None:
@@ -154,13 +155,15 @@ class RoutedSession:
         if request.get("conversation") == "none":
             return await self._session.from_client(payload)
         if answerer.active:
-            # the engine continues after results of the client's tools, or refuses the request
+            # the engine continues when it gets the results of the client's tools; it refuses other requests during its
+            # answer
             await answerer.take_client_event(event)
             return None
         if self._untranscribed is not None and self._config.routes:
             if self._pending_request is None:
                 self._start_deadline()
-            # replaces the response that the provider would have created, as a turn has one response
+            # the request takes the place of the response that the end of speech would have created, because a turn has
+            # one response
             self._pending_request = payload
             await self._session.hold(engine_answers=True)
             return None
@@ -179,14 +182,14 @@ class RoutedSession:
         return kind in _ITEM_EVENTS and text(event, "item_id") in relay
 
     def _cancels_engine(self, event: Event) -> bool:
-        """Whether a `response.cancel` means the engine's response: it has the response's id, or no id."""
+        """Whether a `response.cancel` is for the engine's response: it has the id of that response, or no id."""
         response_id = text(event, "response_id")
         return self._answerer.active and (not response_id or response_id == self._answerer.relay.response)
 
     # Events of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Translate an event of the provider for the client. Returns None when nothing is forwarded."""
+        """Translate an event of the provider for the client. Returns None if nothing is forwarded."""
         kind = events.event_type(payload)
         event = events.read(payload)
         if kind == "session.created":
@@ -223,8 +226,8 @@ class RoutedSession:
         return forwarded
 
     async def _on_error(self, error: Event) -> None:
-        """Handle an `error` of the provider. If a setting that routing needs was refused, the provider answers all
-        turns from now on.
+        """Handle an `error` of the provider. If the provider refused a setting that routing needs, it answers all turns
+        from now on.
         """
         self._config.refuse_update(text(error, "event_id"))
         name = self._routing_updates.pop(text(error, "event_id"), "")
@@ -252,7 +255,7 @@ class RoutedSession:
             await self._session.hold(engine_answers=True)
 
     async def _on_transcription(self, kind: str, event: Event) -> None:
-        """Handle an event about a transcript, by which the tier of the turn, and so its answerer, is decided."""
+        """Handle an event about a transcript. The words decide the turn's tier, and by that who answers the turn."""
         ended = kind.endswith(("completed", "failed"))
         last = text(event, "item_id") == self._untranscribed
         if kind.endswith("completed") and text(event, "transcript").strip():
@@ -265,7 +268,7 @@ class RoutedSession:
     # Inside
 
     def _start_deadline(self) -> None:
-        """Decide after TRANSCRIPT_SECONDS if no transcript arrives before."""
+        """After TRANSCRIPT_SECONDS without a transcript, decide without it."""
         self._cancel_deadline()
         self._deadline = asyncio.get_running_loop().call_later(TRANSCRIPT_SECONDS, self._spawn_decision)
 
@@ -280,15 +283,17 @@ class RoutedSession:
             self._deadline = None
 
     async def _decide(self) -> None:
-        """Choose the engine or the provider for the turn that waited for its transcript, and request its answer."""
+        """Decide whether the engine or the provider answers the turn that waited for its transcript, and request the
+        answer.
+        """
         self._cancel_deadline()
         self._unanswered = self._unanswered and self._pending_request is None
         request, self._pending_request, self._untranscribed = self._pending_request, None, None
         if request is None:
             return
-        if self._answerer.active:  # speech of the client was configured not to interrupt responses
+        if self._answerer.active:  # the client's settings did not let speech interrupt
             await self._answerer.interrupt("turn_detected")
-        if self._session.speaking:  # the turn is answered together with the one in progress
+        if self._session.speaking:  # the next turn's answer covers this turn too
             await self._session.hold(engine_answers=False)
         elif self._for_engine(member(_response_request(request), "response")):
             await self._answer_by_engine(request)
@@ -296,14 +301,16 @@ class RoutedSession:
             await self._answer_by_provider(request)
 
     def _for_engine(self, request: Event) -> bool:
-        """Whether the engine answers the last turn. The provider answers requests with an `input` of their own, as
-        they do not concern the turn, and turns without a transcript, as it has their audio.
+        """Whether the engine answers the last turn. The provider answers turns without a transcript, because it has
+        their audio. It also answers requests with an `input` of their own, because these do not concern the turn.
         """
         possible = self._config.routes and self._engine_has_words and "input" not in request
         return possible and self._is_slow(self._session.tier)
 
     async def _answer_by_provider(self, payload: bytes) -> None:
-        """Request the provider's answer by the client's `response.create`, or by the gateway's if that is empty."""
+        """Request the provider's answer. `payload`: the client's `response.create`; if it is empty, the gateway sends
+        its own.
+        """
         if not payload:
             await self._session.request_response()
             return
@@ -323,12 +330,12 @@ class RoutedSession:
             await self._answer_by_provider(payload)
 
     async def _on_engine_done(self, outcome: str, messages: Sequence[tuple[str, str]]) -> None:
-        """Copy the engine's messages to the provider, and resume its responses. The provider answers the turn if the
-        engine failed without a message.
+        """Copy the engine's messages to the provider, and let the provider's session request responses again. If the
+        engine failed without a message, let the provider answer the turn.
         """
         self._metrics.routed[outcome] += 1
         await self._items.copy_to_provider(messages)
-        if outcome == ERROR and not messages:  # a filler does not answer
+        if outcome == ERROR and not messages:  # a spoken filler phrase is not an answer
             await self._answer_by_provider(self._engine_request)
         else:
             await self._session.hold(engine_answers=False)
