@@ -13,6 +13,7 @@ from mcp.types import TextContent
 
 from commands import fairlead
 from upprocess import fairlead_up
+from waiting import until_async
 
 SERVER = Path(__file__).parents[2] / "support" / "stdio_servers" / "listing_stdio.py"
 OBJECT = {"type": "object"}
@@ -66,7 +67,11 @@ async def test_odd_tools_cost_no_other_server_its_tools_and_are_told(tmp_path: P
         modes: Any = ("legacy", "auto")
         for mode in modes:
             async with Client(up.url, mode=mode) as client:
-                assert sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(expected)
+
+                async def listed(client: Client = client) -> bool:
+                    return sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(expected)
+
+                await until_async("all tools to be listed", listed)  # the list is swapped after the operator's report
                 called = await client.call_tool("good__go", {})
                 assert isinstance(called.content[0], TextContent)
                 assert called.content[0].text == "went"
