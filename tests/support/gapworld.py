@@ -27,10 +27,8 @@ from rawserver import Reply, Request
 from restworld import get
 from toolservers import answer_modern, raw_server, serve_asgi, tool
 
-MOST_MS: Final = 125.0
-"""Longest gap that is allowed: 100 ms are the goal, and a quarter more is for slower processors, as gaps are processor
-time.
-"""
+MOST_MS: Final = 100.0
+"""Longest gap that is allowed."""
 TRIES: Final = 2
 """Times that an attack is made at most: the first request of a kind imports code, which may take too long by itself."""
 MODEL: Final = b"MODEL"
