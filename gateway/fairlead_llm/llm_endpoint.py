@@ -124,9 +124,7 @@ class LlmEndpoint:
         try:
             return await read_document(answer, loop, self._services.tools.work)
         except (ProviderUnavailable, BadAnswer) as error:
-            loop.fail_round(error)
-            message = f"{loop.target.provider}: {error}"
-            raise LlmError(502, message, "bad_answer", headers=loop.no_retry) from error
+            raise _failed_round(loop, error) from error
         finally:
             answer.close()
 
@@ -243,9 +241,7 @@ class LlmEndpoint:
             loop.long |= is_long(body)
             return await self._services.tools.work.process_document(lambda: _parse_answer(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
-            loop.fail_round(error)
-            message = f"{loop.target.provider}: {error}"
-            raise LlmError(502, message, "bad_answer", headers=loop.no_retry) from error
+            raise _failed_round(loop, error) from error
         finally:
             answer.close()
 
@@ -261,6 +257,12 @@ class LlmEndpoint:
         loop.record.end(str(answer.status))
         status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
         return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
+
+
+def _failed_round(loop: ToolLoop, error: ProviderUnavailable | BadAnswer) -> LlmError:
+    """Record that the round's answer cannot be read, and return the error for the client."""
+    loop.fail_round(error)
+    return LlmError(502, f"{loop.target.provider}: {error}", "bad_answer", headers=loop.no_retry)
 
 
 def _parse_answer(body: bytes, loop: ToolLoop) -> WireAnswer:

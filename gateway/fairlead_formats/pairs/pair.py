@@ -37,6 +37,7 @@ from fairlead_formats.wire.protocol import (
     WireFormat,
     WireRequest,
 )
+from fairlead_formats.wire.wrapped import WrappedRequest
 
 _WINDOWS: Final = ContextWindows()
 _encode: Final = msgspec.json.Encoder().encode
@@ -50,48 +51,22 @@ class _AnswerState(msgspec.Struct):
 _state: Final = msgspec.json.Decoder(_AnswerState).decode
 
 
-class TranslatedRequest:
+class TranslatedRequest(WrappedRequest):
     """A client's request, translated to the provider's format."""
 
     single_call = False
 
     def __init__(self, inner: WireRequest, gateway_options: Raw, exchange: TranslatedExchange) -> None:
         """`inner`: the request in the provider's format; `gateway_options`: the client's member `fairlead`."""
-        self.inner = inner
+        super().__init__(inner)
         self.gateway_options = gateway_options
         self.exchange = exchange
         self.model = exchange.request.model
         self.stream = exchange.request.stream
-        self.no_injection = inner.no_injection
-        self.client_messages = inner.client_messages
 
     @property
     def losses(self) -> TranslationLosses:
         return self.exchange.losses
-
-    @property
-    def messages(self) -> Sequence[bytes | Raw]:
-        return self.inner.messages
-
-    @messages.setter
-    def messages(self, messages: Sequence[bytes | Raw]) -> None:
-        self.inner.messages = messages
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        return self.inner.tool_names
-
-    @property
-    def tools(self) -> bytes:
-        return self.inner.tools
-
-    @property
-    def system(self) -> bytes:
-        return self.inner.system
-
-    @property
-    def restored_bytes(self) -> int:
-        return self.inner.restored_bytes
 
     def body(self, model_round: ModelRound) -> bytes:
         members = _members(self.inner.body(model_round))

@@ -41,6 +41,7 @@ from fairlead_formats.wire.protocol import (
     WireAnswer,
     WireStream,
 )
+from fairlead_formats.wire.wrapped import WrappedAnswer, WrappedStream
 
 MAX_EVENT: Final = 32 << 20
 """Maximum bytes of one event in the provider's format, before its translation."""
@@ -48,31 +49,12 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class PairAnswer:
+class PairAnswer(WrappedAnswer):
     """A provider's whole answer to one round (request to the model), to be written in the client's format."""
 
     def __init__(self, inner: WireAnswer, exchange: TranslatedExchange) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._exchange = exchange
-
-    @property
-    def message(self) -> Mapping[str, Any]:
-        return self.inner.message
-
-    @property
-    def usage(self) -> Mapping[str, Any]:
-        return self.inner.usage
-
-    @property
-    def malformed_call(self) -> bool:
-        return self.inner.malformed_call
-
-    @property
-    def request_messages(self) -> Sequence[bytes]:
-        return self.inner.request_messages
-
-    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        self.inner.unwrap(calls)
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None  # no turn needs to be stored: clients of another family receive no signatures that depend on it
@@ -104,14 +86,14 @@ class PairAnswer:
         return self._exchange.provider.answers.read_answer(body, self._exchange.losses)
 
 
-class PairStream:
+class PairStream(WrappedStream):
     """One client's stream over all rounds (requests to the model), translated from the provider's format."""
 
     def __init__(
         self, inner: WireStream, exchange: TranslatedExchange, created: int, parser: ProviderEventParser
     ) -> None:
         """`created`: seconds since 1970. `parser`: parses what `inner` writes for clients of the provider's format."""
-        self._inner = inner
+        super().__init__(inner)
         self._exchange = exchange
         self._tools = exchange.tools
         self._parser = parser
@@ -130,41 +112,17 @@ class PairStream:
         """End of a call, held until the next event shows whether the answer ended with the call."""
 
     @property
-    def done(self) -> bool:
-        return self._inner.done
-
-    @property
-    def usage(self) -> Mapping[str, Any]:
-        return self._inner.usage
-
-    @property
-    def ended(self) -> bool:
-        return self._inner.ended
-
-    @property
-    def message(self) -> Mapping[str, Any]:
-        return self._inner.message
-
-    @property
-    def malformed_call(self) -> bool:
-        return self._inner.malformed_call
-
-    @property
-    def request_messages(self) -> Sequence[bytes]:
-        return self._inner.request_messages
-
-    @property
     def turn_key(self) -> CallKey | None:
         return None
 
     def feed(self, data: bytes) -> bytes:
-        return self._translate(self._inner.feed(data))
+        return self._translate(self.inner.feed(data))
 
     def end_round(self) -> bytes:
-        return self._translate(self._inner.end_round())
+        return self._translate(self.inner.end_round())
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        return self._translate(self._inner.unwrap(calls))
+        return self._translate(self.inner.unwrap(calls))
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # every format shows calls in a different form
@@ -173,13 +131,13 @@ class PairStream:
         return b""
 
     def next_round(self) -> None:
-        self._inner.next_round()
+        self.inner.next_round()
         self._border = self._release_end() + b"".join(map(self._writer.write, self._reader.next_round()))
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
-        out = self._translate(self._inner.finish({}))
+        out = self._translate(self.inner.finish({}))
         out += self._begin()
-        usage = self._exchange.provider.answers.read_usage(self._inner.usage)
+        usage = self._exchange.provider.answers.read_usage(self.inner.usage)
         stop = self._reader.stop or "end"
         out += self._release_end(truncated=stop in TRUNCATING)
         report_stop(stop, self._exchange.losses)

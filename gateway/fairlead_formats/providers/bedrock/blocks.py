@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.messages.stop_reasons import truncates
 
 TOOL_USE: Final = "toolUse"
 TOOL_RESULT: Final = "toolResult"
@@ -21,10 +22,6 @@ REASONING: Final = "reasoningContent"
 SERVER_TOOL_USE: Final = "server_tool_use"
 FOREIGN_SIGNATURE: Final = "fairlead.0."
 """Signature of reasoning that clients receive, and that the gateway does not send to providers."""
-UNFINISHED: Final = frozenset(
-    {"max_tokens", "model_context_window_exceeded", "guardrail_intervened", "content_filtered"}
-)
-"""Stop reasons after which calls may be truncated, so that the gateway runs none of the answer's calls."""
 MALFORMED: Final = frozenset({"malformed_tool_use", "malformed_model_output"})
 """Stop reasons of an answer with an unreadable call."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -73,7 +70,7 @@ def is_foreign_reasoning(block: Mapping[str, Any]) -> bool:
 
 def message_of(blocks: Iterable[Block], stop_reason: str) -> dict[str, Any]:
     """The assistant's message, without calls that may be truncated."""
-    finished = stop_reason not in UNFINISHED
+    finished = not truncates(stop_reason)
     return {"role": "assistant", "content": [block for block in blocks if finished or call_in(block) is None]}
 
 

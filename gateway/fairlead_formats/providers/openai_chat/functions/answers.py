@@ -26,6 +26,7 @@ from fairlead_formats.wire.protocol import (
     WireAnswer,
     WireStream,
 )
+from fairlead_formats.wire.wrapped import WrappedAnswer, WrappedStream
 from fairlead_mcp.sse import EventParser
 
 _MAX_EVENT: Final = 32 << 20
@@ -38,28 +39,12 @@ _any: Final = msgspec.json.Decoder().decode
 _NULL: Final = Raw(b"null")
 
 
-class FunctionsAnswer:
+class FunctionsAnswer(WrappedAnswer):
     """A provider's whole answer to one request of the tool loop, with `function_call` for the client."""
 
     def __init__(self, inner: WireAnswer) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._unwrapped: Mapping[str, InnerCall] = {}
-
-    @property
-    def message(self) -> Mapping[str, Any]:
-        return self.inner.message
-
-    @property
-    def usage(self) -> Mapping[str, Any]:
-        return self.inner.usage
-
-    @property
-    def request_messages(self) -> Sequence[bytes]:
-        return self.inner.request_messages
-
-    @property
-    def malformed_call(self) -> bool:
-        return self.inner.malformed_call
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self._unwrapped = calls
@@ -105,67 +90,39 @@ def _reason(choice: Mapping[str, Raw]) -> Raw:
     return Raw(b'"function_call"') if bytes(reason) == _CALLS else reason
 
 
-class FunctionsStream:
+class FunctionsStream(WrappedStream):
     """One client's stream over all rounds of the tool loop, with `function_call` in place of `tool_calls`."""
 
     def __init__(self, inner: WireStream) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._parser = EventParser(_MAX_EVENT)
 
-    @property
-    def done(self) -> bool:
-        return self._inner.done
-
-    @property
-    def usage(self) -> Mapping[str, Any]:
-        return self._inner.usage
-
-    @property
-    def ended(self) -> bool:
-        return self._inner.ended
-
-    @property
-    def malformed_call(self) -> bool:
-        return self._inner.malformed_call
-
-    @property
-    def message(self) -> Mapping[str, Any]:
-        return self._inner.message
-
-    @property
-    def request_messages(self) -> Sequence[bytes]:
-        return self._inner.request_messages
-
-    @property
-    def turn_key(self) -> CallKey | None:
-        return self._inner.turn_key
-
     def feed(self, data: bytes) -> bytes:
-        return self._rewrite(self._inner.feed(data))
+        return self._rewrite(self.inner.feed(data))
 
     def end_round(self) -> bytes:
-        return self._rewrite(self._inner.end_round())
+        return self._rewrite(self.inner.end_round())
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        return self._rewrite(self._inner.unwrap(calls))
+        return self._rewrite(self.inner.unwrap(calls))
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
-        return self._inner.show_running(calls)
+        return self.inner.show_running(calls)
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
-        return self._inner.show_results(calls)
+        return self.inner.show_results(calls)
 
     def next_round(self) -> None:
-        self._inner.next_round()
+        self.inner.next_round()
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
-        return self._rewrite(self._inner.finish(extra_members))
+        return self._rewrite(self.inner.finish(extra_members))
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        return self._inner.write_error(error, raw)
+        return self.inner.write_error(error, raw)
 
     def keep_alive(self) -> bytes:
-        return self._inner.keep_alive()
+        return self.inner.keep_alive()
 
     def _rewrite(self, events: bytes) -> bytes:
         """The events with `function_call` in place of `tool_calls`. `events` contains only whole events."""

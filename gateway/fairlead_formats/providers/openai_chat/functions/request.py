@@ -18,9 +18,9 @@ from fairlead_formats.messages.call import FUNCTION_CALL
 from fairlead_formats.providers.openai_chat.answer import TOOL_CALLS
 from fairlead_formats.wire.call_ids import is_made_here
 from fairlead_formats.wire.family_format import reading_body
-from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import ModelRound, WireFormat, WireRequest
 from fairlead_formats.wire.raw_json import array
+from fairlead_formats.wire.wrapped import WrappedRequest
 
 FUNCTIONS: Final = "functions"
 _NO_RESULT: Final = "The result of this call was not sent."
@@ -122,7 +122,7 @@ class _Messages:
             self._written.append(_encode({"role": "tool", "tool_call_id": ident, "content": _NO_RESULT}))
 
 
-class FunctionsRequest:
+class FunctionsRequest(WrappedRequest):
     """A request with `functions`, for a provider that gets `tools`."""
 
     single_call = True
@@ -131,41 +131,8 @@ class FunctionsRequest:
         """`inner`: the request rewritten to `tools`. `original`: the request as the client sent it, which goes to a
         provider of Chat Completions unless the gateway adds tools; None for providers of other APIs.
         """
-        self.inner = inner
+        super().__init__(inner)
         self._original = original
-        self.model = inner.model
-        self.stream = inner.stream
-        self.gateway_options = inner.gateway_options
-        self.no_injection = inner.no_injection
-        self.client_messages = inner.client_messages
-
-    @property
-    def messages(self) -> Sequence[bytes | Raw]:
-        return self.inner.messages
-
-    @messages.setter
-    def messages(self, messages: Sequence[bytes | Raw]) -> None:
-        self.inner.messages = messages
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        return self.inner.tool_names
-
-    @property
-    def tools(self) -> bytes:
-        return self.inner.tools
-
-    @property
-    def system(self) -> bytes:
-        return self.inner.system
-
-    @property
-    def losses(self) -> TranslationLosses | None:
-        return self.inner.losses
-
-    @property
-    def restored_bytes(self) -> int:
-        return self.inner.restored_bytes
 
     def body(self, model_round: ModelRound) -> bytes:
         unchanged = not model_round.injected and self.inner.messages is self.inner.client_messages
