@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.base import DocumentStruct, current_format, sha256, sha256_of_set
+from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_api.meta import ServerKey
 
 CATALOG: Final = "catalog"
@@ -84,10 +85,14 @@ class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
     env: dict[str, str] = msgspec.field(default_factory=dict)
     token: str = ""
     """First line to send on a connection to a `TcpEndpoint`."""
+    client_secret: str = ""
+    """Secret of the OAuth client in `Catalog.oauth`."""
+    private_key: str = ""
+    """Private key of that client, PEM or JWK, for `private_key_jwt`."""
 
     def __repr__(self) -> str:
-        token = ", token" if self.token else ""
-        return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)}{token})"
+        secrets = "".join(f", {name}" for name in ("token", "client_secret", "private_key") if getattr(self, name))
+        return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)}{secrets})"
 
 
 class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
@@ -194,6 +199,8 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     """
     endpoint: Endpoint
     credential: CredentialRef | None = None
+    oauth: OAuthSettings | None = None
+    """How to get an access token for each call; None: `credential` has all that requests need."""
     protocol_version: str
     """Negotiated revision; servers of `2026-07-28` and later are called without a handshake."""
     server_info: Raw = Raw(b"{}")

@@ -1,0 +1,56 @@
+"""OAuth settings in a catalog: how the gateway obtains an access token for calls of one server.
+
+No secrets: the client's secret or private key is in the `Credential` that the catalog refers to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.base import DocumentStruct
+
+CLIENT_CREDENTIALS: Final = "clientCredentials"
+"""The gateway gets a token for itself (RFC 6749 section 4.4)."""
+TOKEN_EXCHANGE: Final = "tokenExchange"
+"""The caller's token is exchanged for one of the server (RFC 8693)."""
+ENTRA_ON_BEHALF_OF: Final = "EntraOnBehalfOf"
+"""Profile of `tokenExchange`: Microsoft Entra's on-behalf-of flow (RFC 7523 section 2.1 with Entra's parameters)."""
+PERSON: Final = "Person"
+AGENT: Final = "Agent"
+
+
+class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
+    """How to get an access token for one server. An empty text is an absent value."""
+
+    grant: str
+    """`clientCredentials` or `tokenExchange`."""
+    profile: str = ""
+    """Variant of the grant: `EntraOnBehalfOf`; empty: as in the RFC."""
+    client_id: str
+    client_authentication: str = "client_secret_basic"
+    """`client_secret_basic`, `client_secret_post`, `private_key_jwt` or `none` (OpenID Connect Core 1.0 section 9)."""
+    issuer: str = ""
+    """Authorization server at which the client is registered. Discovery may find this issuer's endpoints, but never
+    another issuer. Empty only if `token_url` is set.
+    """
+    token_url: str = ""
+    """Token endpoint; empty to discover it from `issuer`, which the server's challenge must name."""
+    scopes: tuple[str, ...] = ()
+    audience: str = ""
+    """`audience` of the token request (RFC 8693 section 2.1)."""
+    resource: str = ""
+    """`resource` of the token request (RFC 8707): the server's URL or a parent of it."""
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)
+    """Further parameters of the token request; none of them is a standard parameter."""
+    subject_token_type: str = ""
+    """Type URI of the caller's token (RFC 8693 section 3); empty: an access token."""
+    grants_per: str = PERSON
+    """`Person`: all agents of a person share a token; `Agent`: each agent of a person has its own."""
+    token_hosts: str = ""
+    """Hosts to which the client's secret may be sent: the value of the Secret's annotation `fairlead.dev/hosts`; empty:
+    any.
+    """
+    ca_bundle: str | None = None
+    """PEM certificates that verify the authorization server; None: the system's."""
