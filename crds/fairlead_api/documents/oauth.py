@@ -13,7 +13,7 @@ from fairlead_api.documents.base import DocumentStruct
 
 CLIENT_CREDENTIALS: Final = "clientCredentials"
 """The gateway gets a token for itself (RFC 6749 section 4.4)."""
-TOKEN_EXCHANGE: Final = "tokenExchange"
+TOKEN_EXCHANGE: Final = "tokenExchange"  # noqa: S105  # the name of a grant, not a secret
 """The caller's token is exchanged for one of the server (RFC 8693)."""
 ENTRA_ON_BEHALF_OF: Final = "EntraOnBehalfOf"
 """Profile of `tokenExchange`: Microsoft Entra's on-behalf-of flow (RFC 7523 section 2.1 with Entra's parameters)."""
