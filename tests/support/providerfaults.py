@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead_formats.providers.anthropic import fake_rules as messages_rules
+from fairlead_formats.providers.bedrock import fake_rules as converse_rules
 from fairlead_formats.providers.gemini import fake_rules as gemini_rules
 from fairlead_formats.providers.openai_chat import fake_rules as chat_rules
 from fairlead_formats.providers.openai_responses import fake_rules as responses_rules
@@ -19,7 +20,7 @@ _FLAT: Final = ("openai-functions", "openai-realtime")
 
 
 def provider_fault(format_name: str, definition: Mapping[str, Any]) -> BrokenRule | None:
-    """The first rule that a request with this definition breaks; None also where no scripted provider has the API."""
+    """The first rule that a request with this definition breaks."""
     if format_name == "openai-responses":
         request: dict[str, Any] = {"model": "m", "input": "Hi", "tools": [definition]}
         return responses_rules.fault(request, responses_rules.StoredItems(), draft_error)
@@ -31,6 +32,7 @@ def provider_fault(format_name: str, definition: Mapping[str, Any]) -> BrokenRul
         request = {"contents": contents, "tools": [{"functionDeclarations": [definition]}]}
         return gemini_rules.fault(request, draft_error)
     if format_name == "bedrock-converse":
-        return None
+        messages = [{"role": "user", "content": [{"text": "Hi"}]}]
+        return converse_rules.fault({"messages": messages, "toolConfig": {"tools": [definition]}}, "", draft_error)
     tool = {"type": "function", "function": definition} if format_name in _FLAT else definition
     return chat_rules.fault({"model": "m", "messages": _SAYS, "tools": [tool]}, draft_error)

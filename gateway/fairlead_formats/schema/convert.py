@@ -132,6 +132,9 @@ def _shape_root(walk: Walk, schema: JsonObject) -> JsonObject:
     for keyword in _UNIONS:
         if keyword in schema and table[keyword] is Cell.FIX:
             schema = _merge_union(walk, schema, keyword)
+    if "additionalItems" in schema:
+        walk.lose("", "additionalItems", Action.REWRITTEN, "it applies to arrays, and the arguments are an object")
+        schema = {key: value for key, value in schema.items() if key != "additionalItems"}
     return schema
 
 

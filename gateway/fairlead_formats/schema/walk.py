@@ -135,8 +135,18 @@ class Walk:
             self.budget.node(depth)
             self.budget.copy(self.refs.size(ref, target))
             self._active.append(ref)
-            schema = merge.intersect(rest, target, self.budget) if rest else target
+            schema = self._beside_reference(rest, target, path)
         return schema
+
+    def _beside_reference(self, rest: JsonObject, target: Any, path: str) -> Any:
+        """The target of a `$ref` with the keywords next to it. They are left out where they cannot be merged with it.
+        Raises TooMuch.
+        """
+        try:
+            return merge.intersect(rest, target, self.budget) if rest else target
+        except merge.Unmergeable as error:
+            self.lose(path, "$ref", Action.WIDENED, f"the keywords next to a $ref are left out: {error}")
+            return target
 
     def _resolve(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
         table = self.target.nested
@@ -240,11 +250,7 @@ class Walk:
             return untyped.cut_recursion(self, ref, target, rest, path)
         self.lose(path, "$ref", Action.REWRITTEN, f"{ref} was replaced by its target")
         self.budget.copy(self.refs.size(ref, target))
-        try:
-            whole = merge.intersect(rest, target, self.budget) if rest else target
-        except merge.Unmergeable as error:
-            self.lose(path, "$ref", Action.WIDENED, f"keywords next to {ref} are left out: {error}")
-            whole = target
+        whole = self._beside_reference(rest, target, path)
         self._active.append(ref)
         return self.node(whole, path, depth + 1)
 

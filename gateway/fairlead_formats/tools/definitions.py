@@ -2,7 +2,8 @@
 
 Pure module. A `ToolFormat` consists of an `Envelope` (locations of a tool's parts), the choice of schema rules, and
 limits. The formats are in `providers`. Each tool is converted by itself: one that cannot be converted is refused in the
-report, and the others are converted.
+report, and the others are converted. A converted definition is judged by its provider's documented rules before it is
+cached, so that a fault of a converter costs one tool and not the request.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from fairlead_formats.tool_format import (
 log = logging.getLogger(__name__)
 
 FAULT: Final = "the converter failed on this tool; the gateway's log has the traceback"
+REJECTED: Final = "the converted definition breaks a rule of the provider, which would refuse every request with it"
 MAX_NAME: Final = 1024
 """Maximum characters of a source name; MCP recommends 128."""
 
@@ -54,12 +56,20 @@ Targets: TypeAlias = tuple[SchemaTarget, SchemaTarget | None]
 identify a model selects the narrowest rules of the format."""
 
 
+Rejection: TypeAlias = Callable[[JsonObject], str | None]
+"""Names the rule by which a provider rejects a converted definition, whatever its name; None if it accepts it."""
+
+
 class NotAFunction(UnusableSchema):
     """A definition that is not a function, such as a tool that the provider runs: no other format can represent it."""
 
 
 class NotJson(ValueError):
     """A definition that cannot be sent, such as one with half a surrogate pair."""
+
+
+class Rejected(ValueError):
+    """A converted definition that breaks a rule of the provider, which would refuse all tools of the request."""
 
 
 class PreparedTool(msgspec.Struct, frozen=True):
@@ -127,6 +137,10 @@ class FormatLimits(msgspec.Struct, frozen=True):
 NO_LIMITS: Final = FormatLimits()
 
 
+def accept_all(definition: JsonObject) -> None:
+    """The rejections of a format whose provider documents no rules for definitions."""
+
+
 class ToolFormat:
     """A `Format` over an envelope. Stateless; safe to share between threads."""
 
@@ -138,6 +152,7 @@ class ToolFormat:
         envelope: Envelope,
         targets: Callable[[Options], Targets],
         limits: FormatLimits = NO_LIMITS,
+        rejection: Rejection = accept_all,
     ) -> None:
         self.name = name
         self.title = title
@@ -146,6 +161,7 @@ class ToolFormat:
         self._targets = targets
         self.max_tools = limits.max_tools
         self._limits = limits
+        self._rejection = rejection
 
     def __repr__(self) -> str:
         return f"<ToolFormat {self.name}>"
@@ -197,15 +213,23 @@ class ToolFormat:
             prepared = self._convert(tool, name, options)
             if prepared.definition is not None:
                 _check_json(prepared.definition)
+                self._check_accepted(prepared.definition, name)
             return prepared
         except (UnusableSchema, TooMuch) as error:
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
-        except NotJson as error:
+        except (NotJson, Rejected) as error:
             return PreparedTool(None, (Loss(name, "", "", Action.REFUSED, str(error)),))
         except Exception as error:
             log.exception("The conversion of %r to %s failed", name[:128], self.name)
             why = f"{FAULT}: {type(error).__name__}"
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
+
+    def _check_accepted(self, definition: JsonObject, name: str) -> None:
+        """Raises Rejected for a definition that the provider would reject."""
+        rejection = self._rejection(self.envelope.rename(definition, name))
+        if rejection is not None:
+            log.error("The tool %r is left out of lists for %s: %s: %s", name[:128], self.title, REJECTED, rejection)
+            raise Rejected(f"{REJECTED}: {rejection}")
 
     def _convert(self, tool: Definition, name: str, options: Options) -> PreparedTool:
         if not name or len(name) > MAX_NAME:

@@ -23,13 +23,13 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import WSMsgType, web
 
+from fairlead_formats.providers.openai_responses.definition_rules import realtime_function_faults
+from fairlead_formats.request_rules.rule import BrokenRule
 from fairlead_formats.request_rules.table import broken
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenCall, SpokenReply, audio_of
 
-_TOOL: Final = frozenset({"type", "name", "description", "parameters"})
 _PROVIDER_TOOLS: Final = frozenset({"mcp"})
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_MAX_DESCRIPTION: Final = 1024
 _MODALITIES: Final = (["audio"], ["text"])
 _EXPIRES: Final = 3600
 _encode: Final = msgspec.json.encode
@@ -38,9 +38,9 @@ _encode: Final = msgspec.json.encode
 class RefusedEvent(Exception):
     """Event of a client that violates a rule of the API, and is answered with an `error`."""
 
-    def __init__(self, rule: str, /, **values: object) -> None:
-        """`rule`: name of the broken rule without `realtime-`; `values`: for the placeholders in the rule's text."""
-        self.broken = broken(f"realtime-{rule}", **values)
+    def __init__(self, rule: str | BrokenRule, /, **values: object) -> None:
+        """`rule`: the broken rule, or its name without `realtime-` with `values` for the placeholders in its text."""
+        self.broken = rule if isinstance(rule, BrokenRule) else broken(f"realtime-{rule}", **values)
         super().__init__(self.broken.message)
 
 
@@ -286,15 +286,10 @@ def _check_tools(settings: dict[str, Any]) -> None:
     for index, tool in enumerate(settings.get("tools") or ()):
         if tool.get("type") in _PROVIDER_TOOLS:
             continue
-        for unknown in sorted(set(tool) - _TOOL):
-            raise RefusedEvent("tool-member", index=index, name=unknown)
-        name, description, schema = str(tool.get("name")), tool.get("description") or "", tool.get("parameters") or {}
-        if not _TOOL_NAME.fullmatch(name):
-            raise RefusedEvent("tool-name", index=index, name=name)
-        if len(description) > _MAX_DESCRIPTION:
-            raise RefusedEvent("tool-description", index=index, length=len(description))
-        if "parameters" in tool and schema.get("type") != "object":
-            raise RefusedEvent("schema-root", index=index, name=name, type=schema.get("type"))
+        for fault in realtime_function_faults(tool, index):
+            raise RefusedEvent(fault)
+        if not _TOOL_NAME.fullmatch(str(tool.get("name"))):
+            raise RefusedEvent("tool-name", index=index, name=str(tool.get("name")))
 
 
 def _check_choice(choice: Any, tools: list[dict[str, Any]]) -> None:

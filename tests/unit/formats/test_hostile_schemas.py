@@ -15,7 +15,7 @@ from examples import examples
 from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.registry import FORMATS, find
 from fairlead_formats.tool_format import Action, Converted, Options
-from fairlead_formats.tools.definitions import FAULT
+from fairlead_formats.tools.definitions import FAULT, REJECTED
 from formatrules import violations
 from formats.instances import Instances
 from formatschemas import SCHEMAS
@@ -66,7 +66,7 @@ def hold_to_the_rules(choice: str, definition: dict[str, Any]) -> None:
     assert (neighbour,) == converted(choice, GOOD).tools
     refusals = [loss for loss in outcome.report if loss.action is Action.REFUSED]
     assert [loss.tool for loss in refusals] == ([] if mine else ["odd"])
-    assert not [loss.why for loss in refusals if loss.why.startswith(FAULT)]
+    assert not [loss.why for loss in refusals if loss.why.startswith((FAULT, REJECTED))]
     for written in mine:
         json.dumps(written).encode()
         assert violations(format_name, written, options.model) == []
@@ -184,3 +184,20 @@ def test_a_part_with_malformed_keywords_is_converted_without_them(choice: str, f
 def test_keywords_without_meaning_at_the_root_are_converted_or_left_out(choice: str) -> None:
     root = {"type": "object", "properties": {}, "items": [], "minLength": 1, "pattern": "(", "description": ""}
     hold_to_the_rules(choice, tool({**root, "contains": {}, "maximum": 1}))
+
+
+@every_choice
+def test_items_of_an_older_draft_beside_an_object_are_left_out(choice: str) -> None:
+    schema = {"type": "object", "properties": {}, "additionalItems": {"type": "array"}}
+    hold_to_the_rules(choice, tool(schema))
+    assert "additionalItems" not in schema_in(choice, tool(schema))
+
+
+@every_choice
+def test_keywords_beside_a_reference_at_the_root_that_cannot_be_merged_are_left_out(choice: str) -> None:
+    patterns = {"patternProperties": {"^a": {"type": "string"}}, "properties": {"a": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"b": {}}, "$ref": "#/$defs/patterns", "$defs": {"patterns": patterns}}
+    hold_to_the_rules(choice, tool(schema))
+    assert list(schema_in(choice, tool(schema))["properties"]) == ["a"]
+    losses = [loss.why for loss in converted(choice, tool(schema)).report if loss.action is Action.WIDENED]
+    assert "the keywords next to a $ref are left out: both schemas have patternProperties" in losses

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fairlead_formats.providers.anthropic.definition_rules import definition_faults
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.schemas import subschemas
 from fairlead_formats.request_rules.table import broken
 
 _THINKING: Final = ("thinking", "redacted_thinking")
@@ -38,9 +38,7 @@ _BLOCKS: Final = frozenset(
     }
 )
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_PROPERTY_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_COMBINATORS: Final = ("oneOf", "allOf", "anyOf")
 MAX_BREAKPOINTS: Final = 4
 MIN_BUDGET: Final = 1024
 
@@ -145,7 +143,7 @@ def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Itera
         if tool.get("type") in (None, "custom"):
             if not _TOOL_NAME.fullmatch(str(tool.get("name"))):
                 yield broken("messages-tool-name", index=index)
-            yield from _schema_faults(index, tool.get("input_schema"), check_schema)
+            yield from definition_faults(tool, check_schema, index)
     if names and max(names.values()) > 1:
         yield broken("messages-tool-names-unique")
     choice = request.get("tool_choice") or {}
@@ -153,25 +151,6 @@ def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Itera
         yield broken("messages-choice-without-tools")
     elif choice.get("type") == "tool" and choice.get("name") not in names:
         yield broken("messages-tool-choice", name=choice.get("name"))
-
-
-def _schema_faults(index: int, schema: object, check_schema: SchemaCheck) -> Iterator[BrokenRule]:
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or kind != "object":
-        why = "Field required" if kind is None else "Input should be 'object'"
-        yield broken("messages-schema-type", index=index, why=why)
-        return
-    wrong = check_schema(schema)
-    if wrong is not None:
-        yield broken("messages-schema-valid", index=index, why=wrong)
-        return
-    for keyword in _COMBINATORS:
-        if keyword in schema:
-            yield broken("messages-schema-root", index=index, keyword=keyword)
-    for _, part in subschemas(schema):
-        for name in part.get("properties") or ():
-            if not _PROPERTY_NAME.fullmatch(name):
-                yield broken("messages-property-name", index=index)
 
 
 def _cache_faults(request: Mapping[str, Any], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:

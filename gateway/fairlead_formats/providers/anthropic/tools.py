@@ -54,6 +54,8 @@ from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.anthropic.definition_rules import definition_faults
+from fairlead_formats.request_rules.definitions import rejection_by
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
@@ -223,6 +225,7 @@ FORMATS: Final = (
             Envelope(_write_tool, rename_tool, _read_tool, in_tools, tools_of),
             _targets,
             FormatLimits(max_strict=20),
+            rejection_by(definition_faults),
         ),
         messages=AnthropicMessages(),
         token_growth=1020,

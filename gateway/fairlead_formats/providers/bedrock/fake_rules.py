@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fairlead_formats.providers.bedrock.definition_rules import specification_faults
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 from fairlead_formats.request_rules.table import broken
 
@@ -85,13 +86,7 @@ def _tool_faults(config: Mapping[str, Any] | None, check_schema: SchemaCheck) ->
         at = f"toolConfig.tools.{index}"
         if not _TOOL_NAME.fullmatch(str(spec.get("name"))):
             yield broken("converse-tool-name", at=f"{at}.member.toolSpec.name")
-        if spec.get("description") == "":
-            yield broken("converse-tool-description", at=f"{at}.member.toolSpec.description")
-        schema = (spec.get("inputSchema") or {}).get("json")
-        if not isinstance(schema, dict) or schema.get("type") != "object":
-            yield broken("converse-schema-type", at=at)
-        elif (why := check_schema(schema)) is not None:
-            yield broken("converse-schema-valid", at=at, why=why)
+        yield from specification_faults(spec, check_schema, index)
     names = [spec.get("name") for _, spec in specs]
     choice = config.get("toolChoice")
     if choice is not None:

@@ -53,6 +53,8 @@ from fairlead_formats.messages.stop_reasons import truncates
 from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.bedrock.definition_rules import definition_faults
+from fairlead_formats.request_rules.definitions import rejection_by
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
@@ -298,6 +300,7 @@ FORMATS: Final = (
             ),
             _targets,
             FormatLimits(needs_description=True),
+            rejection_by(definition_faults),
         ),
         messages=BedrockMessages(),
         token_growth=1030,

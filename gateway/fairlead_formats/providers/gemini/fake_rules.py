@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fairlead_formats.providers.gemini.definition_rules import camel, definition_faults
 from fairlead_formats.providers.gemini.thinking import LEVELS, levels_of
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 from fairlead_formats.request_rules.table import broken
@@ -35,38 +36,6 @@ _DATA: Final = frozenset(
         "toolResponse",
     }
 )
-_DECLARATION: Final = frozenset(
-    {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}
-)
-_SCHEMA: Final = frozenset(
-    {
-        "type",
-        "format",
-        "title",
-        "description",
-        "nullable",
-        "enum",
-        "properties",
-        "required",
-        "items",
-        "anyOf",
-        "default",
-        "example",
-        "minItems",
-        "maxItems",
-        "minProperties",
-        "maxProperties",
-        "minLength",
-        "maxLength",
-        "minimum",
-        "maximum",
-        "pattern",
-        "propertyOrdering",
-    }
-)
-"""Members of the message `Schema`."""
-_TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
-_FORMATS: Final = (None, "enum", "date-time")
 _BEFORE_SIGNATURES: Final = re.compile(r"gemini-[12]\b")
 
 Content = Mapping[str, Any]
@@ -91,7 +60,9 @@ def _faults(request: Mapping[str, Any], check_schema: SchemaCheck, path: str) ->
     functions = list(_functions(request))
     yield from _tool_faults(request, [function.get("name") for *_, function in functions])
     for tool, index, function in functions:
-        yield from _function_faults(tool, index, function, check_schema)
+        if not _NAME.fullmatch(str(function.get("name", ""))):
+            yield broken("gemini-function-name", tool=tool, index=index)
+        yield from definition_faults(function, check_schema, tool, index)
     yield from _thinking_faults(request.get("generationConfig") or {}, path)
     yield from _content_faults(request.get("contents", []), signatures=_BEFORE_SIGNATURES.search(path) is None)
 
@@ -112,11 +83,7 @@ def _functions(request: Mapping[str, Any]) -> Iterator[tuple[int, int, Mapping[s
     for number, tool in enumerate(request.get("tools") or ()):
         for name in _FUNCTIONS:
             for index, function in enumerate(tool.get(name) or ()):
-                yield number, index, {_camel(member): value for member, value in function.items()}
-
-
-def _camel(name: str) -> str:
-    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+                yield number, index, {camel(member): value for member, value in function.items()}
 
 
 def _tool_faults(request: Mapping[str, Any], names: Sequence[object]) -> Iterator[BrokenRule]:
@@ -143,64 +110,6 @@ def _tool_faults(request: Mapping[str, Any], names: Sequence[object]) -> Iterato
             yield broken("gemini-function-names-unique", name=name)
 
 
-def _function_faults(
-    tool: int, index: int, function: Mapping[str, Any], check_schema: SchemaCheck
-) -> Iterator[BrokenRule]:
-    at: dict[str, object] = {"tool": tool, "index": index}
-    if not _NAME.fullmatch(str(function.get("name", ""))):
-        yield broken("gemini-function-name", **at)
-    for name in sorted(function.keys() - _DECLARATION):
-        yield broken("gemini-function-member", name=name, **at)
-    parameters, json_schema = function.get("parameters"), function.get("parametersJsonSchema")
-    if parameters is not None and json_schema is not None:
-        yield broken("gemini-two-schemas", **at)
-    if json_schema is not None:
-        kind = json_schema.get("type") if isinstance(json_schema, dict) else None
-        why = check_schema(json_schema) or ("the root has to be an object" if kind != "object" else None)
-        if why is not None:
-            yield broken("gemini-json-schema", why=why, **at)
-    if parameters is not None:
-        if isinstance(parameters, dict) and not parameters.get("properties"):
-            yield broken("gemini-schema-properties", **at)
-        yield from _schema_faults(at, "", parameters)
-
-
-def _schema_faults(at: dict[str, object], path: str, schema: object) -> Iterator[BrokenRule]:
-    here: dict[str, object] = {**at, "path": path}
-    if not isinstance(schema, dict):
-        yield broken("gemini-schema-value", **here)
-        return
-    schema = {_camel(member): value for member, value in schema.items()}
-    for name in sorted(schema.keys() - _SCHEMA):
-        yield broken("gemini-schema-member", name=name, **here)
-    if "anyOf" in schema and schema.keys() != {"anyOf"}:
-        yield broken("gemini-schema-any-of", **here)
-    if "anyOf" not in schema:
-        yield from _typed_faults(here, schema)
-    for name, part in (schema.get("properties") or {}).items():
-        yield from _schema_faults(at, f"{path}.properties.{name}", part)
-    for number, part in enumerate(schema.get("anyOf") or ()):
-        yield from _schema_faults(at, f"{path}.any_of[{number}]", part)
-    if "items" in schema:
-        yield from _schema_faults(at, f"{path}.items", schema["items"])
-
-
-def _typed_faults(at: dict[str, object], schema: Mapping[str, Any]) -> Iterator[BrokenRule]:
-    kind = str(schema.get("type")).upper()
-    if kind not in _TYPES:
-        yield broken("gemini-schema-type", **at)
-    if kind == "ARRAY" and "items" not in schema:
-        yield broken("gemini-schema-items", **at)
-    values = schema.get("enum")
-    if values is not None and (kind != "STRING" or not all(isinstance(value, str) and value for value in values)):
-        yield broken("gemini-schema-enum", **at)
-    if kind == "STRING" and schema.get("format") not in _FORMATS:
-        yield broken("gemini-schema-format", **at)
-    for number, name in enumerate(schema.get("required") or ()):
-        if name not in (schema.get("properties") or ()):
-            yield broken("gemini-schema-required", number=number, **at)
-
-
 def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterator[BrokenRule]:
     if not contents:
         yield broken("gemini-contents")
@@ -211,7 +120,7 @@ def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterato
         if not content.get("parts"):
             yield broken("gemini-parts", content=number)
         for index, part in enumerate(_parts(content)):
-            if not any(_camel(member) in _DATA for member in part):
+            if not any(camel(member) in _DATA for member in part):
                 yield broken("gemini-part-data", content=number, index=index)
     if contents[-1].get("role") == "model":
         yield broken("gemini-last-role")
@@ -266,4 +175,4 @@ def _genuine(text: str) -> bool:
 
 def _parts(content: Content) -> Sequence[Mapping[str, Any]]:
     """Parts with the names of their members as in the reference; clients write them in either spelling."""
-    return [{_camel(name): value for name, value in part.items()} for part in content.get("parts") or []]
+    return [{camel(name): value for name, value in part.items()} for part in content.get("parts") or []]

@@ -42,7 +42,9 @@ from fairlead_formats.messages.content import (
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.gemini.definition_rules import definition_faults
 from fairlead_formats.providers.gemini.openapi import from_openapi
+from fairlead_formats.request_rules.definitions import rejection_by
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 from fairlead_formats.tools.definitions import (
@@ -319,6 +321,7 @@ FORMATS: Final = (
             Envelope(_tool_writer(None), rename_tool, _read_tool, _request, _unpack, grouped=True),
             _targets,
             FormatLimits(max_tools=_MAX_TOOLS),
+            rejection_by(definition_faults),
         ),
         messages=GeminiMessages(),
         families=("gemini",),
@@ -338,6 +341,7 @@ FORMATS: Final = (
             ),
             lambda options: (rules.GEMINI, None),  # Live reads only `parameters`, and ignores the other member silently
             FormatLimits(max_tools=_MAX_TOOLS),
+            rejection_by(definition_faults),
         ),
         messages=GeminiLiveMessages(),
     ),

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fairlead_formats.providers.openai_chat.definition_rules import function_faults
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
-from fairlead_formats.request_rules.schemas import openai_schema_faults
 from fairlead_formats.request_rules.table import broken
 
 MAX_TOOLS: Final = 128
@@ -81,27 +81,10 @@ def tool_faults(
             yield broken(f"{api}-tool-name", index=index, name=name)
         if len(name) > MAX_TOOL_NAME:
             yield broken(f"{api}-tool-name-length", index=index, length=len(name))
-        if function.get("parameters") is not None:
-            for rule, values in _schema_faults(name, function, check_schema):
-                yield broken(f"{api}-{rule}", index=index, **values)
+        yield from function_faults(api, function, check_schema, index)
     for name, times in Counter(str(function.get("name")) for _, function in functions).items():
         if times > 1:
             yield broken(f"{api}-tool-names-unique", name=name)
-
-
-def _schema_faults(
-    name: str, function: Mapping[str, Any], check_schema: SchemaCheck
-) -> Iterator[tuple[str, dict[str, object]]]:
-    schema = function["parameters"]
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if kind != "object":
-        yield "schema-root", {"name": name, "type": kind}
-        return
-    why = check_schema(schema)
-    if why is not None:
-        yield "schema-valid", {"name": name, "why": why}
-        return
-    yield from openai_schema_faults(name, schema, strict=function.get("strict") is True)
 
 
 def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:

@@ -45,6 +45,8 @@ from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.openai_chat.assembler import ChatAssembler
+from fairlead_formats.providers.openai_chat.definition_rules import function_definition_faults, tool_definition_faults
+from fairlead_formats.request_rules.definitions import DefinitionFaults, rejection_by
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
@@ -325,11 +327,16 @@ def lax_targets(options: Options) -> Targets:
 
 
 def openai_format(
-    name: str, title: str, aliases: tuple[str, ...], envelope: Envelope, rules_of: Callable[[Options], Targets]
+    name: str,
+    title: str,
+    aliases: tuple[str, ...],
+    envelope: Envelope,
+    rules_of: Callable[[Options], Targets],
+    faults: DefinitionFaults,
 ) -> ToolFormat:
     """A format with OpenAI's limits."""
     limits = FormatLimits(max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
-    return ToolFormat(name, title, aliases, envelope, rules_of, limits)
+    return ToolFormat(name, title, aliases, envelope, rules_of, limits, rejection_by(faults))
 
 
 _CHAT: Final = ChatMessages()
@@ -350,6 +357,7 @@ FORMATS: Final = (
             ("openai", "chat", "openai-chat-completions", "chat-completions", "litellm", "vllm", "ollama"),
             _TOOLS,
             targets,
+            tool_definition_faults,
         ),
         messages=_CHAT,
     ),
@@ -360,11 +368,14 @@ FORMATS: Final = (
             ("functions", "openai-function", "function-call", "openai-legacy"),
             _FUNCTIONS,
             lax_targets,
+            function_definition_faults,
         ),
         messages=ChatMessages(function_call=True),
     ),
     ProviderFormat(
-        tools=openai_format(AZURE_OPENAI, "Azure OpenAI", ("azure", "azure-openai-chat"), _TOOLS, targets),
+        tools=openai_format(
+            AZURE_OPENAI, "Azure OpenAI", ("azure", "azure-openai-chat"), _TOOLS, targets, tool_definition_faults
+        ),
         messages=_CHAT,
     ),
 )

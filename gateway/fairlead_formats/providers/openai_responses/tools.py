@@ -32,6 +32,7 @@ from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.openai_chat.tools import lax_targets, openai_format, read_flat, targets, write_function
 from fairlead_formats.providers.openai_responses.assembler import ResponsesAssembler
+from fairlead_formats.providers.openai_responses.definition_rules import realtime_faults, responses_faults
 from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL, OUTPUT
 from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT, answer_of, entries, parts_of_item
 from fairlead_formats.tool_format import Action, JsonObject
@@ -209,6 +210,7 @@ FORMATS: Final = (
             ("responses",),
             Envelope(_write_responses, rename_tool, read_flat, in_tools, _unpack_responses, output=True),
             targets,
+            responses_faults,
         ),
         messages=ResponsesMessages(),
     ),
@@ -221,6 +223,7 @@ FORMATS: Final = (
                 _write_realtime, rename_tool, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime
             ),
             lax_targets,
+            realtime_faults,
         ),
         messages=RealtimeMessages(),
     ),

@@ -1,0 +1,29 @@
+"""Definitions of tools that Amazon Bedrock's Converse API rejects.
+
+Pure module; the rules and their sources are in `request_rules.bedrock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
+from fairlead_formats.request_rules.table import broken
+
+
+def definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
+    """Rules that a definition breaks, but for those about its name."""
+    return specification_faults(tool["toolSpec"], check_schema)
+
+
+def specification_faults(spec: Mapping[str, Any], check_schema: SchemaCheck, index: int = 0) -> Iterator[BrokenRule]:
+    """Rules that a `toolSpec` breaks, but for those about its name. `index`: its place in the request's tools."""
+    at = f"toolConfig.tools.{index}"
+    if spec.get("description") == "":
+        yield broken("converse-tool-description", at=f"{at}.member.toolSpec.description")
+    schema = (spec.get("inputSchema") or {}).get("json")
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        yield broken("converse-schema-type", at=at)
+    elif (why := check_schema(schema)) is not None:
+        yield broken("converse-schema-valid", at=at, why=why)
