@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from fairlead_mcp.schemas import parts
+from fairlead_mcp.schemas import KEYWORDS, parts
 
 Schema = dict[str, Any]
 SchemaPath = tuple[str, ...]
@@ -39,6 +39,7 @@ STRICT_KEYWORDS: Final = frozenset(
 """Keywords that OpenAI's strict schemas do not have."""
 _LONGEST_PATTERN: Final = 2_000
 """Characters up to which a pattern is compiled: a pattern of a megabyte takes the interpreter for half a minute."""
+_PATTERNS: Final = frozenset({"pattern", "patternProperties"})
 _TYPED: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
 
@@ -47,7 +48,8 @@ def subschemas(root: Schema) -> Iterator[tuple[SchemaPath, Schema]]:
     todo: list[tuple[SchemaPath, Schema]] = [((), root)]
     for path, schema in todo:
         yield path, schema
-        todo += [((*path, *way), part) for way, part in parts(schema)]
+        if not KEYWORDS.isdisjoint(schema):
+            todo += [((*path, *way), part) for way, part in parts(schema)]
 
 
 def types_of(schema: Schema) -> list[Any]:
@@ -62,23 +64,26 @@ def openai_schema_faults(name: str, schema: Schema, *, strict: bool) -> Iterator
         yield "schema-properties", {"name": name, "context": ()}
     for path, part in subschemas(schema):
         at: dict[str, object] = {"name": name, "context": path}
-        if "array" in types_of(part) and "items" not in part:
+        if "items" not in part and "array" in types_of(part):
             yield "schema-items", at
-        for pattern in (part.get("pattern"), *_names(part.get("patternProperties"))):
-            if not _compiles(pattern):
-                yield "schema-pattern", {**at, "pattern": pattern}
+        if not _PATTERNS.isdisjoint(part):
+            for pattern in (part.get("pattern"), *_names(part.get("patternProperties"))):
+                if not _compiles(pattern):
+                    yield "schema-pattern", {**at, "pattern": pattern}
         if strict:
             yield from _strict_faults(at, part)
 
 
 def _strict_faults(at: dict[str, object], schema: Schema) -> Iterator[tuple[str, dict[str, object]]]:
-    if "object" in types_of(schema) and schema.get("additionalProperties") is not False:
+    if schema.get("additionalProperties") is not False and "object" in types_of(schema):
         yield "strict-closed", at
-    for missing in sorted(set(schema.get("properties", ())) - set(schema.get("required", ()))):
-        yield "strict-required", {**at, "missing": missing}
-    for keyword in sorted(schema.keys() & STRICT_KEYWORDS):
-        yield "strict-keyword", {**at, "keyword": keyword}
-    if not schema.keys() & _TYPED:
+    if "properties" in schema:
+        for missing in sorted(set(schema["properties"]) - set(schema.get("required", ()))):
+            yield "strict-required", {**at, "missing": missing}
+    if not STRICT_KEYWORDS.isdisjoint(schema):
+        for keyword in sorted(schema.keys() & STRICT_KEYWORDS):
+            yield "strict-keyword", {**at, "keyword": keyword}
+    if _TYPED.isdisjoint(schema):
         yield "strict-type", at
 
 

@@ -42,8 +42,7 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     target = walk.target
     if "nullable" in schema and target.nested["nullable"] is not Cell.KEEP:
         schema = _without_nullable(walk, schema, path)
-    if isinstance(schema.get("items"), list) or "additionalItems" in schema:
-        schema = _modern_tuple(walk, schema, path)
+    schema = modern_tuple(walk, schema, path)
     kind = schema.get("type")
     if kind is None and target.typed and not schema.keys() & {"anyOf", "oneOf", "allOf"}:
         schema = _with_type(walk, schema, path)
@@ -57,8 +56,12 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     return schema
 
 
-def _modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """The schema with tuples in the form of draft 2020-12, where `items` is for what follows `prefixItems`."""
+def modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+    """The schema with tuples in the form of draft 2020-12, where `items` is for what follows `prefixItems`; the same
+    object if it has that form.
+    """
+    if not isinstance(schema.get("items"), list) and "additionalItems" not in schema:
+        return schema
     rest = {key: value for key, value in schema.items() if key != "additionalItems"}
     if isinstance(schema.get("items"), list):
         rest["prefixItems"] = rest.pop("items")

@@ -268,7 +268,8 @@ class Walk:
             self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {new_ref}")
         if not rest:
             return {"$ref": new_ref}
-        written = self.write(self.drop_malformed(rest, path), path, depth, self.target.nested, partial=True)
+        rest = self.drop_malformed(steps.modern_tuple(self, rest, path), path)
+        written = self.write(rest, path, depth, self.target.nested, partial=True)
         if not self.target.bare_refs:
             return {"$ref": new_ref, **written}
         if rest.keys() <= merge.ANNOTATIONS:

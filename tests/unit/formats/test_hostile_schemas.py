@@ -169,6 +169,8 @@ FAULTY = {
     "an allOf within allOf that is empty": {"allOf": [{"type": "object", "allOf": []}, {"required": None}]},
     "a described part of odd types": {"not": {"type": True}, "propertyNames": {"type": [["string"], {}]}},
     "an array beside a reference": {"$ref": "#/$defs/any", "type": "array"},
+    "a tuple of draft 7 beside a reference": {"$ref": "#/$defs/any", "items": []},
+    "a tuple of draft 7 with parts beside a reference": {"$ref": "#/$defs/any", "items": [{"type": "string"}]},
 }
 
 

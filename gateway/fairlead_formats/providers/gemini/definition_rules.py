@@ -48,7 +48,7 @@ _FORMATS: Final = (None, "enum", "date-time")
 
 def camel(name: str) -> str:
     """The name of a member as in the reference, of either of its spellings."""
-    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+    return name if "_" not in name else re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
 def definition_faults(
