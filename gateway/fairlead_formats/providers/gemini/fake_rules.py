@@ -73,12 +73,12 @@ Content = Mapping[str, Any]
 
 
 def signature(number: int) -> str:
-    """Signature of the thoughts in an answer."""
+    """Signature of the thoughts in the answer with this number."""
     return base64.b64encode(_PREFIX + b"%04d" % number).decode()
 
 
 def fault(request: Mapping[str, Any], check_schema: SchemaCheck, path: str = "") -> BrokenRule | None:
-    """The first rule that a request breaks; None where the API takes it. `path` of the request has the model."""
+    """The first rule that a request breaks; None if it breaks none. `path`: the request's path, which has the model."""
     try:
         return next(_faults(request, check_schema, path), None)
     except (AttributeError, KeyError, TypeError) as error:
@@ -108,7 +108,7 @@ def _thinking_faults(config: Mapping[str, Any], path: str) -> Iterator[BrokenRul
 
 
 def _functions(request: Mapping[str, Any]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Declared functions, each with its place in `tools`, and in the element there."""
+    """Declared functions, each with the index of its entry in `tools`, and its own index in that entry."""
     for number, tool in enumerate(request.get("tools") or ()):
         for name in _FUNCTIONS:
             for index, function in enumerate(tool.get(name) or ()):
@@ -166,17 +166,17 @@ def _function_faults(
 
 
 def _schema_faults(at: dict[str, object], path: str, schema: object) -> Iterator[BrokenRule]:
-    here: dict[str, object] = {**at, "path": path}
+    location: dict[str, object] = {**at, "path": path}
     if not isinstance(schema, dict):
-        yield broken("gemini-schema-value", **here)
+        yield broken("gemini-schema-value", **location)
         return
     schema = {_camel(member): value for member, value in schema.items()}
     for name in sorted(schema.keys() - _SCHEMA):
-        yield broken("gemini-schema-member", name=name, **here)
+        yield broken("gemini-schema-member", name=name, **location)
     if "anyOf" in schema and schema.keys() != {"anyOf"}:
-        yield broken("gemini-schema-any-of", **here)
+        yield broken("gemini-schema-any-of", **location)
     if "anyOf" not in schema:
-        yield from _typed_faults(here, schema)
+        yield from _typed_faults(location, schema)
     for name, part in (schema.get("properties") or {}).items():
         yield from _schema_faults(at, f"{path}.properties.{name}", part)
     for number, part in enumerate(schema.get("anyOf") or ()):
@@ -220,7 +220,7 @@ def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterato
 
 
 def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
-    """Faults in the order of calls and responses; contents in a row of one role count as one."""
+    """Faults in the order of calls and responses; adjacent contents of one role count as one content."""
     runs = [list(run) for _, run in itertools.groupby(contents, lambda content: content.get("role"))]
     calls: list[Mapping[str, Any]] = []
     for number, run in enumerate(runs):
@@ -242,22 +242,22 @@ def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
 
 
 def _signature_faults(contents: Sequence[Content], *, required: bool) -> Iterator[BrokenRule]:
-    begin = max((index for index, content in enumerate(contents) if _asks(content)), default=0)
+    turn_start = max((index for index, content in enumerate(contents) if _is_message_of_user(content)), default=0)
     for index, content in enumerate(contents):
         calls = [part for part in _parts(content) if "functionCall" in part]
         signed = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
-        if required and index > begin and calls and "thoughtSignature" not in calls[0]:
+        if required and index > turn_start and calls and "thoughtSignature" not in calls[0]:
             yield broken("gemini-missing-signature", content=index)
-        if not all(map(_genuine, signed)):
+        if not all(map(_is_genuine, signed)):
             yield broken("gemini-signature", content=index)
 
 
-def _asks(content: Content) -> bool:
-    """Whether the user says something there."""
+def _is_message_of_user(content: Content) -> bool:
+    """Whether a content of the user has more than responses to calls."""
     return content.get("role") != "model" and any("functionResponse" not in part for part in _parts(content))
 
 
-def _genuine(text: str) -> bool:
+def _is_genuine(text: str) -> bool:
     try:
         return text == _STAND_IN or base64.b64decode(text, validate=True).startswith(_PREFIX)
     except binascii.Error:
@@ -265,5 +265,5 @@ def _genuine(text: str) -> bool:
 
 
 def _parts(content: Content) -> Sequence[Mapping[str, Any]]:
-    """Parts with the names of their members as in the reference; clients write them in either spelling."""
+    """The parts, with member names in camel case; clients write camel case or snake case."""
     return [{_camel(name): value for name, value in part.items()} for part in content.get("parts") or []]
