@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import Final
 
 SEPARATOR: Final = "__"
-"""Separates a server's prefix from its tool. Prefixes do not contain it, so its first occurrence is the boundary."""
+"""Separates a server's prefix from the tool's name. Prefixes do not contain it, so its first occurrence counts."""
 SAFE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 """Names that every provider accepts. OpenAI and Bedrock allow 64 characters of `[A-Za-z0-9_-]`. Gemini refuses a digit
-at the beginning, and Bedrock with some clients an underscore. Dots, slashes and colons are not accepted everywhere.
+at the beginning; Bedrock, with some clients, refuses an underscore at the beginning. Some providers refuse dots,
+slashes and colons.
 """
 MAX_LENGTH: Final = 64
 SUFFIX_LENGTH: Final = 8
@@ -125,7 +126,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _number_name(plain: str, taken: set[str]) -> str:
-    """A free name that ends with a number, in case somebody chose names so that the name with the hash is taken too."""
+    """A free name that ends with a number, for the case that somebody took all names that end with a hash."""
     number = 2
     while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken:
         number += 1
@@ -137,22 +138,22 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
 
     Names that differ only in case and separators are equal. Otherwise the most similar name wins, and the first in
     order among equals. The part after a server's prefix (`everything__echo`) is compared separately: a long common
-    prefix does not make two tools similar, and a tool is found with a wrong or missing prefix. A `name` that is the
-    beginning or end of exactly one visible name means that one. The client sees the result, so `visible` must contain
-    only names that the client may see.
+    prefix does not make two tools similar, and a tool is found even if its prefix is wrong or missing. A `name` that is
+    the beginning or end of exactly one visible name means that visible name. The client sees the result, so `visible`
+    must contain only names that the client may see.
     """
     candidates = sorted(set(visible))[:MAX_CANDIDATES]
-    normalized = _bare(name[: 4 * MAX_LENGTH])
+    normalized = _normalize(name[: 4 * MAX_LENGTH])
     if not normalized:
         return None
-    bare = {candidate: _bare(candidate) for candidate in candidates}
-    for candidate, form in bare.items():
+    forms = {candidate: _normalize(candidate) for candidate in candidates}
+    for candidate, form in forms.items():
         if form == normalized:
             return candidate
     tails = [
-        candidate for candidate, form in bare.items() if form.endswith(normalized) or normalized.endswith(form or "\0")
+        candidate for candidate, form in forms.items() if form.endswith(normalized) or normalized.endswith(form or "\0")
     ]
-    heads = [candidate for candidate, form in bare.items() if form.startswith(normalized)]
+    heads = [candidate for candidate, form in forms.items() if form.startswith(normalized)]
     for matches in (tails, heads):
         if len(matches) == 1 and len(normalized) > 3:
             return matches[0]
@@ -167,22 +168,22 @@ def unknown_tool(name: str, near: str | None) -> str:
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
     prefix, own_name = _parts(name)
-    best, nearest = (CLOSENESS, -1.0), None
+    best_score, nearest = (CLOSENESS, -1.0), None
     to_own_name, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own_name, prefix))
     for candidate in candidates:
         candidate_prefix, tool = _parts(candidate)
         forms = (tool,) if prefix or not candidate_prefix else (tool, candidate_prefix + tool)
-        alike = max(_ratio(to_own_name, form, best[0]) for form in forms)
-        if alike < best[0]:
+        similarity = max(_ratio(to_own_name, form, best_score[0]) for form in forms)
+        if similarity < best_score[0]:
             continue
-        score = alike, _ratio(to_prefix, candidate_prefix, 0.0) if prefix else 0.0
-        if score > best:
-            best, nearest = score, candidate
+        score = similarity, _ratio(to_prefix, candidate_prefix, 0.0) if prefix else 0.0
+        if score > best_score:
+            best_score, nearest = score, candidate
     return nearest
 
 
 def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
-    """Similarity of `text` to the matcher's text; 0.0 if it is below `least`, as that can be found out cheaply."""
+    """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound of it is below `least`."""
     matcher.set_seq1(text)
     if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
         return 0.0
@@ -192,9 +193,9 @@ def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> fl
 def _parts(name: str) -> tuple[str, str]:
     """Prefix and tool name, normalized for comparison. The prefix is empty if there is none or no tool name follows."""
     prefix, separator, own_name = name.partition(SEPARATOR)
-    bare = _bare(own_name)
-    return (_bare(prefix), bare) if separator and bare else ("", _bare(name))
+    tool = _normalize(own_name)
+    return (_normalize(prefix), tool) if separator and tool else ("", _normalize(name))
 
 
-def _bare(name: str) -> str:
+def _normalize(name: str) -> str:
     return _SEPARATORS.sub("", name.casefold())

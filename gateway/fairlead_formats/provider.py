@@ -22,10 +22,11 @@ class ProviderFormat(msgspec.Struct, frozen=True, kw_only=True):
     """
     token_growth: int = 1000
     """Tokens of definitions in this format per 1,000 tokens in MCP's form: the mean over 1,282 public MCP tools,
-    rounded up. Definitions grow as references are inlined and constraints move into descriptions, a single tool to as
-    much as 1,620. Never below 1,000, not even for a format that shrinks definitions (Gemini's `parameters`: 960).
+    rounded up. Definitions grow because references are inlined and constraints move into descriptions; a single
+    definition grew to as much as 1,620. The value is at least 1,000 even for a format that shrinks definitions
+    (Gemini's `parameters`: 960).
     """
     families: tuple[str, ...] = ()
     """Model families (`tokens.models.Family`) whose models a route calls in this format, unless the route names
-    another.
+    another format.
     """

@@ -60,5 +60,5 @@ def find(name: str) -> Format:
 
 
 def message_format(name: str) -> MessageFormat:
-    """The format of calls and results with this name or alias. Raises UnknownFormat, whose message lists them."""
+    """The format of calls and results with this name or alias. Raises UnknownFormat, which lists all formats."""
     return PROVIDER_FORMATS[canonical(name)].messages

@@ -10,7 +10,7 @@ import msgspec
 
 CREATED: Final = 1_700_000_000
 PIECE: Final = 5
-"""Characters of text or of arguments per stream event."""
+"""Number of characters of text or of arguments in one stream event."""
 
 
 class ScriptedCall(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     text: str = ""
     calls: Sequence[ScriptedCall] = ()
     status: int = 200
-    """HTTP status; any other than 200 is an error response."""
+    """HTTP status; a status other than 200 makes an error response."""
     headers: Mapping[str, str] = {}
     cut: bool = False
     """Whether the stream is closed before its final event."""

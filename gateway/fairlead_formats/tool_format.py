@@ -131,7 +131,7 @@ class Format(Protocol):
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
         """Convert MCP definitions to this format. With `names` of an earlier conversion, tools keep the names that they
-        have in there. Never raises for the content of a definition: a tool that cannot be converted is refused in the
+        have there. Never raises for the content of a definition: a tool that cannot be converted is refused in the
         report.
         """
 

@@ -1,4 +1,4 @@
-"""Conversion of tool calls and their results from one format to another, by way of MCP's form.
+"""Conversion of tool calls and their results from one format to another, through MCP's form.
 
 Pure module. Formats are given by their name or alias in `registry`.
 """
@@ -21,7 +21,7 @@ from fairlead_mcp.sse import EventParser
 
 def parse_stream(events: object, name: str, names: Names | None = None) -> list[ModelCall]:
     """The calls of a streamed message. `events` is a list of events, each decoded or as the text of its data, or the
-    whole body of the stream as text. Raises `registry.UnknownFormat`, and nothing for the events' content.
+    whole body of the stream as text. Raises `registry.UnknownFormat`. Never raises for the events' content.
     """
     if isinstance(events, str):
         events = _data(events)
@@ -73,8 +73,8 @@ def translate_results(
     matched, strays = match(calls, results)
     written = to.write_results(calls, matched, carry)
     if from_ is to and not strays:
-        same = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
-        return Written(tuple(same), (), written.pending)
+        unchanged = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
+        return Written(tuple(unchanged), (), written.pending)
     dropped = tuple(
         ResultLoss(stray.id or stray.name, "", "block", Action.DROPPED, "no call of the message has this id")
         for stray in strays

@@ -30,7 +30,7 @@ class FinishedResponse(msgspec.Struct, frozen=True):
 
     identity: Identity
     caller_key: str
-    """The client's own API key for the provider; empty if the gateway's is used."""
+    """The client's own API key for the provider; empty if the gateway's key is used."""
     client_request: WireRequest
     """The client's request in the client's format."""
     prepared: PreparedRequest

@@ -51,7 +51,7 @@ HEADERS: Final = {
     "maxTools": "x-fairlead-max-tools",
 }
 """Members of the object `fairlead` in a request's body, each with the header for clients that cannot add members to the
-body. If a request has both, the member counts.
+body. If a request has both, the member applies.
 """
 _LISTS: Final = ("servers", "tags")
 
@@ -124,7 +124,7 @@ class LlmEndpoint:
         try:
             return await read_document(answer, loop, self._services.tools.work)
         except (ProviderUnavailable, BadAnswer) as error:
-            raise _failed_round(loop, error) from error
+            raise _fail_round(loop, error) from error
         finally:
             answer.close()
 
@@ -135,31 +135,31 @@ class LlmEndpoint:
             client_request, targets = model_request(preparation.providers, request, wire, read, raw)
             client_request, targets = await continue_request(self._continuations, client_request, targets)
             if self._own_api_only:
-                targets = self._speaking_targets(targets)
-            client_request = await self._in_tier(client_request)
+                targets = self._targets_with_operation(targets)
+            client_request = await self._apply_auto_tier(client_request)
             prepared = await preparation.prepare(client_request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return client_request, ToolLoop(services, preparation, client_request, prepared, record)
 
-    def _speaking_targets(self, targets: Sequence[ModelTarget]) -> list[ModelTarget]:
+    def _targets_with_operation(self, targets: Sequence[ModelTarget]) -> list[ModelTarget]:
         """The models whose API has the client's operation. Raises BadRequest if there are none."""
         by_name = self._preparation.providers.by_name
-        speaking = [target for target in targets if accepts_format(by_name[target.provider], self._format)]
-        if not speaking:
+        able = [target for target in targets if accepts_format(by_name[target.provider], self._format)]
+        if not able:
             first = targets[0]
             raise BadRequest(
-                f"model: {first.provider}/{first.model} cannot compact a conversation, as {NEEDS_RESPONSES}", "model"
+                f"model: {first.provider}/{first.model} cannot compact a conversation: {NEEDS_RESPONSES}", "model"
             )
-        return speaking
+        return able
 
     def _parse(self, raw: RawRequest) -> tuple[WireFormat, WireRequest]:
         """A client's request, and the format that it is in. Raises BadRequest."""
         wire = self._format.older_format(raw.body) or self._format
         return wire, raw.parse(wire)
 
-    async def _in_tier(self, client_request: ModelRequest) -> ModelRequest:
+    async def _apply_auto_tier(self, client_request: ModelRequest) -> ModelRequest:
         """The request with the tier that the rules choose, if it requests the tier `auto`."""
         tools, wishes = self._services.tools, client_request.wishes
         catalog = tools.catalogs.seen_by(client_request.identity)
@@ -195,14 +195,14 @@ class LlmEndpoint:
             if not wire_answer.usage:
                 loop.record.add_answer_tokens(sum(map(len, wire_answer.request_messages)) // 4)
             loop.finish_round(usage)
-            again, calls, results = (
+            repeats, calls, results = (
                 loop.should_repeat(wire_answer.malformed_call),
                 await loop.split_calls(wire_answer.message),
                 NO_RESULTS,
             )
             if calls.unwrapped:
                 wire_answer.unwrap(calls.unwrapped)
-            if not again:
+            if not repeats:
                 if await keeper.may_run_now(calls, wire_answer.request_messages):
                     results = await loop.run(calls.gateway_calls)
                     finished_calls += results.finished
@@ -235,13 +235,13 @@ class LlmEndpoint:
         """Read the provider's whole answer and parse it. Raises LlmError."""
         try:
             body = await answer.whole()
-            refused = await self._services.tools.work.excess(body)
-            if refused is not None:
-                raise BadAnswer(f"the provider's answer holds {refused}")
+            excess = await self._services.tools.work.excess(body)
+            if excess is not None:
+                raise BadAnswer(f"the provider's answer holds {excess}")
             loop.long |= is_long(body)
             return await self._services.tools.work.process_document(lambda: _parse_answer(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
-            raise _failed_round(loop, error) from error
+            raise _fail_round(loop, error) from error
         finally:
             answer.close()
 
@@ -259,7 +259,7 @@ class LlmEndpoint:
         return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
 
 
-def _failed_round(loop: ToolLoop, error: ProviderUnavailable | BadAnswer) -> LlmError:
+def _fail_round(loop: ToolLoop, error: ProviderUnavailable | BadAnswer) -> LlmError:
     """Record that the round's answer cannot be read, and return the error for the client."""
     loop.fail_round(error)
     return LlmError(502, f"{loop.target.provider}: {error}", "bad_answer", headers=loop.no_retry)
@@ -292,10 +292,10 @@ async def respond(
     wire: WireFormat,
     services: ModelServices,
     work: Callable[[bytes], Awaitable[Response]],
-    broken: Callable[[str], None] = _ignore,
+    report_error: Callable[[str], None] = _ignore,
 ) -> Response:
-    """Response that `work` returns for the request's body. Errors are written in the client's format, and their codes
-    are passed to `broken`. The work is cancelled if the client disconnects.
+    """Response that `work` returns for the request's body. Errors are written in the client's format, and
+    `report_error` is called with their codes. The work is cancelled if the client disconnects.
     """
     try:
         body = b"".join(await read_pieces(request, services.limits.request_bytes))
@@ -305,14 +305,14 @@ async def respond(
         received = await services.tools.work.process_document(lambda: wire.receive(body), long=is_long(body))
         response = await while_connected(request, work(received))
     except LlmError as error:
-        broken(error.code)
+        report_error(error.code)
         return error_response(wire, error)
     except Problem as problem:
         refusal = llm_error(problem)
-        broken(refusal.code)
+        report_error(refusal.code)
         return error_response(wire, refusal)
     except Exception:
-        broken(INTERNAL)
+        report_error(INTERNAL)
         raise
     return Response(status_code=499) if response is None else response
 
@@ -325,7 +325,7 @@ def model_request(
     raw: RawRequest,
 ) -> tuple[ModelRequest, list[ModelTarget]]:
     """The request with options from its headers, and the models of its `model`. Raises BadRequest, LlmError."""
-    wishes, key = _wishes(read, request), caller_key(request)
+    wishes, key = _read_wishes(read, request), caller_key(request)
     try:
         route, targets = providers.targets(read.model, keyed=bool(key))
     except UnknownModel as error:
@@ -358,11 +358,11 @@ def error_response(wire: WireFormat, error: LlmError) -> Response:
 
 
 def bad_request(error: BadRequest) -> LlmError:
-    """The error for a request that cannot be parsed, in general of status 400."""
+    """The error for a request that cannot be parsed; its status is usually 400."""
     return LlmError(error.status, str(error), error.code, param=error.param)
 
 
-def _wishes(read: WireRequest, request: Request) -> OfferWishes:
+def _read_wishes(read: WireRequest, request: Request) -> OfferWishes:
     """Options in the member `fairlead` and in headers. Raises BadRequest."""
     wishes: dict[str, object] = {}
     for member, header in HEADERS.items():

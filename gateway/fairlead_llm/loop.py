@@ -36,7 +36,7 @@ from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.workers.heavy_work import never_refuse
 
 LAST_WORDS: Final = 30.0
-"""Maximum seconds for a client to receive the end of a stream after the request's time limit."""
+"""Maximum number of seconds that a client has to receive the end of a stream after the request's time limit."""
 ERROR_ROUNDS: Final = 2
 """Number of consecutive rounds in which all calls failed, after which the model has to answer without tools."""
 LOSSES: Final = "x-fairlead-losses"
@@ -55,7 +55,7 @@ class RoundCalls(msgspec.Struct, frozen=True):
     client_calls: Sequence[CallKey]
     """Calls that the client receives: calls of the client's own tools, and calls that need its approval."""
     unwrapped: Mapping[str, InnerCall] = {}
-    """By call id: the inner call that the client receives in place of a call of `execute_tool`."""
+    """Maps the id of a call of `execute_tool` to the inner call that the client receives in its place."""
     dropped_calls: Sequence[ModelCall] = ()
     """Calls of the client's tools that the client does not receive, because its API allows one call per message. The
     model repeats them.
@@ -91,7 +91,7 @@ class ToolLoop:
         prepared: PreparedRequest,
         record: RequestRecord,
     ) -> None:
-        """`preparation` prepares the request for another model if one fails before its answer has begun."""
+        """`preparation` prepares the request for the next model if a model fails before its answer has begun."""
         self._tools = services.tools
         self._client = services.client.for_caller(client_request.caller_key)
         self._limits = services.limits
@@ -106,7 +106,7 @@ class ToolLoop:
         self.record = record
         self._end = time.monotonic() + services.limits.seconds
         self._appended: list[bytes] = []
-        """Messages of the rounds so far: the model's, and the results of their calls."""
+        """Messages of the rounds so far: the model's messages, and the results of their calls."""
         self._failed_rounds = 0
         """Number of consecutive rounds in which all calls failed."""
         self._rounds = 0
@@ -168,8 +168,8 @@ class ToolLoop:
 
     @property
     def _over_budget(self) -> bool:
-        most = self._limits.tokens
-        return bool(self._rounds) and (0 < most <= self.record.used.total or self.record.refusal() is not None)
+        token_limit = self._limits.tokens
+        return bool(self._rounds) and (0 < token_limit <= self.record.used.total or self.record.refusal() is not None)
 
     @property
     def outcome(self) -> str:
@@ -183,18 +183,18 @@ class ToolLoop:
         while True:
             self.tools_disabled = self.limits_reached
             # another model gets the original request, without results of calls that ran, and would repeat those calls
-            spare = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
+            can_try_next = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
             answer, failure = None, None
             try:
                 answer = await self._attempt_model()
             except LlmError as error:
-                if not spare or not self.seconds_left():
+                if not can_try_next or not self.seconds_left():
                     raise
                 failure = error
             if answer is not None and await self._refuses_thoughts(answer):
                 answer.close()
                 continue
-            if answer is not None and not (spare and asks_next(answer.status)):
+            if answer is not None and not (can_try_next and asks_next(answer.status)):
                 self._rounds += answer.status == 200
                 return answer
             next_request = await self._prepare_next(answer)
@@ -235,7 +235,9 @@ class ToolLoop:
             raise
 
     def _open_budget(self) -> None:
-        """Charge the quotas of the namespaces whose tools the next model gets. Raises LlmError if one is used up."""
+        """Charge the quotas of the namespaces whose tools the next model gets. Raises LlmError if one of the quotas is
+        used up.
+        """
         self.record.open_budget(self.target, () if self.offer is None else self.offer.quotas)
         refused = self.record.refusal()
         if refused is not None:
@@ -334,7 +336,9 @@ class ToolLoop:
         return LlmError(504, message, "timeout", headers=self.no_retry)
 
     async def split_calls(self, message: Mapping[str, Any]) -> RoundCalls:
-        """Divide the calls of a message into the gateway's and the client's. Raises LlmError for over `MAX_CALLS`."""
+        """Divide the calls of a message into the gateway's calls and the client's calls. Raises LlmError for more than
+        `MAX_CALLS` calls.
+        """
         return await self._tools.work.process_document(lambda: self._split(message), long=self.long)
 
     def _split(self, message: Mapping[str, Any]) -> RoundCalls:
@@ -380,8 +384,8 @@ class ToolLoop:
             self.calls.append(CallReport(run.plan.call.wire_name[:128], round(run.seconds * 1000, 1), run.failed))
             if run.tool is not None:
                 self.record.record_tool_call(run.tool, run.result_tokens)
-            begun = running_call(call)
-            finished.append(FinishedCall(begun.id, begun.name, begun.arguments, run.result or {}, run.seconds))
+            shown = running_call(call)
+            finished.append(FinishedCall(shown.id, shown.name, shown.arguments, run.result or {}, run.seconds))
         if (
             self.client_tools
             and not self.prepared.keeps_turns

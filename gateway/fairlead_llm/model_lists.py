@@ -12,7 +12,7 @@ from fairlead_models.providers import ROUTE_PREFIX, Providers, model_of
 
 def list_models(providers: Providers, windows: ContextWindows) -> list[ListedModel]:
     """All routes, and all models that the configuration names in full; name patterns such as `gpt-*` are left out."""
-    models = [_listed(name, owner, windows.window(name)) for name, owner in providers.list_models().items()]
+    models = [_listed_model(name, owner, windows.window(name)) for name, owner in providers.list_models().items()]
     return [*models, *(_route(providers, windows, name) for name in providers.routes)]
 
 
@@ -24,14 +24,15 @@ def find_model(providers: Providers, windows: ContextWindows, model_id: str) -> 
             return _route(providers, windows, name)
         providers.targets(model_id)
     target = providers.target(model_id)
-    return _listed(model_id, target.provider, windows.window(target.model))
+    return _listed_model(model_id, target.provider, windows.window(target.model))
 
 
 def _route(providers: Providers, windows: ContextWindows, name: str) -> ListedModel:
     """A route, with the largest context window of its models."""
     each = [windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models]
-    return _listed(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda window: window.context))
+    largest = max(each, key=lambda window: window.context)
+    return _listed_model(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), largest)
 
 
-def _listed(name: str, owner: str, window: ContextWindow) -> ListedModel:
+def _listed_model(name: str, owner: str, window: ContextWindow) -> ListedModel:
     return ListedModel(name, owner, window.context, window.max_input or window.context)

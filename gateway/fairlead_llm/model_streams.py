@@ -14,7 +14,7 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadAnswer, BadRequest, BadStream, ModelRound, WireFormat, WireStream
 from fairlead_llm.preparation import provider_format
 from fairlead_llm.stream_documents import document_events
-from fairlead_llm.streaming import MAX_EVENT, readable
+from fairlead_llm.streaming import MAX_EVENT, check_event
 from fairlead_mcp.errors import TooLarge
 from fairlead_models.errors import closed_error
 from fairlead_models.model_breakers import ModelAttempt, ModelBreakers, ModelClosed
@@ -26,7 +26,7 @@ _OK: Final = 200
 
 
 class ModelStreams:
-    """Sends the gateway's own requests to models. The HTTP client is shared, so that its owner has to close it."""
+    """Sends the gateway's own requests to models. The HTTP client is shared, so its owner closes it."""
 
     def __init__(self, providers: Callable[[], Providers], client: ProviderClient, breakers: ModelBreakers) -> None:
         """`providers` returns the providers of the current configuration."""
@@ -65,7 +65,7 @@ class ModelStreams:
     async def _answer(
         self, providers: Providers, target: ModelTarget, attempt: ModelAttempt, body: Mapping[str, Any]
     ) -> AsyncGenerator[bytes, None]:
-        """The answer of one model. Raises _NotBegun if it does not begin, else LlmError."""
+        """The answer of one model. Raises _NotBegun if the model does not begin to answer, and LlmError after that."""
         provider = providers.by_name[target.provider]
         wire = provider_format(CHAT, provider)
         try:
@@ -102,8 +102,8 @@ class ModelStreams:
         self, answer: ProviderAnswer, provider: str, attempt: ModelAttempt, wire: WireFormat, stream: WireStream
     ) -> AsyncGenerator[bytes, None]:
         try:
-            async for datas in _received_events(answer, wire):
-                out = b"".join(map(stream.feed, datas))
+            async for event_data in _received_events(answer, wire):
+                out = b"".join(map(stream.feed, event_data))
                 if out:
                     yield out
                 if stream.done:
@@ -127,7 +127,7 @@ async def _received_events(answer: ProviderAnswer, wire: WireFormat) -> AsyncIte
         return
     parser = wire.event_parser(MAX_EVENT)
     async for piece in answer.pieces():
-        yield [readable(event.data) for event in parser.feed(piece)]
+        yield [check_event(event.data) for event in parser.feed(piece)]
 
 
 class _NotBegun(Exception):

@@ -48,7 +48,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """The request, parsed."""
     raw: RawRequest
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """Headers of the request, by name in lower case."""
     identity: Identity
     wishes: OfferWishes
     """Options for tools. In place of the tier `auto`, they have the tier that the rules chose."""
@@ -56,7 +56,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     tier_rule: str = ""
     """Rule that chose the tier; empty if it was not chosen by a rule."""
     caller_key: str = ""
-    """The client's own API key for the provider; empty if the gateway's is used."""
+    """The client's own API key for the provider; empty if the gateway's key is used."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     targets: Sequence[ModelTarget]
     """Models that can answer, in the order in which they are tried."""
     offer: ToolOffer | None
-    """Tools to inject; None to inject none."""
+    """Tools to inject; None: no tools are injected."""
     headers: Mapping[str, str]
     """Headers of the client's request that the provider receives."""
     shows_calls: bool = False
@@ -100,9 +100,9 @@ class RequestPreparation:
         self._turns = turns
 
     async def prepare(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
-        """Prepare for the first model whose context window holds the conversation and all tools. If none does, prepare
-        for the model that can call the most tools. Models whose API does not support the request are skipped. Raises
-        BadRequest if all are skipped, Problem.
+        """Prepare for the first model whose context window has room for the conversation and all tools. If there is no
+        such model, prepare for the model that can call the most tools. Models whose API does not support the request
+        are skipped. Raises BadRequest if all models are skipped, and Problem.
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
@@ -126,8 +126,8 @@ class RequestPreparation:
     async def prepare_for_counting(
         self, client_request: ModelRequest, targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
-        """Prepare to count tokens: for the first model, in the client's format, even if the provider uses another.
-        Raises Problem.
+        """Prepare to count tokens: for the first model, and in the client's format even if the provider uses another
+        format. Raises Problem.
         """
         return await self._prepare_in(client_request, client_request.format, targets[:1], 1, asks_model=False)
 
@@ -140,7 +140,9 @@ class RequestPreparation:
         *,
         asks_model: bool = True,
     ) -> PreparedRequest:
-        """Prepare in `wire`, the format of the first `same_format` targets. `asks_model`: False only counts."""
+        """Prepare in `wire`, the format of the first `same_format` targets. `asks_model`: whether the request goes to a
+        model; False if its tokens are only counted.
+        """
         request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
             request = await self._tools.work.process_document(lambda: client_request.raw.parse(wire), long=long)
@@ -172,7 +174,7 @@ class RequestPreparation:
         )
 
     def _count_same_format(self, client_format: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
-        """Number of targets, from the first one on, whose requests have the format `wire`."""
+        """Number of targets at the beginning of the list whose requests have the format `wire`."""
         for index, target in enumerate(targets):
             if provider_format(client_format, self.providers.by_name[target.provider]) is not wire:
                 return index
@@ -203,8 +205,8 @@ class RequestPreparation:
         limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).within(
             client_request.route.limits
         )
-        most = ConversationTokens(0, len(client_request.raw.body) + request.restored_bytes)
-        fits = OfferBounds(models, limits, request.tool_names, most, exact=False)
+        upper_bound = ConversationTokens(0, len(client_request.raw.body) + request.restored_bytes)
+        fits = OfferBounds(models, limits, request.tool_names, upper_bound, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
             return await self._tools.work.stepwise(
@@ -215,15 +217,15 @@ class RequestPreparation:
         if offer is None:
             tokens = await self.count_conversation(request)
             counted = ConversationTokens(tokens.system, tokens.messages + len(request.tools) // 3)
-            exactly = msgspec.structs.replace(fits, conversation=counted, exact=True)
-            offer = await make(exactly)
+            exact_fits = msgspec.structs.replace(fits, conversation=counted, exact=True)
+            offer = await make(exact_fits)
         assert offer is not None
         return offer
 
 
 def provider_format(client_format: WireFormat, provider: Provider) -> WireFormat:
     """The wire format of a client's request at a provider: the client's format if the provider supports it, else a
-    format that translates between the client's and the provider's. Equal arguments return the same object. If a
+    format that translates between the client's format and the provider's. Equal arguments return the same object. If a
     provider has both of OpenAI's APIs, clients of other families get Responses, because Responses keep reasoning
     between calls.
     """

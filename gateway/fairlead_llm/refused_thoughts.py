@@ -28,7 +28,7 @@ _WORDS: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 MOST_TEXT: Final = 4096
-"""Maximum characters of an error message that are searched."""
+"""Maximum number of characters of an error message that are searched."""
 
 
 def reports_refused_thoughts(body: bytes) -> bool:

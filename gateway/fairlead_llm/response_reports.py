@@ -16,7 +16,7 @@ from fairlead_offers.offer.offers import ToolOffer
 MOST_NAMED: Final = 20
 """Maximum number of tools of one kind that a report names."""
 MOST_MODEL: Final = 256
-"""Maximum characters of a model name in a header."""
+"""Maximum number of characters of a model name in a header."""
 
 
 class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):

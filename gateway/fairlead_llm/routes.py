@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class LlmEndpoints:
-    """All endpoints of model APIs. One per gateway; `aclose` it."""
+    """All endpoints of model APIs. Each gateway has one instance, and closes it with `aclose`."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class ServedApi:
         except ClientDisconnect:
             return
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("The model request %s %s failed", scope["method"], scope["path"])
             response = self._error_response(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
         await response(scope, receive, send)
 
@@ -214,11 +214,11 @@ class ServedApi:
             if match is Match.FULL:
                 scope.update(child)
                 return cast("Endpoint", route.endpoint)
-        here = ", ".join(
+        served = ", ".join(
             (*self._api.operations, *(f"{method} {route.path}" for route in self._routes for method in _methods(route)))
         )
         request_line = f"{scope['method']} {scope['path'][:256]}"
-        raise LlmError(404, f"{request_line} is not served; this API has {here}", "NOT_FOUND")
+        raise LlmError(404, f"{request_line} is not served; this API has {served}", "NOT_FOUND")
 
     async def _operate(self, operation: ApiOperation, request: Request) -> Response:
         if not operation.counts:

@@ -90,14 +90,14 @@ _COMMON: Final = frozenset(
 _JSON: Final = "application/json"
 _NONE: Final = "none"
 _LONGEST_QUESTION: Final = 4000
-"""Most characters of a message that are compared with tools."""
+"""Maximum number of characters of a message that are compared with tools."""
 _LONGEST_RESULT: Final = 4000
-"""Most characters of a result that an answer repeats."""
+"""Maximum number of characters of a result that an answer repeats."""
 _NAME_WEIGHT: Final = 3
 _MOST_SENTENCES: Final = 20
 """Maximum number of sentences that are separate questions; the rest of a message is one further question."""
 _MOST_CALLS: Final = 4
-"""Most calls for one message."""
+"""Maximum number of calls for one message."""
 _ZONE: Final = re.compile("time_?zone|tz")
 
 
@@ -105,7 +105,7 @@ class ScriptedAssistant:
     """The model as an ASGI application. It keeps no state of a request."""
 
     def __init__(self, *, strict: bool = False) -> None:
-        """`strict`: requests are rejected that OpenAI's Chat Completions rejects."""
+        """`strict`: whether to reject the requests that OpenAI's Chat Completions rejects."""
         self._strict_api = ChatApi(draft_error) if strict else None
         self._numbers = itertools.count(1)
 
@@ -141,8 +141,8 @@ def turn_for(request: Mapping[str, Any]) -> ScriptedTurn:
     calls = [] if _NONE in (request.get("tool_choice"), request.get("function_call")) else _calls(question, tools)
     if not calls:
         return ScriptedTurn(
-            f"I am a scripted model, and call a tool that has a word of your question in its name. None of the "
-            f"{len(tools)} that I was offered has."
+            f"I am a scripted model. I call a tool only if its name has a word of your question. None of the "
+            f"{len(tools)} tools in this request has such a name."
         )
     return ScriptedTurn("", calls)
 
@@ -222,7 +222,7 @@ def _zone(words: list[str]) -> str:
 
 def _value(member: Mapping[str, Any], words: list[str], numbers: list[str]) -> Any:
     """A value for one argument (`member`: its JSON schema). A number or word that is taken is removed from its list, so
-    that the next argument gets another one.
+    that the next argument gets another value.
     """
     choices = member.get("enum")
     if isinstance(choices, list) and choices:

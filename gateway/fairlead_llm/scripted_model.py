@@ -67,7 +67,7 @@ class ScriptedModel:
     """
 
     def __init__(self, *turns: ScriptedTurn, strict: bool = True) -> None:
-        """`strict`: requests are rejected that the real APIs reject."""
+        """`strict`: whether to reject the requests that the real APIs reject."""
         self._strict = strict
         self._turns = [*turns]
         self._taken = 0
@@ -75,7 +75,7 @@ class ScriptedModel:
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self.answering = 0
-        """Answers that are being written."""
+        """Number of answers that are being written."""
         self.about_kept: list[tuple[str, str]] = []
         """Method and path of requests for stored responses, which take no turn."""
         self._responses = ResponsesApi(draft_error)
@@ -155,6 +155,6 @@ async def _stream(
     for event in turn.events if turn.events is not None else api.events(turn, number, request):
         yield api.stream_event(event)
     if turn.breaks:
-        raise ConnectionAbortedError("the connection is broken here, as the script says")
+        raise ConnectionAbortedError("the script aborts the connection before the end of the stream")
     if turn.lingers:
         await asyncio.Event().wait()

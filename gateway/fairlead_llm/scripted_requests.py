@@ -18,7 +18,7 @@ from fairlead_offers.problems import Problem
 from fairlead_web.bodies import read_pieces
 
 MAX_BYTES: Final = 10 << 20
-"""Bytes of a request, the default of `FAIRLEAD_LLM_REQUEST_BYTES`."""
+"""Maximum number of bytes of a request; the default of `FAIRLEAD_LLM_REQUEST_BYTES` is the same."""
 MAX_VALUES: Final = 50_000
 """Maximum number of JSON values in a request. Decoding and checking that many blocks the event loop for some 50 ms."""
 _LONGEST_REASON: Final = 300

@@ -33,7 +33,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.result_stores.store import ContextUnavailable
 
 MOST_LOOKED_UP: Final = 64
-"""Maximum number of messages in one request whose turns are looked up. If there are more, the last ones count."""
+"""Maximum number of answers in one request whose turns are looked up; of more answers, the last are looked up."""
 NOT_KEPT: Final = "turn_not_kept"
 """Loss code for a turn that cannot be stored. The gateway did not run its own calls in a message that also calls the
 client's tools; the model may repeat them.
@@ -72,8 +72,8 @@ class TurnStore:
         return self._recorder.store is not None
 
     async def keeping(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
-        """Whether a turn that begins with the answer to a request can be found again. `messages` are the client's, in
-        its format `front`.
+        """Whether a turn that begins with the answer to a request can be found again. `messages`: the client's
+        messages, in its format `front`.
         """
         store, keeping = self._recorder.store, _keeping_of_client(front, messages)
         if store is None or keeping is TurnKeeping.NONE:
@@ -90,8 +90,8 @@ class TurnStore:
         client_calls: Sequence[CallKey],
         turn: StoredTurn,
     ) -> bool:
-        """Store a turn under the calls that the client receives; it replaces an earlier entry. Returns whether it was
-        stored.
+        """Store a turn under the calls that the client receives, in place of an earlier entry. Returns whether the turn
+        was stored.
         """
         store = self._recorder.store
         if store is None or not all(may_keep_turn(call.id) or call.name in REASONING_KEYS for call in client_calls):

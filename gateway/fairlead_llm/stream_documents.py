@@ -1,7 +1,7 @@
 """Converts whole JSON documents, which some providers send although a stream was requested, to events of a stream.
 
-Servers that imitate a provider's API do so, some only for requests with tools. The rest of the gateway and the client
-see no difference from a stream.
+Some servers that imitate a provider's API send such documents, at least for requests with tools. The rest of the
+gateway and the client see no difference from a stream.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork)
 
 
 def document_events(body: bytes, content_type: str, wire: WireFormat) -> Sequence[bytes]:
-    """Data of the events for a document. The body may also consist of events, which some servers send with another
-    content type than that of streams. Raises BadAnswer.
+    """Data of the events for a document. The body may also consist of events, which some servers send with a content
+    type other than that of streams. Raises BadAnswer.
     """
     excess = explain_excess(body) if is_long(body) else None
     if excess is not None:

@@ -35,8 +35,8 @@ _HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 log = logging.getLogger(__name__)
 
 
-def readable(data: bytes) -> bytes:
-    """The data of an event, unless decoding it would take too much time or memory. Raises BadStream in that case."""
+def check_event(data: bytes) -> bytes:
+    """Return the data of an event. Raises BadStream if decoding them would take too much time or memory."""
     reason = explain_excess(data) if is_long(data) else None
     if reason is not None:
         raise BadStream(f"an event of the provider's answer holds {reason}")
@@ -82,8 +82,8 @@ class StreamedAnswer(Response):
         disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             # a client that does not read blocks the last write and stays connected, so the wait needs a limit
-            most = self._loop.seconds_left() + self._loop.last_words_s
-            await asyncio.wait({pump, disconnected}, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+            limit_s = self._loop.seconds_left() + self._loop.last_words_s
+            await asyncio.wait({pump, disconnected}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
         except Exception:
@@ -207,7 +207,7 @@ class StreamedAnswer(Response):
             async for piece in self._answer.pieces():
                 size += len(piece)
                 self._loop.long |= size > LONG_BYTES
-                await self._relay(*self._translate([readable(event.data) for event in parser.feed(piece)], ids))
+                await self._relay(*self._translate([check_event(event.data) for event in parser.feed(piece)], ids))
                 if self._stream.done:  # some providers keep the connection open after the last event
                     break
         if not self._stream.ended:
@@ -215,15 +215,15 @@ class StreamedAnswer(Response):
         await self._write(self._stream.end_round())
         self._loop.finish_round(self._stream.usage)
 
-    def _translate(self, datas: Sequence[bytes], ids: ProviderCallIds | None) -> tuple[bytes, BadStream | None]:
+    def _translate(self, event_data: Sequence[bytes], ids: ProviderCallIds | None) -> tuple[bytes, BadStream | None]:
         """The client's bytes for events of the provider, and the error that ends the answer after these bytes. A
         function of its own, because variables of the calling coroutine would stay in memory while the client does not
         read.
         """
-        self._loop.record.add_answer_tokens(len(datas))
+        self._loop.record.add_answer_tokens(len(event_data))
         out: list[bytes] = []
         try:
-            out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in datas)
+            out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in event_data)
         except BadStream as error:
             return b"".join(out), error
         return b"".join(out), None
@@ -243,10 +243,10 @@ class StreamedAnswer(Response):
 
     async def _keep_alive(self) -> None:
         while True:
-            silent = time.monotonic() - self._written_at
-            if silent >= KEEP_ALIVE:
+            silence_s = time.monotonic() - self._written_at
+            if silence_s >= KEEP_ALIVE:
                 await self._write(self._stream.keep_alive())
-            await asyncio.sleep(KEEP_ALIVE - silent if silent < KEEP_ALIVE else KEEP_ALIVE)
+            await asyncio.sleep(KEEP_ALIVE - silence_s if silence_s < KEEP_ALIVE else KEEP_ALIVE)
 
     def _end_with_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         """Close the provider's answer, record the error, and return the error event that ends the stream."""

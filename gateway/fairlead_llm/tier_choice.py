@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 AUTO: Final = "auto"
 MOST_TEXT: Final = 16 << 10
-"""Maximum characters of a turn that the rules read. Of a longer turn, they read the end."""
+"""Maximum number of characters of a turn that the rules read. Of a longer turn, they read the end."""
 MOST_TURNS: Final = 4096
-"""Maximum number of remembered turns; the least recently used one is forgotten first."""
+"""Maximum number of remembered turns; the least recently used turn is forgotten first."""
 _SECONDS_BETWEEN_TURNS: Final = 1e6
 """Assumed seconds between two turns, so long that no rule about time applies."""
 _IGNORED_ROLES: Final = frozenset({"system", "developer", "tool"})
@@ -42,8 +42,8 @@ class ChosenTier(msgspec.Struct, frozen=True):
     rule: str
     """Name of a rule in `conversation.choose`, or `policy`."""
     changed_in: bytes = b""
-    """Digest of the conversation if this request adds a turn with another tier than the previous turn's; otherwise
-    empty.
+    """Digest of the conversation if this request adds a turn whose tier differs from that of the previous turn;
+    otherwise empty.
     """
 
 
@@ -69,8 +69,8 @@ class TierChanges:
 def choose_tier(
     tools: ToolServices, seen: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
 ) -> ChosenTier | None:
-    """The tier of a conversation; None if there are no tiers to choose from. Runs in the worker thread, as the first
-    choice compiles the rules.
+    """The tier of a conversation; None if there are no tiers to choose from. Call it in the worker thread, because the
+    first choice compiles the rules.
     """
     chooser = tools.choosers.of(seen.snapshot.rules)
     if chooser is None or not seen.tiers:
@@ -81,17 +81,17 @@ def choose_tier(
     before = limit_tier(_replay(chooser, texts[:-1], len(texts) - 1), seen) if adds_turn else now
     if now.tier == before.tier:
         return ChosenTier(now.tier, now.rule)
-    return ChosenTier(now.tier, now.rule, ConversationDigest(wire).up_to(messages, len(messages)).digest())
+    return ChosenTier(now.tier, now.rule, ConversationDigest(wire).digest_up_to(messages, len(messages)).digest())
 
 
-def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) -> list[str]:
-    """The user's last `most` texts, in order."""
+def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], count: int) -> list[str]:
+    """The user's last `count` texts, in order."""
     texts: list[str] = []
     for message in reversed(messages):
         role, text = wire.role_and_text(message)
         if role == "user" and text:
             texts.append(text)
-            if len(texts) == most:
+            if len(texts) == count:
                 break
     return texts[::-1]
 
@@ -114,7 +114,7 @@ class ConversationDigest:
         self._read = 0
         self._digest = hashlib.blake2b(digest_size=24)
 
-    def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
+    def digest_up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
         """The digest of the messages before `end`, which must not decrease from call to call."""
         for message in messages[self._read : end]:
             role, text = self._wire.role_and_text(message)

@@ -2,7 +2,7 @@
 
 If a message calls tools of both the gateway and the client, the turn is stored before the gateway's calls run, with
 placeholders for results that may be lost. If the turn cannot be stored, the client receives the calls of its tools, and
-the gateway does not run its own: after the client's results, the model decides again about the calls that did not run.
+the gateway does not run the calls of its own tools: after the client's results, the model decides about these again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TurnKeeper:
         self._identity = identity
 
     async def may_run_now(self, calls: RoundCalls, message: Sequence[bytes]) -> bool:
-        """Whether the gateway's calls in a `message` run now. If the message also calls tools of the client, they run
-        only if the turn can be stored; otherwise `turn_not_kept` is added to the losses.
+        """Whether the gateway's calls in a `message` run now. If the message also calls tools of the client, the
+        gateway's calls run only if the turn can be stored; otherwise `turn_not_kept` is added to the losses.
         """
         loop = self._loop
         if not calls.gateway_calls or loop.tools_disabled:
@@ -42,9 +42,9 @@ class TurnKeeper:
         if not calls.client_calls:
             return True
         if await self._may_repeat(calls.gateway_calls):
-            lost = _placeholders(loop, calls.gateway_calls, _RESULT_LOST)
-            lost += _placeholders(loop, calls.dropped_calls, _NOT_RUN)
-            if await self._keep(calls.client_calls, message, lost):
+            placeholders = _placeholders(loop, calls.gateway_calls, _RESULT_LOST)
+            placeholders += _placeholders(loop, calls.dropped_calls, _NOT_RUN)
+            if await self._keep(calls.client_calls, message, placeholders):
                 return True
         loop.prepared.losses.add(NOT_KEPT)
         return False
@@ -58,8 +58,8 @@ class TurnKeeper:
         self, calls: RoundCalls, message: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None
     ) -> None:
         """Store the turn if the client does not receive all of it. `message`: the turn's last message. `results`:
-        results of the calls in it that the gateway ran. The turn is stored under the client's calls, or under
-        `turn_key` if there are none.
+        results of the calls in `message` that the gateway ran. The turn is stored under the client's calls, or under
+        `turn_key` if there are no such calls.
         """
         loop = self._loop
         keys = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])

@@ -29,7 +29,7 @@ class SigningFailed(Exception):
 
 
 class SigningScope(msgspec.Struct, frozen=True):
-    """AWS region and AWS service that a signature is valid for."""
+    """AWS region and AWS service for which a signature is valid."""
 
     region: str
     service: str

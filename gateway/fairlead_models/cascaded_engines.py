@@ -60,7 +60,7 @@ class TextToSpeech(SpeechBackend, frozen=True, rename="camel", forbid_unknown_fi
     """Server with `POST /audio/speech` that supports the format `pcm`: 24 kHz, 16 bits, mono."""
 
     voice: str = "alloy"
-    """Voice of the speech, unless a client sets another one."""
+    """Voice of the speech, unless a client sets another voice."""
 
 
 class FillerSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -84,8 +84,8 @@ class SlowTurns(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     from_tier: str | None = None
     """Fastest tier whose turns the engine answers; None: the first tier that is slower than the default tier."""
     transcription: str = "gpt-4o-mini-transcribe"
-    """Transcription model of the provider for sessions whose client requests no transcripts, as the tier is chosen by
-    the transcript. Only for providers of the kind `openai`; for `gemini`, the engine's `stt` transcribes.
+    """Transcription model of the provider for sessions whose client requests no transcripts: the tier is chosen by the
+    transcript. Only for providers of the kind `openai`; for `gemini`, the engine's `stt` transcribes.
     """
 
 
@@ -103,4 +103,4 @@ class CascadedProvider(msgspec.Struct, frozen=True, rename="camel", forbid_unkno
     models: tuple[str, ...] = ()
     """Further names of the engine for requests, where `*` matches any text."""
     filler: FillerSetting | None = None
-    """Fillers; None: none are spoken."""
+    """Fillers; None: no fillers are spoken."""

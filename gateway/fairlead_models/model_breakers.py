@@ -21,7 +21,7 @@ from fairlead_models.providers import ModelTarget
 MAX_MODELS: Final = 200
 """Maximum number of models whose failures are stored."""
 MAX_PAUSE: Final = 300.0
-"""Maximum seconds of a `retry-after`. Longer times are reduced to it."""
+"""Maximum number of seconds of a `retry-after`. Longer times are reduced to this maximum."""
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SUCCESS: Final = 200
@@ -38,7 +38,7 @@ class ModelClosed(Exception):
         self.retry_after = retry_after
 
 
-class _Failed(Exception):
+class _FailureStatus(Exception):
     """Error that is recorded for an answer whose HTTP status counts as a failure of the model."""
 
 
@@ -69,7 +69,7 @@ class ModelAttempt:
         """
         breakers = self._breakers
         if status >= 500 or status == _TIMED_OUT:
-            self.record_failure(_Failed(f"the provider answered with status {status}"))
+            self.record_failure(_FailureStatus(f"the provider answered with status {status}"))
             return
         if status == _TOO_MANY and retry_after:
             breakers.pause(self._target, min(retry_after, MAX_PAUSE))
@@ -139,7 +139,7 @@ class ModelBreakers:
 
     def record_failure(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:
         """Count a failure of a model."""
-        self._of(target).breaker.record_failure(self._clock(), error, trial=trial)
+        self._guarded_model(target).breaker.record_failure(self._clock(), error, trial=trial)
 
     def end_trial(self, target: ModelTarget) -> None:
         """End the trial of a model without an outcome."""
@@ -149,14 +149,14 @@ class ModelBreakers:
 
     def pause(self, target: ModelTarget, seconds: float) -> None:
         """Send no requests to a model for a number of seconds."""
-        self._of(target).paused_until = self._clock() + seconds
+        self._guarded_model(target).paused_until = self._clock() + seconds
 
-    def _of(self, target: ModelTarget) -> GuardedModel:
+    def _guarded_model(self, target: ModelTarget) -> GuardedModel:
         guarded = self._guarded.get(target)
         if guarded is None:
             guarded = self._guarded[target] = GuardedModel(self._random)
             if len(self._guarded) > MAX_MODELS:
                 now = self._clock()
-                oldest = next((closed for closed, each in self._guarded.items() if each.state(now) == CLOSED), target)
-                self._guarded.pop(oldest if oldest != target else next(iter(self._guarded)))
+                oldest_closed = next((key for key, each in self._guarded.items() if each.state(now) == CLOSED), target)
+                self._guarded.pop(oldest_closed if oldest_closed != target else next(iter(self._guarded)))
         return guarded

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from aiohttp.tracing import Trace
 
 PIECE: Final = 2 << 10
-"""Maximum bytes of one read."""
+"""Maximum number of bytes of one read."""
 READ_BUFFER: Final = 512
-"""Buffered bytes of an answer below which aiohttp resumes reading. It pauses reading above twice this number."""
+"""Number of buffered bytes of an answer below which aiohttp resumes reading. It pauses above twice this number."""
 
 
 class PieceReader(asyncio.BufferedProtocol):
     """Passes the data that arrive on a connection to the protocol of aiohttp, in pieces of at most the size of
     `buffer`.
 
-    All connections can share one buffer, because each piece is passed on before the next one is read.
+    All connections can share one buffer, because each piece is passed on before the next piece is read.
     """
 
     def __init__(self, protocol: asyncio.Protocol, buffer: bytearray) -> None:

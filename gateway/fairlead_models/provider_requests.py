@@ -30,16 +30,18 @@ MAX_DIGITS: Final = 10
 CLOSE_SECONDS: Final = 2.0
 """Seconds that a provider has to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
-"""Maximum bytes of an answer that is read as a whole, not as a stream."""
+"""Maximum number of bytes of an answer that is read as a whole, not as a stream."""
 
 MAX_REFUSAL: Final = 256 << 10
-"""Maximum bytes of a provider's error response. The body of a longer one is ignored."""
+"""Maximum number of bytes of a provider's error response. The body of a longer response is ignored."""
 
 _OK: Final = 200
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """No timeout of aiohttp: `_BeginLimit` and `_SilenceTimer` limit the time instead."""
 _MAX_BYTES_BODY: Final = 1 << 20
-"""Size of a request's body up to which aiohttp gets it as bytes, which it writes in one piece, without a pause."""
+"""Largest request body in bytes that is passed to aiohttp as `bytes`. aiohttp writes `bytes` in one piece without a
+pause, so a larger body is passed as a stream.
+"""
 
 HIDDEN: Final = b"[key]"
 """Replacement for the API key in a provider's error response."""
@@ -59,7 +61,7 @@ class ProviderRefused(Exception):
         super().__init__(f"the provider refused the session with status {status}")
         self.status = status
         self.retry_after = retry_after
-        """Seconds after which the provider may accept a session; None if it did not state any."""
+        """Seconds after which the provider may accept a session; None if the provider stated no time."""
 
 
 class ProviderRequest(msgspec.Struct, frozen=True):
@@ -77,8 +79,8 @@ class ProviderRequest(msgspec.Struct, frozen=True):
 
 
 class _SilenceTimer:
-    """Timeout for a response body of which no byte arrives for too long. One timer runs for the whole body, because
-    aiohttp's own timeout sets a timer for each piece, which takes a tenth of the time for the piece.
+    """Timeout for a response body of which no byte arrives for too long. One timer runs for the whole body: aiohttp's
+    own timeout would set a timer for each piece, which costs a tenth of the CPU time spent on the piece.
     """
 
     def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
@@ -106,8 +108,8 @@ class _SilenceTimer:
 
 
 class _BeginLimit:
-    """Limit of the time until a provider begins to answer. First it limits the time for the connection, then the time
-    without progress, which begins again with each part of the request that is sent.
+    """Limit of the time until a provider begins to answer. It limits the time to open a connection, and after that the
+    time without progress, which starts again with each part of the request that is sent.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -117,7 +119,7 @@ class _BeginLimit:
         self._timeout = asyncio.timeout(provider.connect_seconds)
 
     def restart(self) -> None:
-        """Begin the time without progress, because the connection is open or has taken a part of the request."""
+        """Restart the countdown for progress: the connection was opened, or a part of the request was sent."""
         self._connected = True
         if not self._ended and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
@@ -178,7 +180,7 @@ class ProviderAnswer:
         self._idle_seconds = idle_seconds
         self._whole: bytes | None = None
         self.status = answer.status
-        self.retry_after = seconds_until(answer.headers)
+        self.retry_after = retry_after_seconds(answer.headers)
         self.content_type = answer.content_type
         """Media type in lower case, without parameters."""
         self.streams = answer.content_type == stream_type
@@ -250,14 +252,14 @@ class ProviderClient:
         url = URL(provider.url(request.path), encoded=bool(api.signing_service))  # the signature covers this exact URL
         headers = provider.request_headers(key, request.headers)
         headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
-        async with _answering(provider):
+        async with _limit_time_to_answer(provider):
             if region and not key:
                 signing = SigningScope(region, api.signing_service)
                 headers |= await self._signer.sign(signing, request.method, str(url), request.body)
             answer = await self._open_session().request(
                 request.method,
                 url,
-                data=_in_pieces(request.body),
+                data=_stream_if_large(request.body),
                 headers=headers,
                 timeout=_NO_TIMEOUT,
                 allow_redirects=False,
@@ -271,7 +273,7 @@ class ProviderClient:
     async def connect(
         self, provider: Provider, path: str, headers: Mapping[str, str], key: str = "", *, max_message: int, ping: float
     ) -> ProviderSocket:
-        """Open a WebSocket to a path of the API, whose messages are received as bytes. Raises ProviderUnavailable and
+        """Open a WebSocket to a path of the API. Its messages are received as bytes. Raises ProviderUnavailable and
         ProviderRefused.
 
         `headers`: headers of the client to forward. `key`: replaces the provider's configured key. `max_message`:
@@ -280,7 +282,7 @@ class ProviderClient:
         """
         all_headers = provider.request_headers(key or await key_of(provider), headers)
         timeout = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
-        async with _answering(provider):
+        async with _limit_time_to_answer(provider):
             try:
                 return await self._open_session().ws_connect(
                     provider.url(path),
@@ -292,7 +294,7 @@ class ProviderClient:
                     heartbeat=ping,
                 )
             except aiohttp.WSServerHandshakeError as error:
-                raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error
+                raise ProviderRefused(error.status, retry_after_seconds(error.headers or {})) from error
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -325,10 +327,8 @@ class KeyedClient:
         return await self._client.send(provider, request, self._key)
 
 
-def _in_pieces(body: bytes) -> bytes | io.BytesIO:
-    """Convert a large body to a stream, because aiohttp writes bytes in one piece, without a pause, and warns above 1
-    MiB.
-    """
+def _stream_if_large(body: bytes) -> bytes | io.BytesIO:
+    """The body, as a stream if it is larger than `_MAX_BYTES_BODY`."""
     return body if len(body) <= _MAX_BYTES_BODY else io.BytesIO(body)
 
 
@@ -357,7 +357,7 @@ def transport_of(socket: ProviderSocket) -> asyncio.Transport | None:
 
 
 @asynccontextmanager
-async def _answering(provider: Provider) -> AsyncIterator[None]:
+async def _limit_time_to_answer(provider: Provider) -> AsyncIterator[None]:
     """Limit the time until a provider answers. Raises ProviderUnavailable."""
     try:
         async with _BeginLimit(provider).hold():
@@ -372,7 +372,7 @@ async def _answering(provider: Provider) -> AsyncIterator[None]:
         raise ProviderUnavailable(f"the connection to the provider broke: {type(error).__name__}") from error
 
 
-def seconds_until(headers: Mapping[str, str]) -> float | None:
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """Seconds in `retry-after-ms` or `Retry-After` (RFC 9110 section 10.2.3: seconds, or a date); None if neither is
     valid.
     """
@@ -383,7 +383,11 @@ def seconds_until(headers: Mapping[str, str]) -> float | None:
         return float(after)
     try:
         return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (TypeError, ValueError, OverflowError):  # also for dates without a time zone, and dates that do not exist
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+    ):  # raised also for a date without time zone and for a date that does not exist
         return None
 
 

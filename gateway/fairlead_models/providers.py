@@ -27,20 +27,20 @@ from fairlead_formats.wire.provider_api import ProviderKind
 from fairlead_models.cascaded_engines import CASCADED, CascadedProvider, Seconds, SlowTurns
 
 MAX_NAME: Final = 256
-"""Maximum characters of a model name in a request."""
+"""Maximum number of characters of a model name in a request."""
 ROUTE_PREFIX: Final = "fairlead/"
 """Prefix of a route's name in the `model` of a request."""
 OPENAI_HOST: Final = "api.openai.com"
 CallerKey = Literal["Refuse", "Allow", "Require"]
-_SPEAKING: Final = tuple(api.kind for api in APIS.values() if api.speech)
+_KINDS_WITH_SPEECH: Final = tuple(api.kind for api in APIS.values() if api.speech)
 """Kinds of providers with an API for speech sessions."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DOTS: Final = frozenset({".", ".."})
 _PATTERN: Final = re.compile(r"[*?[]")
 _AWS_HOST: Final = re.compile(r"(?:^|[.])[a-z-]*runtime[a-z-]*\.(?P<region>[a-z]{2}(?:-[a-z]+)+-\d+)\.")
-"""Host of an AWS runtime API, also of a VPC endpoint, with its region."""
+"""Host of an AWS runtime API, or of a VPC endpoint for such an API, with its region."""
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OURS: Final = frozenset(
+_GATEWAY_HEADERS: Final = frozenset(
     {
         *(api.key_header for api in APIS.values()),
         "content-length",
@@ -94,8 +94,8 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     key_file: str | None = None
     """File with the API key. It is read for each request, so that a mounted Secret may change."""
     caller_key: CallerKey = "Refuse"
-    """Whether callers may (`Allow`) or must (`Require`) send their own key for the provider, which
-    replaces this key.
+    """Whether callers may (`Allow`) or must (`Require`) send their own key for the provider, which is then used in
+    place of `keyEnv` or `keyFile`.
     """
     headers: Mapping[str, str] = {}
     """Additional headers of all requests."""
@@ -115,13 +115,13 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """Whether the API has `/responses`, for the kind `openai`. By default only OpenAI's own API has it."""
 
     region: str | None = None
-    """AWS region that requests without a key are signed for, for the kind `bedrock`. By default the one in `baseUrl`;
-    requests to another host are not signed.
+    """AWS region for which requests without a key are signed, for the kind `bedrock`. By default the region in
+    `baseUrl`; if it has none, requests are not signed.
     """
 
     @property
     def signing_region(self) -> str:
-        """AWS region that requests without a key are signed for; empty if they are not signed."""
+        """AWS region for which requests without a key are signed; empty if they are not signed."""
         if not APIS[self.kind].signing_service:
             return ""
         named = _AWS_HOST.search(urlsplit(self.base_url).hostname or "")
@@ -177,7 +177,7 @@ class Providers:
         route has a model that no provider serves; routes are not checked if there are no providers.
         """
         for name, provider in providers.items():
-            _check(name, provider)
+            _check_provider(name, provider)
         self.by_name = dict(providers)
         self.cascaded = dict(cascaded)
         self.routes = routes
@@ -185,10 +185,10 @@ class Providers:
             self._check_cascaded(name, engine)
         for name, provider in providers.items():
             slow = provider.slow_turns
-            if slow is not None and (provider.kind not in _SPEAKING or slow.engine not in self.cascaded):
+            if slow is not None and (provider.kind not in _KINDS_WITH_SPEECH or slow.engine not in self.cascaded):
                 raise InvalidProvider(
-                    f"providers: {name}: slowTurns is of the kinds {', '.join(_SPEAKING)}, "
-                    "and its engine of the kind cascaded"
+                    f"providers: {name}: slowTurns is allowed only for the kinds {', '.join(_KINDS_WITH_SPEECH)}, and "
+                    "its engine must be a provider of the kind cascaded"
                 )
         for name, route in routes.items() if providers else ():
             try:
@@ -201,37 +201,41 @@ class Providers:
         return bool(self.by_name)
 
     def targets(
-        self, wanted: str, *, keyed: bool = False, spoken: bool = False
+        self, model_name: str, *, keyed: bool = False, spoken: bool = False
     ) -> tuple[ModelRoute, list[ModelTarget]]:
         """Resolve the `model` of a request. Returns the route, and its models with their providers in the order in
         which they are tried. The name of a model counts as a route with only this model. `keyed`: whether the request
         has its own key for the provider. If so, providers that do not accept callers' keys are left out; if not,
-        providers that require one. `spoken`: whether cascaded engines are included. Raises UnknownModel, and
-        ProviderKeyRefused if no provider remains.
+        providers that require such a key are left out. `spoken`: whether cascaded engines are included. Raises
+        UnknownModel, and ProviderKeyRefused if no provider remains.
         """
-        if len(wanted) > MAX_NAME:  # names become keys of caches and breakers, so their length is limited
-            raise UnknownModel(f"no provider serves a model {wanted[:128]!r}: its name has over {MAX_NAME} characters")
-        if not wanted.startswith(ROUTE_PREFIX):
-            usable = self._without_engines(wanted, [self.target(wanted)], spoken)
-            return ModelRoute((wanted,), reserved_output_tokens=0), self._with_key(usable, keyed)
-        route = self.routes.get(wanted.removeprefix(ROUTE_PREFIX))
+        if len(model_name) > MAX_NAME:  # names become keys of caches and breakers, so their length is limited
+            raise UnknownModel(
+                f"no provider serves a model {model_name[:128]!r}: its name has more than {MAX_NAME} characters"
+            )
+        if not model_name.startswith(ROUTE_PREFIX):
+            usable = self._without_engines(model_name, [self.target(model_name)], spoken)
+            return ModelRoute((model_name,), reserved_output_tokens=0), self._with_key(usable, keyed)
+        route = self.routes.get(model_name.removeprefix(ROUTE_PREFIX))
         if route is None:
             route_names = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
-            raise UnknownModel(f"the route {wanted[:128]!r} does not exist; routes: {route_names}")
-        usable = self._without_engines(wanted, [self.target(model_of(choice)) for choice in route.models], spoken)
+            raise UnknownModel(f"the route {model_name[:128]!r} does not exist; routes: {route_names}")
+        usable = self._without_engines(model_name, [self.target(model_of(choice)) for choice in route.models], spoken)
         return route, self._with_key(usable, keyed)
 
     def check_key(self, name: str, *, keyed: bool) -> None:
-        """Check that a provider accepts a request with the caller's own key (`keyed`), or without one. Raises
+        """Check that a provider accepts a request with the caller's own key (`keyed`), or without such a key. Raises
         ProviderKeyRefused.
         """
         self._with_key([ModelTarget(name, "")], keyed)
 
-    def _without_engines(self, wanted: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
-        """Targets without cascaded engines, unless `spoken` is set. Raises UnknownModel if none remains."""
+    def _without_engines(self, model_name: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
+        """Targets without cascaded engines, unless `spoken` is true. Raises UnknownModel if no target remains."""
         usable = [target for target in targets if spoken or target.provider not in self.cascaded]
         if not usable:
-            raise UnknownModel(f"{wanted[:128]!r} is a cascaded engine: open a speech session with it at /v1/realtime")
+            raise UnknownModel(
+                f"{model_name[:128]!r} is a cascaded engine: open a speech session with it at /v1/realtime"
+            )
         return usable
 
     def _check_cascaded(self, name: str, engine: CascadedProvider) -> None:
@@ -247,8 +251,8 @@ class Providers:
             raise InvalidProvider(f"providers: {name}: llm: {error}") from error
 
     def _with_key(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
-        """Targets whose providers accept a request with the caller's own key (`keyed`), or without one. Raises
-        ProviderKeyRefused if none does.
+        """Targets whose providers accept a request with the caller's own key (`keyed`), or without such a key. Raises
+        ProviderKeyRefused if no provider does.
         """
         unfit = "Refuse" if keyed else "Require"
         usable = [target for target in targets if self._caller_key(target.provider) != unfit]
@@ -285,29 +289,31 @@ class Providers:
                     names.setdefault(model, self.target(model).provider)
         return names
 
-    def target(self, wanted: str) -> ModelTarget:
-        """Find the provider of a model: the one in `PROVIDER/MODEL`, else the first whose `models` match the name.
-        Raises UnknownModel.
+    def target(self, model_name: str) -> ModelTarget:
+        """Find the provider of a model: the provider in `PROVIDER/MODEL`, else the first provider with a matching name
+        in its `models`. Raises UnknownModel.
         """
-        if not _DOTS.isdisjoint(wanted.split("/")):  # Gemini's URLs contain the name, where dots would change the path
-            raise UnknownModel(f"{wanted[:128]!r} is not a valid model name: no part of it may be `.` or `..`")
-        first, slash, rest = wanted.partition("/")
+        if not _DOTS.isdisjoint(
+            model_name.split("/")
+        ):  # Gemini's URLs contain the name, where dots would change the path
+            raise UnknownModel(f"{model_name[:128]!r} is not a valid model name: no part of it may be `.` or `..`")
+        first, slash, rest = model_name.partition("/")
         if slash and rest and (first in self.by_name or first in self.cascaded):
             return ModelTarget(first, rest)
         for name, models in self._models():
-            if any(fnmatchcase(wanted, pattern) for pattern in models):
-                return ModelTarget(name, wanted)
+            if any(fnmatchcase(model_name, pattern) for pattern in models):
+                return ModelTarget(name, model_name)
         provider_names = ", ".join([*self.by_name, *self.cascaded]) or "none"
         raise UnknownModel(
-            f"no provider serves a model {wanted[:128]!r}: add it to `models` of a provider, or use PROVIDER/MODEL as "
-            f"the name (providers: {provider_names})"
+            f"no provider serves a model {model_name[:128]!r}: add it to `models` of a provider, or use PROVIDER/MODEL "
+            f"as the name (providers: {provider_names})"
         )
 
 
 def read_providers(
     document: object, routes: Mapping[str, ModelRoute], added: Mapping[str, Provider] | None = None
 ) -> Providers:
-    """Read providers from decoded configuration, and append those in `added`. Raises InvalidProvider."""
+    """Read providers from decoded configuration, and append the providers in `added`. Raises InvalidProvider."""
     try:
         entries = msgspec.convert(document, dict[str, dict[str, Any]])
         engines = {name: each for name, each in entries.items() if each.get("kind") == CASCADED}
@@ -329,11 +335,11 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check(name: str, provider: Provider) -> None:
+def _check_provider(name: str, provider: Provider) -> None:
     _check_name(name)
     _check_endpoint(name, provider.base_url, provider.key_env, provider.key_file, provider.headers)
     if provider.region is not None and not APIS[provider.kind].signing_service:
-        raise InvalidProvider(f"providers: {name}: region is of the kind bedrock: remove it")
+        raise InvalidProvider(f"providers: {name}: region is allowed only for the kind bedrock: remove it")
     if provider.caller_key == "Require" and (provider.key_env is not None or provider.key_file is not None):
         raise InvalidProvider(
             f"providers: {name}: with callerKey Require, keyEnv and keyFile are never used: remove them"
@@ -350,9 +356,9 @@ def _check_endpoint(
     if key_env is not None and key_file is not None:
         raise InvalidProvider(f"providers: {name}: set only one of keyEnv and keyFile")
     for header, value in headers.items():
-        if _HEADER.fullmatch(header) is None or header.lower() in _OURS:
+        if _HEADER.fullmatch(header) is None or header.lower() in _GATEWAY_HEADERS:
             raise InvalidProvider(
-                f"providers: {name}: the header {header!r} is not allowed, as it is invalid or set by the gateway"
+                f"providers: {name}: the header {header!r} is not allowed: it is invalid, or the gateway sets it"
             )
         if not value.isascii() or not value.isprintable():
             raise InvalidProvider(f"providers: {name}: the value of the header {header} must be printable ASCII")

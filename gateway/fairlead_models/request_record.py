@@ -28,7 +28,7 @@ from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
 from fairlead_models.providers import ModelTarget
 
 MAX_TOKENS: Final = 10**12
-"""Maximum number of tokens in a provider's usage. Larger numbers are reduced to it."""
+"""Maximum number of tokens in a provider's usage. Larger numbers are reduced to this maximum."""
 BLOB_BYTES: Final = 4096
 """Length in bytes from which a JSON string without spaces counts as a file in base64."""
 BLOB_TOKENS: Final = 1000
@@ -41,7 +41,7 @@ TOKEN_BOUNDS: Final = tuple(4**power for power in range(12))
 """Upper bounds in tokens of `gen_ai.client.token.usage` (OpenTelemetry semantic conventions for generative AI)."""
 DEFINITION, RESULT = "definition", "result"
 LONG_BODY: Final = 256 << 10
-"""Bytes of a request above which its tokens are estimated only if the provider states no usage."""
+"""Number of bytes of a request above which its tokens are estimated only if the provider states no usage."""
 OK: Final = "ok"
 STOPPED: Final = "stopped"
 """Outcome of a request that reached a limit, so that its last round was sent with `tool_choice: none`."""
@@ -187,9 +187,9 @@ class ModelMetrics:
         if key not in self.models and len(self.models) < MAX_MODELS:
             self.models[key] = ModelSeries()
 
-    def of(self, target: ModelTarget | None) -> ModelSeries:
-        """Metric series of a model. Models without a series of their own share one per provider; None: the series for
-        requests that reached no provider.
+    def series_of(self, target: ModelTarget | None) -> ModelSeries:
+        """Metric series of a model. The models of a provider that have no series of their own share one series. None:
+        the series for requests that reached no provider.
         """
         if target is None:
             key = ("", "")
@@ -206,7 +206,7 @@ class ModelMetrics:
             self.overflowed += 1
             principal = OTHER
         self.principal_tokens[principal] = self.principal_tokens.get(principal, TokenUsage()) + usage
-        series = self.of(target)
+        series = self.series_of(target)
         series.rounds += 1
         series.input.observe(usage.input)
         series.output.observe(usage.output)
@@ -220,13 +220,13 @@ class ModelMetrics:
         """Count one request. `outcome` and `error`: labels with few possible values; empty `error`: no error. `span`:
         ids of the request's span if the span is exported.
         """
-        series = self.of(target)
+        series = self.series_of(target)
         series.outcomes[outcome] += 1
         observe(series.durations.setdefault(error, Histogram()), seconds, span)
 
     def count_first_token(self, target: ModelTarget, seconds: float, span: SpanIds | None = None) -> None:
         """Count the time to the first part of a streamed answer. `span`: see `count_request`."""
-        observe(self.of(target).first_token, seconds, span)
+        observe(self.series_of(target).first_token, seconds, span)
 
     def count_tool_tokens(self, part: str, tokens: Mapping[str, int]) -> None:
         """Count tokens of tool definitions or of tool results (`part`), by tool."""
@@ -241,7 +241,7 @@ class ModelMetrics:
 
 
 class RequestRecords:
-    """Opens the records of requests. A gateway has one."""
+    """Opens the records of requests. Each gateway has one instance."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class RequestRecords:
         return RequestRecord(self, origin, path)
 
     def price(self, target: ModelTarget) -> ModelPrice | None:
-        """Configured price of a model; None if there is none."""
+        """Configured price of a model; None if the model has none."""
         prices = self._prices()
         return prices.get(f"{target.provider}/{target.model}") or prices.get(target.model)
 

@@ -14,20 +14,24 @@ class LlmSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixe
     """Requests to models."""
 
     rounds: Annotated[int, Meta(ge=1, le=100)] = 8
-    """Maximum answers of a model with tool calls in one request to an endpoint for models. One further answer is
-    requested without tool calls.
+    """Maximum number of answers with tool calls that a model gives in one request to an endpoint for models. One
+    further answer is requested without tool calls.
     """
     seconds: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
-    """Maximum seconds of a request to an endpoint for models, including the model and its tools."""
+    """Maximum duration in seconds of a request to an endpoint for models, including the model and its tools."""
     tokens: Annotated[int, Meta(ge=0)] = 0
-    """Tokens of a request to an endpoint for models, after which its model may call no further tools; 0: no limit."""
+    """Number of tokens of a request to an endpoint for models after which its model may call no further tools; 0: no
+    limit.
+    """
     request_bytes: Annotated[int, Meta(ge=65_536, le=67_108_864)] = 10 << 20
-    """Maximum bytes of a request to an endpoint for models, including images. Larger requests are refused with 413."""
+    """Maximum size in bytes of a request to an endpoint for models, including images. Larger requests are refused with
+    413.
+    """
     requests: Annotated[int, Meta(ge=1, le=100_000)] = 1000
     """Maximum number of requests to endpoints for models in progress. Further requests are refused with 503."""
     requests_each: Annotated[int, Meta(ge=0, le=100_000)] = 0
-    """Maximum number of requests to endpoints for models of one agent, or of one address without a credential.
-    Further requests are refused with 429. 0: a quarter of all, rounded up.
+    """Maximum number of requests in progress to endpoints for models of one agent, or of one address without a
+    credential. Further requests are refused with 429. 0: a quarter of the maximum for all, rounded up.
     """
 
 
@@ -37,8 +41,8 @@ class SpeechSessionSettings(EnvironmentSettings, frozen=True, kw_only=True, rena
     sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Maximum number of open speech sessions. Further sessions are refused with 503."""
     sessions_each: Annotated[int, Meta(ge=0, le=100_000)] = 0
-    """Maximum number of speech sessions of one agent, or of one address without a credential. Further sessions are
-    refused with 429. 0: a quarter of all, rounded up.
+    """Maximum number of open speech sessions of one agent, or of one address without a credential. Further sessions are
+    refused with 429. 0: a quarter of the maximum for all, rounded up.
     """
     provider_mcp: bool = False
     """Whether clients of speech sessions may let the provider call MCP servers, which bypasses policies

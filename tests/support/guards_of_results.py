@@ -24,7 +24,7 @@ RESULTS = (
         "a turn of a model that was kept for another conversation, by a made-up history",
         "fairlead_formats.wire.call_ids",
         (
-            ("return generated is not None and generated[1] == _KEPT", "return True"),
+            ("return generated is not None and generated[1] == _STORED", "return True"),
             ("if not self._generated_ids and not any(hint in data for hint in _HINTS):", "if True:"),
         ),
         "tests/component/llm/test_turns_of_conversations.py::test_a_history_that_somebody_made_up_finds_no_kept_turn",

@@ -172,7 +172,7 @@ SHARES = (
     Guard(
         "an answer of a model whose million calls hold everybody up for 22 seconds",
         "fairlead_llm.llm_endpoint",
-        (("refused = await self._services.tools.work.excess(body)", "refused = None"),),
+        (("excess = await self._services.tools.work.excess(body)", "excess = None"),),
         "tests/component/llm/test_hostile_providers.py::"
         "test_an_answer_or_an_event_of_more_values_than_are_read_is_refused",
         "more than 200,000 values",

@@ -31,7 +31,7 @@ from fairlead_formats.names import Names
 from fairlead_formats.tool_format import JsonObject
 
 MAX_LOSSES: Final = 1000
-"""Maximum entries of one report about message parts that are neither calls nor results."""
+"""Maximum number of entries in one report about message parts that are neither calls nor results."""
 
 TEXT: Final = "text"
 THINKING: Final = "thinking"
@@ -58,13 +58,13 @@ class AnswerPart(msgspec.Struct, frozen=True):
 
     path: str
     result: ToolResult | None = None
-    """None for a part that is not a result."""
+    """The result; None for a part that is not a result."""
     extras: tuple[str, ...] = ()
     """Members of the part that other formats do not have."""
 
 
 def call_part(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
-    """The part for a call."""
+    """A part that is a call."""
     return Part(path, "call", draft=draft, extras=extras)
 
 
@@ -134,13 +134,13 @@ class MessageFormat(ABC):
 
     def write_id(self, ident: str) -> str:
         """The id of a call in this format: the id itself, or its `substitute_id` if the format does not allow it.
-        Results are matched to calls by both (`OpenCalls`).
+        Results are matched to calls by either id (`OpenCalls`).
         """
         return ident
 
     @abstractmethod
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        """The model's message with `text` and these calls, without invalid calls."""
+        """The model's message with `text` and the valid calls. `names`: names of the tools in the request."""
 
     @abstractmethod
     def request_messages(self, message: object) -> list[JsonObject]:

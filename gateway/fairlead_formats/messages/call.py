@@ -26,18 +26,20 @@ MAX_DEPTH: Final = 64
 MAX_NODES: Final = 100_000
 """Maximum number of values in the arguments of one call."""
 MAX_NAME: Final = 256
-"""Maximum characters of a name or an id; providers allow fewer."""
+"""Maximum number of characters of a name or an id; providers allow fewer."""
 
 META_ERROR: Final = "fairlead.dev/error"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
 """Error code of the gateway for a call that cannot be run as the model wrote it."""
 
 McpResult: TypeAlias = Mapping[str, Any]
-"""A `CallToolResult` as decoded JSON: `{content, structuredContent?, isError?, _meta?}`. Read only, never trusted."""
+"""An untrusted `CallToolResult` as decoded JSON: `{content, structuredContent?, isError?, _meta?}`. Never modified."""
 
 
 FUNCTION_CALL: Final = "function_call"
-"""Kind of OpenAI's legacy calls, before `tool_calls`, and the message member that holds one."""
+"""Kind of OpenAI's legacy calls, which `tool_calls` replaced. The message member that holds such a call has the same
+name.
+"""
 CUSTOM: Final = "custom"
 """Kind of OpenAI's custom tool calls, whose input is text. Only tools of clients are custom tools."""
 INPUT: Final = "input"
@@ -66,15 +68,17 @@ class ModelCall(msgspec.Struct, frozen=True):
     sent_as: str = ""
     """The name that the model wrote, which some formats repeat in the result; empty if it equals `name`."""
     made_id: bool = False
-    """Whether `id` was derived, as the model sent none. Formats that match results by name and order do not send it."""
+    """Whether `id` was derived, because the model sent none. Formats that match results by name and order do not send
+    a derived id.
+    """
     kind: str = ""
-    """Variant of the call in formats with several: `function_call` and `custom` in OpenAI's messages, `number` for a
-    numeric id of an MCP request.
+    """Variant of the call, in formats that have several variants: `function_call` and `custom` in OpenAI's messages,
+    `number` for an MCP request with a numeric id.
     """
 
     @property
     def wire_name(self) -> str:
-        """The name that the model wrote; `unknown` if it wrote none, as every format requires a name."""
+        """The name that the model wrote; `unknown` if it wrote none, because every format requires a name."""
         return self.sent_as or self.name or "unknown"
 
     @property
@@ -86,9 +90,9 @@ class ToolResult(msgspec.Struct, frozen=True):
     """One result in a provider's message, in MCP's form."""
 
     id: str
-    """Id of the call; empty where the format has none."""
+    """Id of the call; empty if the format has none."""
     name: str
-    """Name of the tool; empty where the format does not repeat it."""
+    """Name of the tool; empty if the format does not repeat it."""
     result: JsonObject
 
 
@@ -116,11 +120,11 @@ class ResultLoss(msgspec.Struct, frozen=True):
 
 
 class Carry(msgspec.Struct, frozen=True):
-    """Media types that the target model accepts. The defaults suit current models."""
+    """Content of results that the target model accepts. The defaults suit current models."""
 
     images: bool = True
     audio: bool = False
-    """Audio in Chat Completions, where most models refuse audio. Gemini always accepts audio."""
+    """Whether Chat Completions may carry audio, which most models refuse. Gemini always accepts audio."""
     documents: bool = True
     """PDF files, where the format has a place for them."""
     nested_media: bool = False
@@ -219,8 +223,8 @@ def _small(text: str | bytes) -> bool:
     What else `json_fault` looks for cannot occur: the decoder accepts only valid JSON.
     """
     raw = text.encode() if isinstance(text, str) else text
-    opened = raw.count(b"{") + raw.count(b"[")
-    return opened <= MAX_DEPTH and opened + raw.count(b",") < MAX_NODES
+    opening_count = raw.count(b"{") + raw.count(b"[")
+    return opening_count <= MAX_DEPTH and opening_count + raw.count(b",") < MAX_NODES
 
 
 def json_fault(value: object) -> str | None:
@@ -353,7 +357,7 @@ def _refuse(call: ModelCall, reason: str) -> ModelCall:
 
 
 def make_id(position: int, name: str, arguments: object) -> str:
-    """An id for a call without one. Equal calls at equal positions get equal ids, so that a result finds its call."""
+    """An id for a call without an id. Equal calls at equal positions get equal ids, so that a result finds its call."""
     try:
         body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall, ResultLoss, json_fault, kind_of, text_of, well_formed
-from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, same
+from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, json_equal
 from fairlead_formats.tool_format import Action, JsonObject
 
 MEGABYTE: Final = 1 << 20
@@ -121,10 +121,10 @@ def _without_repeats(
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
     remaining = repeats.replace_repeats(structured)
     if repeats.only_marks(remaining) or (not path and repeats.repeats_all(structured)):
-        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content already has it")
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content repeats all of it")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
     if repeats.replaced:
-        why = f"parts that the content repeats are left out here ({repeats.replaced} times)"
+        why = f"{repeats.replaced} parts that the content repeats were replaced by marks"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
     remaining = _check_structured(remaining, report)
     if remaining is None and path:
@@ -227,7 +227,7 @@ def _repeats(block: Block, structured: object) -> bool:
     if not isinstance(block, Text) or not block.plain:
         return False
     try:
-        return same(_decode(block.text), structured)
+        return json_equal(_decode(block.text), structured)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
 
@@ -260,15 +260,15 @@ def join_texts(body: Body, report: LossReport) -> str:
 
 
 def report_structured(body: Body, report: LossReport) -> None:
-    """Report that structured content becomes text, as the format has no member for structured content."""
+    """Report that structured content becomes text, because the format has no member for structured content."""
     if body.structured is not None:
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "written as JSON text")
 
 
 def report_repeated(body: Body, report: LossReport) -> None:
-    """Report that the text block is left out which repeats the structured content, as the format carries the latter."""
+    """Report that the format carries the structured content, so that the text block which repeats it is left out."""
     if body.repeated_path:
-        report.add(body.repeated_path, "text", Action.REWRITTEN, "left out, as it repeats the structured content")
+        report.add(body.repeated_path, "text", Action.REWRITTEN, "left out: the text repeats the structured content")
 
 
 def mark_error(text: str, body: Body, report: LossReport) -> str:
@@ -282,14 +282,14 @@ def mark_error(text: str, body: Body, report: LossReport) -> str:
 
 
 def accepting(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
-    """A predicate that accepts media of these MIME types, each up to `max_bytes`."""
+    """An `Accept` that accepts media of these MIME types, each up to `max_bytes` (None: of any size)."""
     types = frozenset(images) | frozenset(others)
 
     def accept(item: Media) -> str | None:
         if item.mime not in types:
-            return f"the format does not carry {item.mime} here"
+            return f"the format cannot carry {item.mime} in a result"
         if max_bytes is not None and item.size > max_bytes:
-            return f"{item.size} bytes, more than the {max_bytes} that the provider takes"
+            return f"the file has {item.size} bytes, more than the {max_bytes} that the provider takes"
         return None
 
     return accept

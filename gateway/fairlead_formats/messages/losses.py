@@ -1,4 +1,4 @@
-"""Reports of what a conversion of messages loses besides calls and results: parts that the target format lacks.
+"""Reports of the parts besides calls and results that a conversion of messages loses, because the target lacks them.
 
 Pure module. Paths are JSON Pointers into the request of a conversion: `/message/…` and `/results/…`.
 """
@@ -33,7 +33,7 @@ def losses_of_answers(answers: Iterable[AnswerPart]) -> tuple[ResultLoss, ...]:
 
 def _part_losses(parts: Sequence[Part], calls: Sequence[ModelCall], target: MessageFormat) -> Iterator[ResultLoss]:
     remaining_calls = iter(calls)
-    after, texts = False, 0
+    after_call, texts = False, 0
     for part in parts:
         path = f"/message{part.path}"
         call = next(remaining_calls, None) if part.draft is not None else None
@@ -41,11 +41,11 @@ def _part_losses(parts: Sequence[Part], calls: Sequence[ModelCall], target: Mess
         for name in part.extras:
             yield ResultLoss(ident, f"{path}/{name}", name, Action.DROPPED, "only the message's format has this member")
         if call is not None:
-            after = True
+            after_call = True
             yield from _call_losses(call, path, target)
         elif part.what == TEXT:
             texts += bool(part.text)
-            yield from _text_losses(part, path, target, moved=after or texts > 1)
+            yield from _text_losses(part, path, target, moved=after_call or texts > 1)
         else:
             why = _WHY.get(part.what, "neither text nor a call: no other format has a place for it")
             yield ResultLoss("", path, part.what, Action.DROPPED, why)
@@ -81,4 +81,4 @@ def _limit(losses: Iterator[ResultLoss], path: str) -> tuple[ResultLoss, ...]:
     first = tuple(islice(losses, MAX_LOSSES))
     if next(losses, None) is None:
         return first
-    return (*first, ResultLoss("", path, "block", Action.DROPPED, f"further losses are not listed, after {MAX_LOSSES}"))
+    return (*first, ResultLoss("", path, "block", Action.DROPPED, f"only the first {MAX_LOSSES} losses are listed"))

@@ -17,11 +17,11 @@ class NamesCall(Protocol):
 
     @property
     def id(self) -> str:
-        """Id of the call; empty where the format has none."""
+        """Id of the call; empty if the format has none."""
 
     @property
     def name(self) -> str:
-        """Name of the tool; empty where the format does not repeat it."""
+        """Name of the tool; empty if the format does not repeat it."""
 
 
 Result = TypeVar("Result", bound=NamesCall)
@@ -67,7 +67,7 @@ class OpenCalls:
         for index, result in enumerate(results):
             unused.setdefault(result.id or f"\0{result.name}", deque()).append(index)
         heads: list[tuple[int, str]] = []
-        """Heap with the first open call of each key: the next call in order is found without a scan of all calls."""
+        """Heap with the first open call of each key, so that the next call in order is found without a scan."""
         for key in unused:
             self._push_first(heads, key)
         matched: list[CallResult[Result]] = []
@@ -94,7 +94,9 @@ class OpenCalls:
 
 
 def _keys(call: ModelCall) -> Iterator[str]:
-    """Keys by which a result may identify a call, the most reliable first: id, id as formats write it, then names."""
+    """Keys by which a result may identify a call, the most reliable first: its id, its substitute id, its names. The
+    last key is that of results without id and name.
+    """
     yield call.id
     yield substitute_id(call.id)
     yield f"\0{call.wire_name}"

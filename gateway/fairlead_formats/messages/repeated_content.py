@@ -3,7 +3,7 @@
 Pure module. Repetitions are usual: MCP advises a text block with the JSON of `structuredContent`, and the Python SDK
 wraps a tool's return value as `{"result": …}`, including the base64 of images. A part is a repetition if it equals a
 block or a block's long text, or if it is a block's data as base64, in any alphabet, wrapped in lines, or as a `data:`
-URL. In doubt a part stays: better that the model reads it twice than not at all.
+URL. In doubt a part stays, because the model should rather read it twice than not at all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import msgspec
 from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES, kind_of
 
 MIN_DATA: Final = 16
-"""Minimum characters of base64 that counts as a repetition; equality of shorter strings may be a coincidence."""
+"""Minimum number of base64 characters that count as a repetition; shorter strings may be equal by coincidence."""
 MIN_TEXT: Final = 64
-"""Minimum characters of a text that is removed. For a shorter text the member that it is in tells the model more than
-the repetition costs.
+"""Minimum number of characters of a text that is removed. A shorter text stays: the member that contains it tells the
+model more than the repetition costs.
 """
 WRAP: Final = "result"
 """Member in which SDKs wrap a structured result that is not an object."""
@@ -51,7 +51,7 @@ def canonical_base64(data: str) -> str:
     return data.replace("-", "+").replace("_", "/").rstrip("=")
 
 
-def same(first: object, second: object) -> bool:
+def json_equal(first: object, second: object) -> bool:
     """Whether two decoded JSON values are equal; unlike in Python, `true` differs from 1."""
     try:
         return bool(first == second) and _canonical(first) == _canonical(second)
@@ -60,8 +60,8 @@ def same(first: object, second: object) -> bool:
 
 
 class RepeatedContent:
-    """Replaces parts of structured content that blocks repeat by marks, such as `[block 1 of this result]`. `replaced`
-    counts the marks.
+    """Replaces each part of structured content that a block repeats with a mark, such as `[block 1 of this result]`.
+    `replaced` counts the marks.
     """
 
     def __init__(self, blocks: Sequence[object]) -> None:
@@ -170,7 +170,7 @@ class RepeatedContent:
         if value.get("type") not in _BLOCKS or (candidate := self._by_key.get(_key(value))) is None:
             return None
         block, mark = candidate
-        return self._count(mark, "") if same(_without_nulls(value), _without_nulls(block)) else None
+        return self._count(mark, "") if json_equal(_without_nulls(value), _without_nulls(block)) else None
 
     def _count(self, mark: str | None, value: str) -> str:
         self.replaced += mark is not None
@@ -185,13 +185,13 @@ def _repeats(block: object, value: object) -> bool:
     """Whether a block equals the value, or is a text block with the value: a string as it is, other values as JSON."""
     if not isinstance(block, dict):
         return False
-    if isinstance(value, dict) and same(_without_nulls(value), _without_nulls(block)):
+    if isinstance(value, dict) and json_equal(_without_nulls(value), _without_nulls(block)):
         return True
     text = block.get("text") if block.get("type") == "text" else None
     if not isinstance(text, str) or isinstance(value, str):
         return text is not None and text == value
     try:
-        return same(_decode(text), value)
+        return json_equal(_decode(text), value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
 
@@ -208,7 +208,7 @@ def _key(block: dict[str, Any]) -> tuple[object, str]:
 
 def _without_nulls(block: dict[str, Any]) -> dict[str, Any]:
     """A block without null members, which SDKs write in structured content and omit in blocks."""
-    bare = {name: value for name, value in block.items() if value is not None}
-    if isinstance(resource := bare.get("resource"), dict):
-        bare["resource"] = {name: value for name, value in resource.items() if value is not None}
-    return bare
+    without_nulls = {name: value for name, value in block.items() if value is not None}
+    if isinstance(resource := without_nulls.get("resource"), dict):
+        without_nulls["resource"] = {name: value for name, value in resource.items() if value is not None}
+    return without_nulls

@@ -1,7 +1,7 @@
 """Stop reasons after which a model's message may be truncated, in the words of all providers.
 
-Pure module. The last call of a truncated message may lack a part of its arguments. If all are missing, the call looks
-like a call without arguments. The gateway therefore runs no call of a truncated message, whole or streamed.
+Pure module. The last call of a truncated message may lack a part of its arguments. If all its arguments are missing, it
+looks like a call without arguments. The gateway therefore runs no call of a truncated message, whole or streamed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRUNCATING: Final = frozenset(
         "insufficient_system_resource",
         "abort",
         "error",
-        # Responses, where `incomplete` is the status and the others are its reasons
+        # Responses: three values of its status, and a reason of the status `incomplete`
         "incomplete",
         "failed",
         "cancelled",
@@ -52,7 +52,7 @@ _REASONS: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason")
 
 
 def truncates(reason: object) -> bool:
-    """Whether a stop reason says that the message may lack its end. Upper and lower case are equal."""
+    """Whether a stop reason, in any letter case, says that the message may lack its end."""
     return isinstance(reason, str) and reason.lower() in _TRUNCATING
 
 
@@ -63,5 +63,5 @@ def is_truncated(answer: object) -> bool:
 
 
 def cut_off(draft: Draft) -> Draft:
-    """The last call of a truncated message. It is invalid without arguments, as they may have been cut off."""
+    """The draft of a truncated message's last call, made invalid if it has no arguments: they may have been cut off."""
     return draft if draft.arguments or draft.problem is not None else msgspec.structs.replace(draft, problem=CUT_OFF)

@@ -91,13 +91,13 @@ class CallBuilder:
 
     def call(self, partial: PartialCall, *, cut_off: bool = False) -> ModelCall:
         """The call from a partial call. `cut_off`: whether the stream did not mark the call as complete."""
-        call = self.whole(partial.draft())
+        call = self.complete_call(partial.draft())
         if cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
             text = call.arguments.text if isinstance(call.arguments, InvalidCall) else ""
             return msgspec.structs.replace(call, arguments=InvalidCall(CUT_OFF, text))
         return call
 
-    def whole(self, draft: Draft) -> ModelCall:
+    def complete_call(self, draft: Draft) -> ModelCall:
         """The call from a draft that arrived complete in one event."""
         call = finish([draft], self._names, start=self.count)[0]
         self.count += 1
@@ -142,7 +142,7 @@ class WholeAssembler:
         self._drafts = drafts
 
     def feed(self, event: object) -> list[ModelCall]:
-        return [self._builder.whole(draft) for draft in self._drafts(event_of(event))]
+        return [self._builder.complete_call(draft) for draft in self._drafts(event_of(event))]
 
     def close(self) -> list[ModelCall]:
         return []
@@ -158,19 +158,19 @@ class BlockAssembler:
     def __init__(self, names: Names | None = None) -> None:
         self._builder = CallBuilder(names)
         self._partials: dict[int, PartialCall] = {}
-        self._held: PartialCall | None = None
+        self._held_call: PartialCall | None = None
         """The last call, without arguments, until it is known whether the message was truncated."""
 
     def close(self) -> list[ModelCall]:
-        held = self._release(truncated=False)  # its block was complete, and no stop reason said otherwise
+        held_calls = self._release(truncated=False)  # the block was complete, and no stop reason said otherwise
         open_blocks = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
-        return [*held, *(self._builder.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks)]
+        return [*held_calls, *(self._builder.call(_prefer_deltas(partial), cut_off=True) for partial in open_blocks)]
 
     def _release(self, *, truncated: bool) -> list[ModelCall]:
         """Return the held call, if there is one. `truncated`: whether the message may lack its end."""
-        held, self._held = self._held, None
-        return [] if held is None else [self._builder.call(held, cut_off=truncated)]
+        call, self._held_call = self._held_call, None
+        return [] if call is None else [self._builder.call(call, cut_off=truncated)]
 
     def _start(self, index: int, call: PartialCall | None) -> list[ModelCall]:
         """Start a block. An unfinished block of the same index ends here."""
@@ -190,7 +190,7 @@ class BlockAssembler:
             return []
         if not cut_off and partial.empty and not partial.whole:
             released = self._release(truncated=False)
-            self._held = partial
+            self._held_call = partial
             return released
         return [self._builder.call(_prefer_deltas(partial), cut_off=cut_off)]
 
@@ -209,7 +209,7 @@ MAX_PARSE_ATTEMPTS: Final = 16
 servers repeat the name with each piece.
 """
 MAX_PARSED_CHARACTERS: Final = 1 << 16
-"""Maximum characters of arguments that are parsed."""
+"""Maximum number of characters of arguments that are parsed."""
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -231,8 +231,8 @@ class UnfinishedCall(Protocol):
 
 
 def begins_new_call(call: UnfinishedCall, arguments: object) -> bool:
-    """Whether a delta with a name begins another call although its id and index are those of `call`. It does if it has
-    arguments and the arguments of `call` are complete JSON already.
+    """Whether a delta with a name begins another call although its id and index are those of `call`. The delta does so
+    if it has arguments while those of `call` are complete JSON already.
     """
     if not arguments or (isinstance(arguments, str) and not arguments.strip()):
         return False

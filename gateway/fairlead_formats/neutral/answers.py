@@ -18,7 +18,7 @@ class ReportedUsage(msgspec.Struct, frozen=True):
     """Tokens of one answer, or of several answers together. None for a number that the provider does not report."""
 
     input: int | None = None
-    """All input tokens, including cached ones."""
+    """All input tokens, including cached tokens."""
     cached: int | None = None
     """Input tokens that were read from the provider's cache."""
     cache_write: int | None = None
@@ -34,7 +34,7 @@ class ReportedUsage(msgspec.Struct, frozen=True):
 
 
 class RoundBorder(msgspec.Struct, frozen=True):
-    """Separates the parts of two rounds of the tool loop (requests to the model)."""
+    """Separates the parts of two rounds of the tool loop; a round is one request to the model."""
 
 
 AnswerPart: TypeAlias = TextPart | RefusalPart | ThinkingPart | CallPart | RoundBorder
@@ -91,7 +91,7 @@ class CallEnd(msgspec.Struct, frozen=True):
     """End of the last started call."""
 
     truncated: bool = False
-    """Whether the answer was cut off within this call, so that empty arguments may be missing ones."""
+    """Whether the answer was cut off within this call, so that arguments may be missing even if none were received."""
 
 
 StreamEvent: TypeAlias = StreamStart | TextDelta | CallBegin | CallDelta | CallEnd | RoundBorder

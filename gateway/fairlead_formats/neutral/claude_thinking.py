@@ -24,24 +24,24 @@ def claude_thinking(
 ) -> dict[str, Any] | None:
     """The request member `thinking`; None if the request asks for no thinking or the API would refuse it.
 
-    The API refuses thinking together with a forced tool choice. In a request that ends with results it requires the
-    thinking that led to the calls, which the neutral form does not keep.
+    The API refuses thinking together with a forced tool choice. In a request that ends with results, the API requires
+    the thinking that led to the calls, which the neutral form does not keep.
     """
     budget = budget_of(request.settings)
     if not budget:
         return None
     forced = choice is not None and choice.mode == "required"
-    amid = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
-    most = request.settings.max_tokens
-    room = budget if most is None else min(budget, most // 2)
-    if forced or amid or room < LEAST_BUDGET:
+    ends_with_results = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
+    max_tokens = request.settings.max_tokens
+    allowed_budget = budget if max_tokens is None else min(budget, max_tokens // 2)
+    if forced or ends_with_results or allowed_budget < LEAST_BUDGET:
         losses.add("reasoning")
         return None
-    return {"type": "enabled", "budget_tokens": room}
+    return {"type": "enabled", "budget_tokens": allowed_budget}
 
 
 def never_thinks(model: str) -> bool:
-    """Whether a Claude model has no thinking, so that it refuses the member."""
+    """Whether a Claude model has no thinking and therefore refuses the member `thinking`."""
     return _NEVER_THINKS.search(model) is not None
 
 

@@ -1,8 +1,8 @@
 """Neutral form of a request to a model, independent of any provider's API. Pure module.
 
 Readers convert a provider's format to this form, and writers convert this form to another provider's format. Calls and
-results are the types of `fairlead_formats.messages`. What only one family of APIs has is left out and reported as lost:
-signatures of reasoning, cache markers, tools that the provider runs.
+results are the types of `fairlead_formats.messages`. Parts that only one family of APIs has are left out and reported
+as lost: signatures of reasoning, cache markers, tools that the provider runs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ EFFORTS: Final[tuple[Effort, ...]] = ("none", "minimal", "low", "medium", "high"
 WRAPPED: Final = "_invalid_arguments"
 """Member that wraps arguments which are not a JSON object, in formats that accept only objects."""
 BEGINNING: Final = "(beginning of the conversation)"
-"""User message that is put in front of a conversation that the model begins, for APIs that refuse this."""
+"""User message that is put in front of a conversation if the model's message is the first and the API refuses this."""
 GO_ON: Final = "(go on)"
-"""User message that is added to a conversation that the model ends, for APIs that refuse this."""
+"""User message that is added to a conversation if the model's message is the last and the API refuses this."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -171,7 +171,7 @@ def effort_of(budget: int) -> Effort:
     """The effort that corresponds to a token budget for reasoning."""
     if budget <= 0:
         return "none"
-    return next((effort for effort, most in BUDGETS.items() if effort != "none" and budget <= most), "xhigh")
+    return next((effort for effort, limit in BUDGETS.items() if effort != "none" and budget <= limit), "xhigh")
 
 
 BUDGETS: Final[Mapping[Effort, int]] = {
@@ -182,8 +182,8 @@ BUDGETS: Final[Mapping[Effort, int]] = {
     "high": 24_576,
     "xhigh": 32_768,
 }
-"""Token budget for reasoning by effort. Those of the middle three efforts are from Google's table (OpenAI compatibility
-documentation).
+"""Token budget for reasoning by effort. The budgets of `low`, `medium` and `high` are from Google's table (OpenAI
+compatibility documentation).
 """
 
 
@@ -195,7 +195,7 @@ def budget_of(settings: SamplingSettings) -> int | None:
 
 
 def as_effort(value: object) -> Effort | None:
-    """The effort with this name, in upper or lower case. `max` is the highest effort; None for an unknown name."""
+    """The effort with this name, in any letter case. `max` is the highest effort; None for an unknown name."""
     name = value.lower() if isinstance(value, str) else ""
     return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)
 
@@ -245,7 +245,7 @@ def match_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
 
 
 class _UniqueIds:
-    """Makes call ids unique in a conversation, as some servers number the calls of every answer from zero."""
+    """Makes call ids unique in a conversation, because some servers number the calls of every answer from zero."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

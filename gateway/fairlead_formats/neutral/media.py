@@ -41,10 +41,10 @@ def media_of_data(data: str, mime: str, name: str = "") -> MediaPart:
     data = canonical_base64(data)
     data += "=" * (-len(data) % 4)
     mime = mime.strip().lower() or "application/octet-stream"
-    return MediaPart(_what(mime), mime, data=data, name=name)
+    return MediaPart(_media_kind(mime), mime, data=data, name=name)
 
 
-def _what(mime: str) -> Literal["image", "document", "audio"]:
+def _media_kind(mime: str) -> Literal["image", "document", "audio"]:
     kind = mime.partition("/")[0]
     return "image" if kind == "image" else "audio" if kind == "audio" else "document"
 
@@ -58,7 +58,7 @@ def media_notice(part: MediaPart, losses: TranslationLosses) -> TextPart:
     """A text that tells the model about a file that its API does not accept. The file is reported as lost."""
     losses.add(part.what if part.data or part.what == "audio" else f"{part.what}_url")
     at = f" <{part.url[:2048]}>" if part.url else ""
-    return TextPart(f"[{part.what} {part.name or part.mime}{at}, which cannot be shown here]")
+    return TextPart(f"[{part.what} {part.name or part.mime}{at}, which this model's API does not accept]")
 
 
 def text_or_media(part: MediaPart) -> MediaPart | TextPart:

@@ -1,4 +1,4 @@
-"""Reads the members of a client's request. Members that nobody reads are reported as lost. Pure module."""
+"""Reads the members of a client's request. Members that are not read are reported as lost. Pure module."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
-    """A request body that is a JSON object. Raises BadRequest."""
+    """The JSON object in a request body. Raises BadRequest for any other body."""
     with reading_body():
         value = _decode(body)
     if not isinstance(value, dict):
@@ -50,12 +50,12 @@ class RequestMembers:
         self._losses = losses
 
     def first(self, *names: str) -> Any:
-        """The value of the first of these members that is not null. All of them are removed."""
+        """The value of the first of these members that is not null, or None. All these members are removed."""
         values = [self._unread.pop(name, None) for name in names]
         return next((value for value in values if value is not None), None)
 
     def text(self, *names: str) -> str | None:
-        """A string; None for an empty one and for a value of another type."""
+        """A string; None for an empty string and for a value of another type."""
         value = self.first(*names)
         return value if isinstance(value, str) and value else None
 
@@ -66,7 +66,7 @@ class RequestMembers:
             raise BadRequest("model: the request needs the name of a model", "model")
         return named
 
-    def whole(self, *names: str) -> int | None:
+    def positive_integer(self, *names: str) -> int | None:
         """A positive integer; None for any other value."""
         value = self.first(*names)
         return int(value) if _is_number(value) and value == int(value) and value > 0 else None
@@ -82,13 +82,13 @@ class RequestMembers:
         return value if isinstance(value, bool) else None
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """A string or a list of strings, without empty ones and values of other types."""
+        """A string or a list of strings, without empty strings and values of other types."""
         value = self.first(*names)
         entries = value if isinstance(value, list) else [value]
         return tuple(entry for entry in entries if isinstance(entry, str) and entry)
 
     def take_members(self, *names: str) -> dict[str, Any]:
-        """Those of these members that are not null, by name."""
+        """The values of these members by name, without null values."""
         values = {name: self._unread.pop(name, None) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -103,14 +103,14 @@ class RequestMembers:
             raise BadRequest(f"{name}: {why}", name)
 
     def report_rest(self, at: str = "") -> None:
-        """Report every member as lost that has a value and was not read."""
+        """Report as lost every member that has a value and was not read. `at`: text in front of the reported names."""
         for name, value in self._unread.items():
             if value not in _EMPTY_VALUES:
                 self._losses.add(at + name)
 
 
 def report_extras(part: object, losses: TranslationLosses, *standard: str) -> None:
-    """Report every member of a part as lost that is not in `standard`."""
+    """Report as lost every member of a part that is not in `standard`."""
     members = RequestMembers(part, losses)
     members.leave_out("type", *standard)
     members.report_rest()
@@ -137,7 +137,7 @@ def limit_parts(value: Value, name: str) -> Value:
         elif isinstance(entry, dict):
             stack += [entry[holder] for holder in _HOLDERS if holder in entry]
     if counted > MAX_PARTS:
-        raise BadRequest(f"{name}: the entries and their parts exceed the limit of {MAX_PARTS}; send fewer", name)
+        raise BadRequest(f"{name}: the entries and their parts exceed the limit of {MAX_PARTS}; send fewer parts", name)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Readers and writers of message parts that all families share: each works with a family's `MessageFormat`.
+"""Readers and writers of message parts for all families. Each takes the family's `MessageFormat`.
 
 Pure module.
 """

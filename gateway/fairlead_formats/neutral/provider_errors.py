@@ -28,7 +28,7 @@ ErrorKind = Literal[
     "timeout",
 ]
 MAX_MESSAGE: Final = 4096
-"""Maximum characters of a provider's message that a client receives."""
+"""Maximum number of characters of a provider's message that a client receives."""
 _decode: Final = msgspec.json.Decoder().decode
 _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "authentication",

@@ -71,7 +71,7 @@ class ErrorTranslation(Protocol):
 
 
 class FamilyTranslation(msgspec.Struct, frozen=True):
-    """Readers and writers of one family. Most are modules; streams have a class for the state of each stream."""
+    """Readers and writers of one family. Most are modules; those of streams are classes, because a stream has state."""
 
     name: str
     """Name of the family's format in `fairlead_formats.registry`."""
@@ -88,7 +88,7 @@ class FamilyTranslation(msgspec.Struct, frozen=True):
 
 
 class TranslatedExchange(msgspec.Struct, frozen=True):
-    """One request from a client of one family to a provider of another, with what its answer needs."""
+    """One request from a client of one family to a provider of another family, with the state for its answer."""
 
     client: FamilyTranslation
     provider: FamilyTranslation

@@ -1,4 +1,4 @@
-"""Wire format for clients that use one API and providers that have another.
+"""Wire format for clients that use one API and providers that have another API.
 
 The loop of model and tools runs in the provider's format. What the loop writes for a client of that format is
 translated to the client's format. Pure module, except that it reads the clock for the creation time of answers.
@@ -119,7 +119,7 @@ class PairFormat:
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> PairStream:
         translated = _as_translated(request)
-        # never None: with None the family passes events unchanged, whose calls may interleave or split names
+        # never None: the family would then pass events unchanged, and their calls may interleave or split names
         inner = self._provider.stream(translated, EVERY_NAME if client_tools is None else client_tools)
         return PairStream(inner, translated.exchange, int(time.time()), self._provider.event_parser(MAX_EVENT))
 
@@ -179,7 +179,9 @@ _PAIRS: Final[dict[tuple[WireFormat, WireFormat], WireFormat]] = {}
 
 
 def pair(front: WireFormat, provider: WireFormat) -> WireFormat:
-    """The pair of two formats. Formats are constants of the process, so each pair is created once."""
+    """The wire format of clients of `front` at a provider of `provider`. Formats are constants of
+    the process, so each pair of formats is created once.
+    """
     if (front, provider) not in _PAIRS:
         _PAIRS.setdefault((front, provider), _new_pair(front, provider))
     return _PAIRS[front, provider]
@@ -193,5 +195,5 @@ def _new_pair(front: WireFormat, provider: WireFormat) -> WireFormat:
 
 def _as_translated(request: WireRequest) -> TranslatedRequest:
     if not isinstance(request, TranslatedRequest):
-        raise TypeError("PairFormat can only answer requests that its `read` has returned")
+        raise TypeError("PairFormat can answer only requests that its `read` has returned")
     return request

@@ -44,7 +44,7 @@ from fairlead_formats.wire.protocol import (
 from fairlead_formats.wire.wrapped import WrappedAnswer, WrappedStream
 
 MAX_EVENT: Final = 32 << 20
-"""Maximum bytes of one event in the provider's format, before its translation."""
+"""Maximum number of bytes of one event in the provider's format, before its translation."""
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 

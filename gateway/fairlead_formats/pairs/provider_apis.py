@@ -1,4 +1,4 @@
-"""Registry of the HTTP APIs of providers, which tells the API that a client's request belongs to. Pure module.
+"""Registry of the HTTP APIs of providers. It tells to which of these APIs a client's request belongs. Pure module.
 
 A family of APIs to which the gateway sends requests is one row. The module imports no wire format, so that programs
 that only read a configuration load quickly.

@@ -77,7 +77,7 @@ def _describe_input(form: object, losses: TranslationLosses) -> dict[str, str]:
 
 
 def custom_call(call: ModelCall) -> ModelCall:
-    """The call of a custom tool, from a call of the function that stands for it."""
+    """The call of a custom tool, from a call of the function that replaces the tool at the provider."""
     return msgspec.structs.replace(call, kind=CUSTOM, arguments=freeform(_text(call.arguments)))
 
 

@@ -27,7 +27,7 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "first-role",
-        "messages that are missing, or whose first is not the user's",
+        "messages that are missing, or whose first message is not the user's",
         "A conversation must start with a user message. Try again with a conversation that starts with a user message.",
         f"{_GITHUB}/pydantic/pydantic-ai/issues/4495",
     ),
@@ -47,13 +47,13 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "text",
-        "a text block of white space alone",
+        "a text block with only white space",
         "The text field in the ContentBlock object at {at} is blank. Add text to the text field, and try again.",
         f"{_GITHUB}/aws-samples/bedrock-engineer/issues/8",
     ),
     _rule(
         "block",
-        "a content block with no member or with several, or a member that the API does not have",
+        "a content block that does not have exactly one of the members that the API defines",
         "The value at {at} is not a valid ContentBlock: set exactly one of its members",
         f"{_REFERENCE}/API_runtime_ContentBlock.html",
     ),
@@ -65,7 +65,7 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "image",
-        "an image whose format is none of `png`, `jpeg`, `gif` and `webp`, or without bytes or S3 location",
+        "an image whose format is not `png`, `jpeg`, `gif` or `webp`, or that has neither bytes nor an S3 location",
         "The image at {at} has no valid format and source",
         f"{_REFERENCE}/API_runtime_ImageBlock.html",
     ),
@@ -77,14 +77,14 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "document-name",
-        "a document's name with other characters than letters, digits, single spaces, hyphens and brackets",
+        "a document's name with characters other than letters, digits, single spaces, hyphens and brackets",
         "The document file name at {at} can only contain alphanumeric characters, whitespace characters, hyphens, "
         "parentheses, and square brackets. The name can't contain more than one consecutive whitespace character.",
         _DOCUMENT,
     ),
     _rule(
         "document-names-unique",
-        "two documents of one name in a request",
+        "two documents with the same name in one request",
         "Messages can't contain duplicate document names. Rename the document and retry your request.",
         f"{_GITHUB}/maximhq/bifrost/issues/7003",
     ),
@@ -114,19 +114,19 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "schema-type",
-        'an `inputSchema.json` whose root is not of `"type": "object"`',
+        'an `inputSchema.json` whose root does not have `"type": "object"`',
         "The value at {at}.toolSpec.inputSchema.json.type must be one of the following: object.",
         f"{_REFERENCE}/API_runtime_ToolInputSchema.html",
     ),
     _rule(
         "schema-valid",
-        "an `inputSchema.json` that draft 2020-12 does not allow",
+        "an `inputSchema.json` that is not valid in JSON Schema draft 2020-12",
         "{at}: JSON schema is invalid. It must match JSON Schema draft 2020-12: {why}",
         _TOOL,
     ),
     _rule(
         "tool-choice",
-        "a `toolChoice` other than one of `auto`, `any` and `tool`, or of a tool that is not in `tools`",
+        "a `toolChoice` that is not `auto`, `any` or `tool`, or that names a tool that is not in `tools`",
         "The toolChoice {choice} is not valid for the tools of this request",
         f"{_REFERENCE}/API_runtime_ToolChoice.html",
     ),
@@ -139,7 +139,7 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "call-ids-unique",
-        "two `toolUse` blocks of one id in a message",
+        "two `toolUse` blocks with the same id in one message",
         "The toolUse blocks at {at} contain duplicate Ids: {id}",
         f"{_GITHUB}/double16/Cyber-AutoAgent-ng/issues/27",
     ),
@@ -157,7 +157,7 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "result-without-call",
-        "a `toolResult` without its `toolUse` in the message before, or a second one",
+        "a `toolResult` whose `toolUse` is not in the message before, or a second `toolResult` for a `toolUse`",
         "The number of toolResult blocks at {at} exceeds the number of toolUse blocks of previous turn.",
         f"{_GITHUB}/Just-Curieous/Curie/issues/16",
     ),
@@ -193,7 +193,7 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "thinking-budget",
-        "Claude's `thinking` with a budget below 1,024, or not below `maxTokens`",
+        "Claude's `thinking` with a budget of less than 1,024 tokens, or of at least `maxTokens`",
         "The model returned the following errors: thinking.enabled.budget_tokens: not valid for these tokens",
         "https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html",
     ),
@@ -205,7 +205,7 @@ BEDROCK_RULES: Final = (
     ),
     _rule(
         "foreign-field",
-        "a field of Claude's in `additionalModelRequestFields` of a request to another model",
+        "a field that only Claude accepts, in `additionalModelRequestFields` of a request to another model",
         "The model returned the following errors: extraneous key [{name}] is not permitted",
         f"{_GITHUB}/pingcap/autoflow/pull/574",
     ),

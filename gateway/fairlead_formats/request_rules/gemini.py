@@ -30,7 +30,7 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "value",
-        "a member of another type than the API's",
+        "a member whose value does not have the type that the API requires",
         "Invalid value: {why}",
         _REFERENCE,
     ),
@@ -42,7 +42,7 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "role",
-        "a content of another role than `user` and `model`",
+        "a content whose role is neither `user` nor `model`",
         "Please use a valid role: user, model.",
         f"{_CACHING}#Content",
     ),
@@ -60,21 +60,21 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "last-role",
-        "a last content that is the model's",
+        "contents of which the last has the role `model`",
         "Please ensure that the request ends with a content of the user's, or with a function response.",
         f"{_GITHUB}/crewAIInc/crewAI/pull/6973",
     ),
     _rule(
         "function-name",
-        "a function's name that does not begin with a letter or `_`, has other characters than `a-z`, `A-Z`, `0-9`, "
-        "`_`, `.`, `:` and `-`, or more than 128",
+        "a function's name that does not begin with a letter or `_`, contains characters other than `a-z`, `A-Z`, "
+        "`0-9`, `_`, `.`, `:` and `-`, or is longer than 128 characters",
         f"{_AT}.name: Invalid function name. It must begin with a letter or an underscore, and be of letters, digits, "
         "underscores, dots, colons or dashes, with a maximum length of 128.",
         "google.genai.types.FunctionDeclaration.name",
     ),
     _rule(
         "function-names-unique",
-        "two functions of one name",
+        "two functions with the same name",
         "Duplicate function declaration found: {name}",
         _CALLING,
     ),
@@ -86,7 +86,7 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "function-member",
-        "a member of a declaration that the API does not have",
+        "a function declaration with a member that the API does not define",
         "Invalid JSON payload received. Unknown name \"{name}\" at 'tools[{tool}].function_declarations[{index}]': "
         "Cannot find field.",
         "google.genai.types.FunctionDeclaration",
@@ -99,13 +99,13 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "json-schema",
-        "`parametersJsonSchema` that draft 2020-12 does not allow, or whose root is not an object",
+        "a `parametersJsonSchema` that is not valid in JSON Schema draft 2020-12, or whose root is not an object",
         f"{_AT}.parameters_json_schema: {{why}}",
         "google.genai.types.FunctionDeclaration.parameters_json_schema",
     ),
     _rule(
         "schema-member",
-        "a keyword of `parameters` that is not a member of `Schema`, as `exclusiveMinimum` or `$ref`",
+        "a keyword of `parameters` that is not a member of `Schema`, such as `exclusiveMinimum` or `$ref`",
         'Invalid JSON payload received. Unknown name "{name}" at '
         "'tools[{tool}].function_declarations[{index}].parameters{path}': Cannot find field.",
         f"{_GITHUB}/zed-extensions/mcp-server-brave-search/issues/12",
@@ -118,19 +118,20 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "schema-type",
-        "a schema in `parameters` without `type`, or with one that `Type` does not have, as a list",
+        "a schema in `parameters` without `type`, or whose `type` is not a value of the enum `Type`, such as a list of "
+        "types",
         f"{_AT}.parameters{{path}}.type: must be specified",
         f"{_GITHUB}/epam/ai-dial-adapter-vertexai/issues/219",
     ),
     _rule(
         "schema-any-of",
-        "other keywords beside `anyOf` in `parameters`",
+        "a schema in `parameters` that has other keywords beside `anyOf`",
         f"{_AT}.parameters{{path}}.any_of: it must be the only field that is set",
         f"{_GITHUB}/BerriAI/litellm/issues/11164",
     ),
     _rule(
         "schema-properties",
-        "an object at the root of `parameters` without properties",
+        "`parameters` without any property",
         f"{_AT}.parameters.properties: should be non-empty for OBJECT type",
         _SCHEMA,
     ),
@@ -148,7 +149,7 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "schema-enum",
-        "an `enum` in `parameters` beside another type than `STRING`, or with an empty value",
+        "an `enum` in `parameters` whose type is not `STRING`, or with an empty value",
         f"{_AT}.parameters{{path}}.enum: only allowed for STRING type, with values that are not empty",
         _SCHEMA,
     ),
@@ -160,19 +161,19 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "functions-once",
-        "functions in two elements of `tools`",
+        "functions in more than one element of `tools`",
         "Multiple tools are supported only when they are all search tools.",
         _CALLING,
     ),
     _rule(
         "functions-combined",
-        "functions beside tools of Google's own without `includeServerSideToolInvocations`",
+        "functions together with Google's own tools, without `includeServerSideToolInvocations`",
         "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with functions.",
         _COMBINED,
     ),
     _rule(
         "allowed-mode",
-        "`allowedFunctionNames` in another mode than `ANY` and `VALIDATED`",
+        "`allowedFunctionNames` in a mode other than `ANY` and `VALIDATED`",
         "Function calling config is set with allowed_function_names, and its mode is neither ANY nor VALIDATED.",
         f"{_CACHING}#FunctionCallingConfig",
     ),
@@ -190,20 +191,20 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "response-count",
-        "other than one response for each call, all in the content behind the calls",
+        "calls that do not each have exactly one response in the content that follows them",
         "Please ensure that the number of function response parts is equal to the number of function call parts "
         "of the function call turn: number {number}.",
         f"{_GITHUB}/google-gemini/gemini-cli/issues/16132",
     ),
     _rule(
         "response-of-call",
-        "a response whose id or name is not that of the call at its place",
+        "a response whose id or name differs from the id or name of the call at the same position",
         "Function response {name} is for another call than the one at its place: number {number}.",
         _CALLING,
     ),
     _rule(
         "call-order",
-        "calls that do not follow a content of the user's",
+        "calls that do not follow a content with the role `user`",
         "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
         f"{_GITHUB}/google-gemini/gemini-cli/issues/11814",
     ),
@@ -221,13 +222,14 @@ GEMINI_RULES: Final = (
     ),
     _rule(
         "thinking-level",
-        "a `thinkingLevel` that the model does not have, as `MEDIUM` for Gemini 3 Pro, or any before Gemini 3",
+        "a `thinkingLevel` that the model does not support, such as `MEDIUM` for Gemini 3 Pro, or any level for models "
+        "before Gemini 3",
         "Thinking level {level} is not supported for this model.",
         f"{_GITHUB}/heyhuynhgiabuu/proxypal/issues/170",
     ),
     _rule(
         "missing-signature",
-        "a first call of a step in the current turn without its `thoughtSignature` (Gemini 3)",
+        "in the current turn, a content whose first call has no `thoughtSignature` (Gemini 3)",
         "Function call is missing a thought_signature in functionCall parts: contents[{content}].",
         _SIGNATURES,
     ),

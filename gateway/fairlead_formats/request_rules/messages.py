@@ -39,7 +39,7 @@ MESSAGES_RULES: Final = (
     RequestRule(
         "messages-thread",
         ApiFamily.MESSAGES,
-        "a request that continues a message thread which the API does not keep",
+        "a request that continues a message thread which the API has not stored",
         "thread.previous_message_id: no thread was found for {id}",
         _THREADS,
         code="thread_not_found",
@@ -62,7 +62,7 @@ MESSAGES_RULES: Final = (
     _rule("empty", "a request without messages", "messages: at least one message is required", _REFERENCE),
     _rule(
         "role",
-        "a message of another role than `user`, `assistant` and, behind the first, `system`",
+        "a message whose role is not `user`, `assistant` or, after the first message, `system`",
         'messages: Unexpected role "{role}".',
         "anthropic.types.UserMessageParam.role",
     ),
@@ -80,19 +80,19 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "text",
-        "a text block of white space alone",
+        "a text block with only white space",
         "{at}: text content blocks must contain non-whitespace text",
         _REFERENCE,
     ),
     _rule(
         "trailing-space",
-        "an assistant's message in the last place that ends in white space",
+        "a last message that is the assistant's and ends with white space",
         "messages: final assistant content cannot end with trailing whitespace",
         f"{_DOCS}/build-with-claude/prompt-engineering/prefill-claudes-response",
     ),
     _rule(
         "block",
-        "a content block of a type that the API does not have",
+        "a content block of a type that the API does not define",
         "{at}: Input tag '{kind}' does not match any of the expected tags",
         "anthropic.types.ContentBlockParam",
     ),
@@ -110,19 +110,19 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "tool-names-unique",
-        "two tools of one name",
+        "two tools with the same name",
         "tools: Tool names must be unique.",
         f"{_GITHUB}/anthropics/claude-code/issues/10687",
     ),
     _rule(
         "schema-type",
-        'an `input_schema` whose root is not of `"type": "object"`',
+        'an `input_schema` whose root does not have `"type": "object"`',
         f"{_AT_TOOL}.input_schema.type: {{why}}",
         "anthropic.types.tool_param.InputSchemaTyped.type",
     ),
     _rule(
         "schema-valid",
-        "an `input_schema` that draft 2020-12 does not allow",
+        "an `input_schema` that is not valid in JSON Schema draft 2020-12",
         f"{_AT_TOOL}.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12: {{why}}",
         _TOOLS,
     ),
@@ -140,7 +140,7 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "tool-choice",
-        "`tool_choice` of a tool that is not in `tools`",
+        "a `tool_choice` that names a tool that is not in `tools`",
         "Tool '{name}' not found in provided tools",
         _REFERENCE,
     ),
@@ -164,7 +164,7 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "call-ids-unique",
-        "two `tool_use` blocks of one id, in whatever messages",
+        "two `tool_use` blocks with the same id, in one message or in different messages",
         "{at}: `tool_use` ids must be unique",
         f"{_GITHUB}/trycua/cua/issues/524",
     ),
@@ -182,13 +182,13 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "result-without-call",
-        "a `tool_result` without its `tool_use` in the message before",
+        "a `tool_result` whose `tool_use` is not in the message before",
         "{at}: unexpected `tool_use_id` found in `tool_result` blocks: {id}",
         _RESULTS,
     ),
     _rule(
         "single-result",
-        "two results of one `tool_use`",
+        "two results for one `tool_use`",
         "{at}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: {id}",
         f"{_GITHUB}/anthropics/claude-code/issues/14110",
     ),
@@ -212,7 +212,7 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "thinking-max-tokens",
-        "`max_tokens` not above `budget_tokens`",
+        "`max_tokens` that is not greater than `budget_tokens`",
         "`max_tokens` must be greater than `thinking.budget_tokens`.",
         "anthropic.types.ThinkingConfigEnabledParam.budget_tokens",
     ),
@@ -230,7 +230,7 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "thinking-first",
-        "amid a turn of tools with thinking `enabled`, a message that does not begin with a block of thinking",
+        "with thinking of the type `enabled`, a last turn with calls that does not begin with a block of thinking",
         "{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kind}`.",
         f"{_GITHUB}/deepset-ai/haystack-core-integrations/issues/2146",
     ),
@@ -242,7 +242,7 @@ MESSAGES_RULES: Final = (
     ),
     _rule(
         "thinking-modified",
-        "blocks of thinking of several answers in one message",
+        "a message with blocks of thinking from several answers",
         "{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. "
         "These blocks must remain as they were in the original response.",
         f"{_GITHUB}/can1357/oh-my-pi/issues/8559",

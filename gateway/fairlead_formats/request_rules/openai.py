@@ -18,7 +18,9 @@ _IN_CONTEXT: Final = f"{_SCHEMA}In context={{context}}, "
 
 
 def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[RequestRule]:
-    """Rules about tools, which both APIs have. `function`: where the function's members are."""
+    """Rules about tools, which both APIs have. `function`: path from a tool to the members of its function, such as
+    `function.`; empty if the tool has them itself.
+    """
     at = f"tools[{{index}}].{function}"
 
     def rule(
@@ -31,7 +33,7 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
 
     yield rule(
         "tool-name",
-        "a tool's name with other characters than `a-z`, `A-Z`, `0-9`, `_` and `-`",
+        "a tool's name with characters other than `a-z`, `A-Z`, `0-9`, `_` and `-`",
         f"Invalid '{at}name': {{name!r}} does not match the pattern '^[a-zA-Z0-9_-]+$'.",
         "openai.types.shared_params.FunctionDefinition.name",
         f"{at}name",
@@ -47,7 +49,7 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
     )
     yield rule(
         "tool-names-unique",
-        "two tools of one name (reported of an API like OpenAI's)",
+        "two tools with the same name (reported for an API similar to OpenAI's)",
         "Invalid 'tools': the function name {name!r} is not unique.",
         "https://github.com/odysseus-dev/odysseus/issues/6010",
         "tools",
@@ -63,13 +65,13 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
     )
     yield schema(
         "schema-root",
-        'a schema whose root is not of `"type": "object"`',
+        'a schema whose root does not have `"type": "object"`',
         f"{_SCHEMA}the schema must be of 'type: \"object\"', its type is '{{type}}'.",
         f"{_GITHUB}/vercel/ai/issues/1485",
     )
     yield schema(
         "schema-valid",
-        'a schema that draft 2020-12 does not allow, as one with `"required": null`',
+        'a schema that is not valid in JSON Schema draft 2020-12, such as a schema with `"required": null`',
         f"{_SCHEMA}{{why}}.",
         f"{_GITHUB}/yomorun/yomo/pull/860",
     )
@@ -105,7 +107,7 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
     )
     yield schema(
         "strict-keyword",
-        "a keyword that strict schemas do not have, as `allOf`",
+        "a keyword that strict schemas do not support, such as `allOf`",
         f"{_IN_CONTEXT}{{keyword!r}} is not permitted.",
         _STRICT,
     )
@@ -117,7 +119,7 @@ def _shared_rules(api: ApiFamily, prefix: str, function: str) -> Iterator[Reques
     )
     yield rule(
         "tool-choice",
-        "`tool_choice` of a tool that is not in `tools`",
+        "a `tool_choice` that names a tool that is not in `tools`",
         "Tool choice {name!r} is not in the 'tools' parameter.",
         f"{_REFERENCE}/{'chat' if api is ApiFamily.CHAT else 'responses'}/create",
         "tool_choice",
@@ -204,7 +206,7 @@ _CHAT: Final = (
     RequestRule(
         "chat-call-ids-unique",
         ApiFamily.CHAT,
-        "two calls, or two answers, of one id in one turn",
+        "two calls, or two answers, with the same id in one turn",
         "Invalid parameter: 'tool_call_id' of {id!r} is there twice, in messages[{first}] and messages[{index}].",
         f"{_GITHUB}/agno-agi/agno/issues/5116",
         "messages.[{index}].tool_call_id",
@@ -214,7 +216,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-member",
         ApiFamily.RESPONSES,
-        "the gateway's own member `fairlead`; before `/compact` and `/input_tokens` each member that these do not have",
+        "the gateway's own member `fairlead`; for `/compact` and `/input_tokens`, any member that they do not define",
         "Unknown parameter: '{name}'.",
         f"{_REFERENCE}/responses/create",
         "{name}",
@@ -223,7 +225,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-previous",
         ApiFamily.RESPONSES,
-        "a `previous_response_id` of no stored response",
+        "a `previous_response_id` that is not the id of a stored response",
         "Previous response with id '{id}' not found.",
         f"{_REFERENCE}/responses/create#previous_response_id",
         "previous_response_id",
@@ -242,7 +244,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-item-id",
         ApiFamily.RESPONSES,
-        "an item whose id has another prefix than its type's: `fc`, `msg`, `rs`",
+        "an item whose id does not begin with the prefix of its type, such as `fc`, `msg` or `rs`",
         "Invalid 'input[{index}].id': '{id}'. An id that begins with '{prefix}' is expected.",
         f"{_GITHUB}/jlcodes99/cockpit-tools/issues/2090",
         "input[{index}].id",
@@ -251,7 +253,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-item-ids-unique",
         ApiFamily.RESPONSES,
-        "two items of one id, `item_reference`s included",
+        "two items with the same id, including the ids in `item_reference`s",
         "Duplicate item found with id {id}. Remove duplicate items from your input and try again.",
         f"{_GITHUB}/vercel/ai/issues/13307",
         "input",
@@ -259,7 +261,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-item-reference",
         ApiFamily.RESPONSES,
-        "an `item_reference` to no stored item",
+        "an `item_reference` to an item that is not stored",
         "Item with id '{id}' not found. Items are not stored when `store` is false.",
         "openai.types.responses.response_input_item_param.ItemReference",
         "input",
@@ -277,7 +279,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-call-ids-unique",
         ApiFamily.RESPONSES,
-        "two calls that wait for their outputs, or two outputs of one call, of one `call_id`",
+        "the same `call_id` in two calls that wait for their outputs, or in two outputs of one call",
         "Duplicate 'call_id': {id}",
         f"{_GITHUB}/earendil-works/pi/issues/9057",
         "input",
@@ -285,7 +287,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-missing-output",
         ApiFamily.RESPONSES,
-        "a call without its output, also one of the previous response",
+        "a call without its output, including a call of the previous response",
         "No tool output found for function call {id}.",
         f"{_GITHUB}/BerriAI/litellm/issues/33024",
         "input",
@@ -317,7 +319,7 @@ _RESPONSES: Final = (
     RequestRule(
         "responses-encrypted-content",
         ApiFamily.RESPONSES,
-        "`encrypted_content` that another organisation or model sealed",
+        "`encrypted_content` that was encrypted for another organisation or model",
         "The encrypted content for item {id} could not be verified.",
         "openai.types.responses.ResponseReasoningItem.encrypted_content",
         "input",

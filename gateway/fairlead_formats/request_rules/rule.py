@@ -14,13 +14,13 @@ INVALID_ARGUMENT: Final = "INVALID_ARGUMENT"
 """Status of the error in Google's APIs."""
 
 _LONGEST_MESSAGE: Final = 1_000
-"""Characters of an error's message."""
+"""Maximum number of characters of an error's message."""
 SchemaCheck = Callable[[object], str | None]
-"""Says what is not valid in a JSON Schema by draft 2020-12; None for a valid one."""
+"""Returns why a JSON Schema is not valid in draft 2020-12; None for a valid schema."""
 
 
 def take_any_schema(_schema: object) -> None:
-    """The check of an API that looks into no schema."""
+    """The check of an API that accepts any schema."""
 
 
 class ApiFamily(StrEnum):
@@ -51,7 +51,7 @@ class RequestRule(msgspec.Struct, frozen=True):
     code: str | None = None
     type: str = INVALID_REQUEST
     status: int = 400
-    """HTTP status; in Gemini Live the code that the connection is closed with."""
+    """HTTP status; for Gemini Live, the code with which the connection is closed."""
 
 
 class BrokenRule(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Subschemas of a tool's schema with their places, as errors name them. Pure module."""
+"""Subschemas of a tool's schema, with their paths as errors name them. Pure module."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STRICT_KEYWORDS: Final = frozenset(
 )
 """Keywords that OpenAI's strict schemas do not have."""
 _LONGEST_PATTERN: Final = 2_000
-"""Characters up to which a pattern is compiled: a pattern of a megabyte takes the interpreter for half a minute."""
+"""Maximum length of a pattern that is compiled, in characters: a pattern of a megabyte takes half a minute."""
 _PATTERNS: Final = frozenset({"pattern", "patternProperties"})
 _TYPED: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
@@ -96,7 +96,7 @@ def _compiles(pattern: object) -> bool:
         return True
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sets whose meaning may change
+            warnings.simplefilter("ignore")  # warnings of character sets whose meaning may change
             re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
         return False

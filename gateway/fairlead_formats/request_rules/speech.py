@@ -1,6 +1,7 @@
 """Rules of OpenAI Realtime (general availability) and Gemini Live. Pure module.
 
-Realtime answers an event that breaks a rule with an `error` and goes on; Gemini Live closes the connection.
+Realtime answers an event that breaks a rule with an `error`, and the session continues. Gemini Live closes the
+connection.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _live(name: str, rejects: str, message: str, source: str, status: int = BAD_
 SPEECH_RULES: Final = (
     _event(
         "event-type",
-        "an event of a type that the API does not have",
+        "an event of a type that the API does not define",
         "invalid_value",
         "Invalid value: {name!r}.",
         _EVENTS,
@@ -63,7 +64,7 @@ SPEECH_RULES: Final = (
     ),
     _event(
         "modalities",
-        'other `output_modalities` than `["audio"]` or `["text"]`',
+        '`output_modalities` other than `["audio"]` or `["text"]`',
         "invalid_value",
         "Invalid modalities: {modalities}. Supported combinations are: ['text'] and ['audio'].",
         "openai.types.realtime.RealtimeSessionCreateRequest.output_modalities",
@@ -71,7 +72,7 @@ SPEECH_RULES: Final = (
     ),
     _event(
         "tool-member",
-        "a tool with a member besides `type`, `name`, `description` and `parameters`, as `strict`",
+        "a tool with a member other than `type`, `name`, `description` and `parameters`, such as `strict`",
         "unknown_parameter",
         f"Unknown parameter: '{_TOOL}.{{name}}'.",
         f"{_GITHUB}/livekit/agents/issues/3398",
@@ -95,7 +96,7 @@ SPEECH_RULES: Final = (
     ),
     _event(
         "schema-root",
-        'a schema whose root is not of `"type": "object"`',
+        'a schema whose root does not have `"type": "object"`',
         "invalid_function_parameters",
         "Invalid schema for function '{name}': the schema must be of 'type: \"object\"', its type is '{type}'.",
         "openai.types.realtime.RealtimeFunctionTool.parameters",
@@ -103,7 +104,7 @@ SPEECH_RULES: Final = (
     ),
     _event(
         "tool-choice",
-        "`tool_choice` of a function that the session does not have",
+        "a `tool_choice` that names a function that the session does not have",
         "invalid_value",
         "Tool choice {name!r} is not in the tools of the session.",
         "openai.types.responses.ToolChoiceFunction",
@@ -126,7 +127,7 @@ SPEECH_RULES: Final = (
     ),
     _event(
         "output-without-call",
-        "a `function_call_output` of no call that waits for one",
+        "a `function_call_output` without a call that waits for it",
         "item_create_invalid_tool_call_id",
         "Tool call ID not found in conversation.",
         f"{_EVENTS}/conversation/item/create",
@@ -164,14 +165,14 @@ SPEECH_RULES: Final = (
     ),
     _live(
         "member",
-        "a message that the API does not have",
+        "a message that the API does not define",
         "Invalid JSON payload received. Unknown name {name!r}",
         _LIVE,
     ),
     _live(
         "function",
-        "a function with a member that the API does not have, with a name out of the pattern of Gemini's functions, or "
-        "with the name of another",
+        "a function with a member that the API does not define, with a name that Gemini does not accept for functions, "
+        "or with the name of another function",
         "bad function declaration {name!r} {unknown}",
         "google.genai.types.FunctionDeclaration",
     ),
@@ -190,7 +191,7 @@ SPEECH_RULES: Final = (
     ),
     _live(
         "content-late",
-        "`clientContent` to a model 3.1 that has answered",
+        "`clientContent` to a 3.1 model after its first answer",
         "Request contains an invalid argument.",
         f"{_GITHUB}/livekit/agents/issues/5496",
     ),
@@ -202,13 +203,13 @@ SPEECH_RULES: Final = (
     ),
     _live(
         "response-without-call",
-        "a function response for no call that waits for one, or without an object as `response`",
+        "a function response without a call that waits for it, or whose `response` is not an object",
         "no call {id!r} waits for a response",
         f"{_GITHUB}/livekit/agents/issues/6569",
     ),
     _live(
         "handle",
-        "a handle that the API did not give",
+        "a handle that the API did not issue",
         "unknown session handle",
         _LIVE_SESSIONS,
     ),

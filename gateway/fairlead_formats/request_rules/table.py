@@ -15,9 +15,9 @@ from fairlead_formats.request_rules.speech import SPEECH_RULES
 RULES: Final[Mapping[str, RequestRule]] = {
     rule.name: rule for rule in (*OPENAI_RULES, *MESSAGES_RULES, *GEMINI_RULES, *BEDROCK_RULES, *SPEECH_RULES)
 }
-"""By name, in the order of their APIs."""
+"""Rules by name, in the order of their APIs."""
 
 
 def broken(name: str, /, **values: object) -> BrokenRule:
-    """The rule of that name, broken by a request; `values` are those of the rule's templates."""
+    """The rule with this name, as a request breaks it. `values`: values for the rule's templates."""
     return BrokenRule.of(RULES[name], **values)

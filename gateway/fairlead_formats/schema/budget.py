@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 MAX_DEPTH: Final = 100
-"""Levels of a schema with `$ref`s followed, far below the limits of the C encoder and of Python's stack."""
+"""Maximum number of levels of a schema, including those behind `$ref`s. The C encoder and Python's stack allow many
+more levels.
+"""
 MAX_NODES: Final = 10_000
-"""Subschemas of one definition, including copies made for `$ref`s."""
+"""Maximum number of subschemas of one definition, including copies made for `$ref`s."""
 MAX_BYTES: Final = 1 << 20
-"""Bytes of one definition as JSON, and of all copies made for its `$ref`s."""
+"""Maximum size of one definition as JSON in bytes, and likewise of all copies made for its `$ref`s."""
 MAX_BRANCHES: Final = 64
-"""Alternatives that result from combining two unions."""
+"""Maximum number of alternatives that result from combining two unions."""
 
 
 class TooMuch(ValueError):

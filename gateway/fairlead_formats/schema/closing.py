@@ -19,7 +19,7 @@ JsonObject = dict[str, Any]
 
 
 def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """Write `required`. Targets that are strict about it accept only names of described properties."""
+    """Write `required`. Some targets accept only names of described properties in it."""
     names = schema["required"]
     if not (walk.target.typed or walk.target.lone_any_of):
         out["required"] = names
@@ -81,7 +81,7 @@ def complete_array(walk: Walk, out: JsonObject, path: str) -> None:
     target = walk.target
     if "array" not in merge.types_of(out.get("type")):
         if target.typed and isinstance(out.get("items"), bool):
-            walk.lose(path, "items", Action.REWRITTEN, "items apply to arrays alone")
+            walk.lose(path, "items", Action.REWRITTEN, "items apply only to arrays")
             del out["items"]
         return
     if target.items and "items" not in out:
@@ -116,14 +116,15 @@ def _close(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
     for name in optional:
         original = walk.refs.peek(originals.get(name))
         if allows_null(original):
-            _same_as_absent(walk, original, f"{path}/properties/{name}")
+            _report_default(walk, original, f"{path}/properties/{name}")
         properties[name] = _or_null(properties[name])
     if optional:
         walk.lose(path, "required", Action.REWRITTEN, "an optional property is required and may be null")
     out["required"] = list(properties)
 
 
-def _same_as_absent(walk: Walk, original: Any, path: str) -> None:
+def _report_default(walk: Walk, original: Any, path: str) -> None:
+    """Report that null, which the original schema allows, does not mean the default that an absent property has."""
     if isinstance(original, dict) and original.get("default") is not None:
         walk.lose(path, "required", Action.DROPPED, "the property has a default, so null and leaving it out differ")
 
@@ -140,5 +141,5 @@ def _or_null(schema: JsonObject) -> JsonObject:
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     description = {"description": schema["description"]} if "description" in schema else {}
-    bare = {key: value for key, value in schema.items() if key != "description"}
-    return {"anyOf": [bare, {"type": "null"}], **description}
+    undescribed = {key: value for key, value in schema.items() if key != "description"}
+    return {"anyOf": [undescribed, {"type": "null"}], **description}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 MAX_VALUE: Final = 200
-"""Maximum characters of one value within a sentence."""
+"""Maximum number of characters of one value within a sentence."""
 MAX_SENTENCE: Final = 400
 
 _encode = msgspec.json.Encoder().encode

@@ -1,7 +1,7 @@
 """Conversion of the schema of a tool's arguments to one target; the package's entry point.
 
-Pure module. If strict is requested it is tried first. A schema that would lose anything in it is converted to the
-non-strict target as a whole.
+Pure module. A strict target is tried first, if there is one. A schema that would lose anything in the strict target is
+converted to the other target as a whole.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> Con
             path, keyword = (error.path, error.keyword) if isinstance(error, NotStrict) else ("", "")
             why = (path, keyword, Action.NON_STRICT, str(error))
             return msgspec.structs.replace(outcome, losses=(why, *outcome.losses))
-    if schema.__class__ is dict and shapes.plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
+    if schema.__class__ is dict and shapes.is_plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
         return ConvertedSchema(schema)
     return _walk(schema, lax)
 
@@ -169,7 +169,7 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
     flat = {key: value for key, value in rest.items() if key not in {"properties", "required", "additionalProperties"}}
     flat.update(union)
     if len(branches) == 1:
-        walk.lose("", keyword, Action.REWRITTEN, f"{keyword} of one alternative is that alternative")
+        walk.lose("", keyword, Action.REWRITTEN, f"{keyword} with one alternative was replaced by the alternative")
         return {**branches[0], **others}
     walk.lose(
         "",
@@ -180,9 +180,7 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
     narrowed = merge.narrowed_by_union(branches, union)
     if narrowed:
         names = constraint_texts.alternatives(narrowed)
-        why = (
-            f"an alternative that does not describe {names} accepts any value there; the one set of properties does not"
-        )
+        why = f"an alternative that does not describe {names} accepts any value for it; the merged properties do not"
         walk.lose("", keyword, Action.NARROWED, why)
     sets_of_arguments = _alternatives(needs, exactly=keyword == "oneOf")
     if sets_of_arguments:

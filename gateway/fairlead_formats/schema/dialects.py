@@ -1,7 +1,7 @@
-"""Whether a text is a regular expression in the dialect of a provider: Python's, or that of JSON Schema, ECMA-262.
+"""Check of regular expressions in the dialect of a provider: Python's, or ECMA-262, which JSON Schema uses.
 
 Pure module. OpenAI compiles patterns, and names in `patternProperties`, with Python's `re`, and refuses a whole request
-for one that does not compile. JSON Schema and OpenAPI recommend ECMA-262.
+for a pattern that does not compile. JSON Schema and OpenAPI recommend ECMA-262.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import Final
 
 MAX_PATTERN: Final = 2000
-"""Maximum characters of a pattern; a longer one is only described."""
+"""Maximum number of characters of a pattern; a longer pattern is only described."""
 _LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 _SUSPECT: Final = re.compile(r"\[\[|--|&&|~~|\|\|")
-"""Character sets that Python warns of, as their meaning may change."""
+"""Parts of character sets about which Python warns, because their meaning may change."""
 _PIECE: Final = re.compile(
     r"\\(?:u\{[0-9A-Fa-f]+\}|[pP]\{[^{}]*\}|k<[^>]*>|c[A-Za-z]|.)"  # an escape
     r"|\(\?(?:<[=!]|[<:=!]|.)?"  # the beginning of a group
@@ -38,13 +38,13 @@ class Dialect(StrEnum):
 
 
 def pattern_fault(text: str, dialect: Dialect, *, lookaround: bool = True) -> str | None:
-    """Why a provider cannot use a pattern; None for one that it can."""
+    """Reason why a provider cannot use a pattern; None if it can. `lookaround`: whether it supports look-around."""
     if len(text) > MAX_PATTERN:
         return f"the pattern is longer than {MAX_PATTERN} characters"
     if not lookaround and _LOOKAROUND.search(text):
         return "the pattern uses look-around"
     try:
-        _compile(text if dialect is Dialect.PYTHON else "".join(_in_python(text)))
+        _compile(text if dialect is Dialect.PYTHON else "".join(_to_python(text)))
     except (re.error, RecursionError, OverflowError) as error:
         return f"the pattern is not valid in the syntax of {dialect}: {error}"
     return None
@@ -59,10 +59,10 @@ def _compile(text: str) -> None:
         re.compile(text)
 
 
-def _in_python(text: str) -> Iterator[str]:
-    """Parts of a regular expression that Python compiles if `text` is one of ECMA-262. Raises re.error.
+def _to_python(text: str) -> Iterator[str]:
+    """Parts of a regular expression that Python compiles if `text` is valid in ECMA-262. Raises re.error.
 
-    It need not match the same texts: what Python lacks has something in its place that stands at the same places.
+    It need not match the same texts: syntax that Python lacks is replaced by syntax that is allowed in the same places.
     """
     position = 0
     while match := _PIECE.match(text, position):
@@ -79,7 +79,7 @@ def _piece(piece: str, position: int) -> str:
         return f"(?P={piece[3:-1]})" if piece.startswith(r"\k<") else _escape(piece, position)
     if piece == "(?<":
         return "(?P<"
-    if piece in ("(?<=", "(?<!"):  # of any width in ECMA-262
+    if piece in ("(?<=", "(?<!"):  # in ECMA-262, a look-behind may have any width
         return f"(?{piece[-1]}"
     if piece.startswith("(?") and piece not in ("(?:", "(?=", "(?!"):
         raise re.error(f"unknown extension {piece}", piece, position)
@@ -98,7 +98,9 @@ def _escape(piece: str, position: int) -> str:
 
 
 def _class(text: str, position: int) -> Generator[str, None, int]:
-    """A character class in Python's syntax; returns where it ends. Unlike in Python, a `]` in front closes it."""
+    """A character class in Python's syntax. Returns the position of its end. Unlike in Python, a `]` at the beginning
+    closes the class.
+    """
     begin = position
     position += 1
     negated = text.startswith("^", position)

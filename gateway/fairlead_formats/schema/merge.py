@@ -1,7 +1,7 @@
 """Intersection of schemas (`allOf`) and union of object schemas (alternatives of a tool's arguments).
 
-Pure module, for original schemas whose `$ref`s are resolved. An intersection is exact, or `Unmergeable` says why there
-is none.
+Pure module, for original schemas whose `$ref`s are resolved. An intersection is exact; if there is none, `Unmergeable`
+says why.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _types(a: Any, b: Any) -> Any:
 
 
 def _enums(a: Any, b: Any) -> Any:
-    return [value for value in a if any(same(value, other) for other in b)]
+    return [value for value in a if any(json_equal(value, other) for other in b)]
 
 
 def type_of(value: Any) -> str:
@@ -162,7 +162,7 @@ def is_null(schema: Any) -> bool:
     return isinstance(schema, dict) and (schema.get("type") in ("null", ["null"]) or _values(schema) == [None])
 
 
-def same(a: Any, b: Any) -> bool:
+def json_equal(a: Any, b: Any) -> bool:
     """Equality in JSON: unlike in Python, true is not 1; 1 equals 1.0."""
     return a == b and isinstance(a, bool) == isinstance(b, bool)
 
@@ -201,22 +201,24 @@ _COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def disjoint(branches: list[Any]) -> bool:
+def are_disjoint(branches: list[Any]) -> bool:
     """Whether certainly no value satisfies two of the branches, so that `oneOf` means the same as `anyOf`."""
-    return all(_are_disjoint(a, b) for i, a in enumerate(branches) for b in branches[i + 1 :])
+    return all(_two_are_disjoint(a, b) for i, a in enumerate(branches) for b in branches[i + 1 :])
 
 
-def _are_disjoint(a: Any, b: Any) -> bool:
+def _two_are_disjoint(a: Any, b: Any) -> bool:
     if not isinstance(a, dict) or not isinstance(b, dict):
         return False
     values, others = _values(a), _values(b)
     if values is not None and others is not None:
-        return not any(same(x, y) for x in values for y in others)
+        return not any(json_equal(x, y) for x in values for y in others)
     if "type" in a and "type" in b and not types_of(_types(a["type"], b["type"])):
         return True
     shared = set(_properties(a)) & set(_properties(b)) & _required_names(a) & _required_names(b)
     return (
-        any(_are_disjoint(_properties(a)[name], _properties(b)[name]) for name in sorted(shared)) if shared else False
+        any(_two_are_disjoint(_properties(a)[name], _properties(b)[name]) for name in sorted(shared))
+        if shared
+        else False
     )
 
 
@@ -235,8 +237,8 @@ def _values(schema: JsonObject) -> list[Any] | None:
 def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[str]]]:
     """One object schema with the properties of all branches, and the names that each branch requires.
 
-    A property may satisfy the schema of any branch that describes it, and is required only where all branches require
-    it. `narrowed_by_union` names the properties of which a branch accepts more.
+    A property may satisfy the schema of any branch that describes it, and is required only if all branches require it.
+    `narrowed_by_union` returns the properties for which some branch accepts more values.
     """
     properties: dict[str, list[Any]] = {}
     for branch in branches:
@@ -262,7 +264,7 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
 
 
 def narrowed_by_union(branches: list[JsonObject], union: JsonObject) -> list[str]:
-    """Names of properties that the union describes, though a branch without a description of them accepts others."""
+    """Names of properties for which the union accepts fewer values than a branch that does not describe them."""
     return [
         name
         for name, schema in _properties(union).items()

@@ -5,7 +5,7 @@ level deeper than their schema; the target of a `$ref` is on level 1. Deeper par
 described in words where the target does not support `$ref`.
 
 Gemini refuses a whole request with "exceeds the maximum allowed nesting depth" and does not document the limit.
-Declarations in wide use have up to five levels; those in field reports of that error have six or more.
+Declarations in wide use have up to five levels; declarations in field reports of that error have six or more.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _LEVELS: Final = HELD | {"$defs"}
 
 def limit(walk: Walk, out: JsonObject) -> JsonObject:
     """The schema, reduced to the target's `max_levels`."""
-    most = walk.target.max_levels
-    if most is None or levels(out) <= most:
+    max_levels = walk.target.max_levels
+    if max_levels is None or levels(out) <= max_levels:
         return out
     if walk.target.refs:
-        return _with_definitions(walk, out, most)
-    fitting = _fit(walk, out, most, "")
+        return _move_to_definitions(walk, out, max_levels)
+    fitting = _fit(walk, out, max_levels, "")
     return out if fitting is None else fitting  # the root is an object, which always fits
 
 
 def levels(schema: JsonObject) -> int:
-    """Number of levels of a converted schema; 1 for one without subschemas."""
+    """Number of levels of a converted schema; 1 for a schema without subschemas."""
     deepest, pending = 1, [(schema, 1)]
     while pending:
         here, level = pending.pop()
@@ -58,7 +58,8 @@ def _replace_parts(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObj
     return {keyword: shapes.replace_schemas(keyword, value, by) for keyword, value in schema.items()}
 
 
-def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
+def _move_to_definitions(walk: Walk, out: JsonObject, max_levels: int) -> JsonObject:
+    """The schema with its subschemas below `max_levels` moved into `$defs`."""
     defs: JsonObject = {}
     old_defs = out.get("$defs", {})
 
@@ -66,7 +67,7 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
         def part(inner: Any, at: str) -> Any:
             if not isinstance(inner, dict) or next(_parts(inner), None) is None:
                 return inner
-            if level + 1 < most:
+            if level + 1 < max_levels:
                 return move(inner, level + 1, path + at)
             name = next(
                 candidate
@@ -78,7 +79,7 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
                 path + at,
                 "",
                 Action.REWRITTEN,
-                f"{walk.target.name} accepts {most} levels of nesting: moved to $defs/{name}",
+                f"{walk.target.name} accepts {max_levels} levels of nesting: moved to $defs/{name}",
             )
             defs[name] = move(inner, 1, path + at)
             return {"$ref": f"#/$defs/{name}"}
@@ -91,7 +92,7 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
 
 
 def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
-    """The schema within `room` levels; None where no schema of its type is that small."""
+    """The schema reduced to `room` levels; None if no schema of its type has so few levels."""
     if next(_parts(schema), None) is None:
         return schema
     if room > 1 and (fitted_schema := _fit_parts(walk, schema, room, path)) is not None:
@@ -105,8 +106,8 @@ def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | N
 
 
 def _fit_parts(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
-    """The schema with all subschemas reduced in place. Of an `anyOf`, alternatives that do not fit are left out if at
-    least one fits.
+    """The schema with all subschemas reduced to `room` - 1 levels; None if one of them cannot be reduced. Alternatives
+    of an `anyOf` that cannot be reduced are left out if at least one remains.
     """
     mark = len(walk.losses)
     fitted = {at: _fit(walk, part, room - 1, path + at) for at, part in _parts(schema)}
@@ -149,6 +150,6 @@ def _outline(part: JsonObject) -> JsonObject:
 
 
 def _any_array(walk: Walk, part: JsonObject, path: str) -> JsonObject:
-    """The replacement for lists that are nested too deep: a list of strings."""
+    """The replacement for a list that is nested too deep: a list of strings."""
     walk.lose(path, "items", Action.NARROWED, f"{walk.target.name} does not support lists that are nested this deep")
     return {"type": "array", "description": str(part.get("description", "")), "items": {"type": "string"}}

@@ -21,7 +21,7 @@ JsonObject = dict[str, Any]
 
 
 def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """Write `enum` with distinct values of the schema's type, and as strings where the target supports no others."""
+    """Write `enum` with distinct values of the schema's type. Some targets support only strings."""
     values = schema["enum"]
     kinds = schema.get("type")
     fitting = _fitting(values, kinds)
@@ -41,12 +41,12 @@ def _fitting(values: list[Any], kinds: Any) -> list[Any]:
     distinct: dict[tuple[str, str], Any] = {}
     for value in values:
         kind = type_of(value)
-        if allowed is None or kind in allowed or _as_number(value, kind, allowed):
+        if allowed is None or kind in allowed or _is_allowed_number(value, kind, allowed):
             distinct.setdefault((kind, constraint_texts.compact(value)), value)
     return list(distinct.values())
 
 
-def _as_number(value: Any, kind: str, allowed: set[str]) -> bool:
+def _is_allowed_number(value: Any, kind: str, allowed: set[str]) -> bool:
     if kind == "integer":
         return "number" in allowed
     return kind == "number" and "integer" in allowed and float(value).is_integer()
@@ -61,15 +61,16 @@ def _strings(walk: Walk, out: JsonObject, schema: JsonObject, values: list[Any],
         out["enum"] = texts
         if len(texts) != len(values):
             walk.lose(path, "enum", Action.REWRITTEN, "null among the values became nullable")
-    elif _successive(rest) and not texts and schema.get("type") in ("integer", None):
+    elif _are_successive(rest) and not texts and schema.get("type") in ("integer", None):
         out["minimum"], out["maximum"] = min(rest), max(rest)
         walk.lose(path, "enum", Action.REWRITTEN, "successive integers became a range")
     elif values != [None]:
-        walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports an enum of non-empty strings only")
+        walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports only enums of non-empty strings")
         notes.append(constraint_texts.describe("enum", values))
 
 
-def _successive(values: list[Any]) -> bool:
+def _are_successive(values: list[Any]) -> bool:
+    """Whether the values are integers without a gap between them."""
     return (
         bool(values)
         and all(type(value) is int for value in values)
@@ -104,7 +105,7 @@ def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: l
 
 
 def pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """Write those of `patternProperties` whose name is a regular expression in the target's dialect."""
+    """Write the entries of `patternProperties` whose name is a regular expression in the target's dialect."""
     value = schema["patternProperties"]
     faults = {name: why for name in value if (why := _fault(walk, name))}
     for name, why in faults.items():
@@ -138,13 +139,13 @@ def format_of_target(walk: Walk, out: JsonObject, schema: JsonObject, path: str,
 
 def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `minItems`, at most the target's maximum."""
-    most, least = walk.target.min_items, schema["minItems"]
-    if most is None or least <= most:
-        out["minItems"] = least
+    maximum, min_items = walk.target.min_items, schema["minItems"]
+    if maximum is None or min_items <= maximum:
+        out["minItems"] = min_items
         return
-    walk.lose(path, "minItems", Action.DESCRIBED, f"minItems is at most {most} for {walk.target.name}")
-    out["minItems"] = most
-    notes.append(constraint_texts.describe("minItems", least))
+    walk.lose(path, "minItems", Action.DESCRIBED, f"minItems is at most {maximum} for {walk.target.name}")
+    out["minItems"] = maximum
+    notes.append(constraint_texts.describe("minItems", min_items))
 
 
 def lower(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
@@ -183,7 +184,7 @@ def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyw
 
 
 def tuple_(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """Write `prefixItems` as a list whose items may be any of them. The order is described."""
+    """Write `prefixItems` as `items`, with which each item may match any of its schemas. The order is described."""
     parts = schema["prefixItems"]
     rest = schema.get("items")
     walk.lose(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} does not support tuples")

@@ -1,8 +1,8 @@
-"""Replacement of property names that a provider refuses, and the way back.
+"""Replacement of property names that a provider refuses, and restoration of the original names.
 
-Pure module. The replacement depends on the name alone and ends in a hash of it. So it is the same at every level, for
-every provider and in every conversation, and no two properties share one. A call's arguments are mapped back with the
-original schema, whatever format they came in.
+Pure module. A replacement depends only on the original name and ends with a hash of it. So a name has the same
+replacement at every level, for every provider and in every conversation, and no two names share a replacement. The
+original schema suffices to restore the names in a call's arguments, in whatever format the call was sent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 ANTHROPIC_NAMES: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
-"""Anthropic, also through Bedrock, refuses a whole request with "Property keys should match pattern"."""
+"""Names that Anthropic accepts. For other names it refuses the whole request, also through Bedrock."""
 GEMINI_NAMES: Final = re.compile(r"(?!\$ref\Z)")
-"""Gemini reads a member `$ref` as a reference at any location."""
+"""Names that Gemini accepts. It reads a member `$ref` as a reference at any location."""
 
 _ALPHABETS: Final = (ANTHROPIC_NAMES, GEMINI_NAMES)
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_]+")
@@ -42,8 +42,8 @@ def other_names(schema: object) -> dict[str, str]:
 
 
 def rename(schema: JsonObject, alphabet: re.Pattern[str]) -> tuple[JsonObject, dict[str, str]]:
-    """The schema with replaced property names, and a map of replacements to original names. The same schema where
-    `alphabet` matches all names. Raises TooMuch.
+    """The schema with replaced property names, and a map of replacements to original names. Returns the same schema if
+    `alphabet` matches all names. Raises TooMuch for a schema that is nested too deeply.
     """
     refused = _refused_names(schema, alphabet)
     if not refused:
@@ -68,7 +68,7 @@ def restore_text(arguments: str, names: Mapping[str, str]) -> str:
 
 
 def restore_path(path: str, names: Mapping[str, str]) -> str:
-    """A JSON Pointer into the original schema, from a pointer into the renamed one."""
+    """A JSON Pointer into the original schema, from a pointer into the schema with replaced names."""
     return "/".join(pointer(names[step])[1:] if step in names else step for step in path.split("/"))
 
 
@@ -131,7 +131,7 @@ class _Renaming:
         return [self._others.get(name, name) if isinstance(name, str) else name for name in names]
 
     def _rename_reference(self, reference: str) -> str:
-        """A `$ref` whose path goes through renamed properties."""
+        """The `$ref` with replaced names of the properties in its path."""
         paths = {f"properties{pointer(name)}": f"properties{pointer(other)}" for name, other in self._others.items()}
         for path, other in paths.items():
             reference = re.sub(rf"(?<=/){re.escape(path)}(?=/|\Z)", other.replace("\\", "\\\\"), reference)

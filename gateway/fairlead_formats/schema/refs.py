@@ -59,7 +59,7 @@ class SchemaReferences:
         return self._sizes[ref]
 
     def name(self, ref: str) -> str:
-        """A name below `$defs` for the target of `ref`: the name it has, or one made of the pointer's last parts."""
+        """A name below `$defs` for the target of `ref`: its name there, or a name made of the pointer's last parts."""
         if ref not in self._names:
             for prefix in _DEFINITIONS:
                 own_name = ref.removeprefix(prefix)

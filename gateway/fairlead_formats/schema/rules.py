@@ -1,6 +1,6 @@
 """The table of JSON Schema keywords that each target supports, which every conversion reads.
 
-Pure module. A row holds a keyword (or several), where in the schema it applies, and a word per target:
+Pure module. A row has one or several keywords, the place in the schema where the row applies, and a word per target:
 
 - `keep`: written unchanged, with converted subschemas
 - `drop`: an annotation that is left out
@@ -76,18 +76,19 @@ class SchemaTarget(msgspec.Struct, frozen=True, eq=False):
     min_items: int | None = None
     """Largest supported `minItems`."""
     max_depth: int | None = None
-    """Maximum levels of a strict schema, of which the root is the first."""
+    """Maximum number of levels of a strict schema; the root is level 1."""
     max_levels: int | None = None
-    """Maximum levels of nested schemas, of which the root is the first; `nesting` moves or describes deeper ones."""
+    """Maximum number of levels of nested schemas; the root is level 1. `nesting` moves or describes deeper schemas."""
     max_properties: int | None = None
     """Maximum number of properties of all objects together."""
     max_optional: int | None = None
+    """Maximum number of optional properties of all objects together."""
     max_unions: int | None = None
     max_enum_values: int | None = None
     max_long_enum: int | None = None
-    """Maximum characters of the values of one enum with more than 250 values."""
+    """Maximum number of characters of the values of one enum with more than 250 values."""
     max_text: int | None = None
-    """Maximum characters of all property names, definition names and enum values together."""
+    """Maximum number of characters of all property names, definition names and enum values together."""
     unknown: Cell = Cell.KEEP
     """Treatment of keywords without a row, below the root."""
     unknown_root: Cell = Cell.KEEP
@@ -114,7 +115,7 @@ _COLUMNS: Final = (
 )
 
 _BARE_ROOTS: Final = frozenset({"anthropic", "anthropic-strict", "bedrock-strict"})
-"""Columns whose roots have no keywords but those with a row of their own."""
+"""Columns whose root supports only keywords that have a row for the root."""
 
 _TABLE: Final = """
 keyword                       place   O    O5   OS   A    AS   G    GJ   B    BC   BS

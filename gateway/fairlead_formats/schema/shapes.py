@@ -18,77 +18,78 @@ _ANCHOR: Final = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*\Z")
 _IDENTIFIER: Final = re.compile(r"[^#]*#?\Z")
 
 
-def _names(value: Any) -> bool:
+def _is_name_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
 
 
-def _count(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _flag(value: Any) -> bool:
+def _is_boolean(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _text(value: Any) -> bool:
+def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _schema(value: Any) -> bool:
+def _is_schema(value: Any) -> bool:
     return isinstance(value, dict | bool)
 
 
-def _schemas(value: Any) -> bool:
+def _is_schema_list(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(schema, dict | bool) for schema in value)
 
 
-def _map(value: Any) -> bool:
+def _is_schema_map(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(schema, dict | bool) for schema in value.values())
 
 
-def _anchor(value: Any) -> bool:
+def _is_anchor(value: Any) -> bool:
     return isinstance(value, str) and _ANCHOR.match(value) is not None
 
 
-def _dependencies(value: Any) -> bool:
-    return isinstance(value, dict) and all(_names(part) or _schema(part) for part in value.values())
+def _is_dependency_map(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_name_list(part) or _is_schema(part) for part in value.values())
 
 
-def _type(value: Any) -> bool:
+def _is_type(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and _names(value) and TYPES.issuperset(value)
+        return bool(value) and _is_name_list(value) and TYPES.issuperset(value)
     return isinstance(value, str) and value in TYPES
 
 
 SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "type": _type,
-    "required": _names,
+    "type": _is_type,
+    "required": _is_name_list,
     "enum": lambda value: isinstance(value, list) and bool(value),
-    "items": lambda value: _schema(value) or isinstance(value, list),  # a list was a tuple until draft 2019-09
-    "multipleOf": lambda value: _number(value) and value > 0,
+    # up to draft 2019-09, `items` may be a list with one schema per position
+    "items": lambda value: _is_schema(value) or isinstance(value, list),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
     "$defs": lambda value: isinstance(value, dict),
     "definitions": lambda value: isinstance(value, dict),
     "$vocabulary": lambda value: isinstance(value, dict) and all(isinstance(part, bool) for part in value.values()),
     "$id": lambda value: isinstance(value, str) and _IDENTIFIER.match(value) is not None,
     "examples": lambda value: isinstance(value, list),
-    "contentSchema": _schema,
-    "additionalItems": _schema,
-    "dependentRequired": lambda value: isinstance(value, dict) and all(_names(v) for v in value.values()),
-    "dependencies": _dependencies,
-    **dict.fromkeys(("$anchor", "$dynamicAnchor", "$recursiveAnchor"), _anchor),
-    **dict.fromkeys(("uniqueItems", "nullable", "deprecated", "readOnly", "writeOnly"), _flag),
-    **dict.fromkeys(("description", "title", "pattern", "format", "contentEncoding", "contentMediaType"), _text),
-    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$schema", "$comment"), _text),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
-    **dict.fromkeys(("minContains", "maxContains"), _count),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    **dict.fromkeys(SINGLES - {"items"}, _schema),
-    **dict.fromkeys(LISTS, _schemas),
-    **dict.fromkeys(MAPS, _map),
+    "contentSchema": _is_schema,
+    "additionalItems": _is_schema,
+    "dependentRequired": lambda value: isinstance(value, dict) and all(_is_name_list(v) for v in value.values()),
+    "dependencies": _is_dependency_map,
+    **dict.fromkeys(("$anchor", "$dynamicAnchor", "$recursiveAnchor"), _is_anchor),
+    **dict.fromkeys(("uniqueItems", "nullable", "deprecated", "readOnly", "writeOnly"), _is_boolean),
+    **dict.fromkeys(("description", "title", "pattern", "format", "contentEncoding", "contentMediaType"), _is_text),
+    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$schema", "$comment"), _is_text),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
+    **dict.fromkeys(("minContains", "maxContains"), _is_count),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(SINGLES - {"items"}, _is_schema),
+    **dict.fromkeys(LISTS, _is_schema_list),
+    **dict.fromkeys(MAPS, _is_schema_map),
 }
 
 
@@ -98,7 +99,7 @@ def replace_schemas(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> 
         return {name: by(part, f"/{keyword}/{escape_step(name)}") for name, part in value.items()}
     if keyword in LISTS:
         return [by(part, f"/{keyword}/{index}") for index, part in enumerate(value)]
-    if keyword == "dependencies":  # until draft 7 for lists of names, too
+    if keyword == "dependencies":  # up to draft 7, its values may also be lists of names
         return {
             name: part if isinstance(part, list) else by(part, f"/{keyword}/{escape_step(name)}")
             for name, part in value.items()
@@ -111,25 +112,25 @@ _PLAIN_OBJECT: Final = frozenset({"type", "description", "properties", "required
 _PLAIN_ROOT: Final = frozenset({"type", "properties", "required"})
 _PLAIN_ARRAY: Final = frozenset({"type", "description", "items"})
 _NONE: Final = ()
-"""Stands for an absent keyword, as None would mean the value null."""
+"""Stands for an absent keyword, because None would mean the value null."""
 _SCALARS: Final = ("string", "integer", "number", "boolean")  # not a set: the looked-up value may be unhashable
 
 
-def plain(schema: Mapping[str, Any], deepest: int = MAX_DEPTH) -> bool:
-    """Whether every non-strict target accepts the schema of a tool's arguments unchanged. `deepest` is the largest
-    level of objects and arrays, where the root is 1.
+def is_plain(schema: Mapping[str, Any], max_level: int = MAX_DEPTH) -> bool:
+    """Whether every non-strict target accepts the schema of a tool's arguments unchanged. `max_level`: maximum level of
+    objects and arrays; the root is level 1.
 
-    Never recurses deeper than `deepest`.
+    Never recurses deeper than `max_level`.
     """
-    return schema.keys() <= _PLAIN_ROOT and "properties" in schema and _plain_object(schema, 1, deepest)
+    return schema.keys() <= _PLAIN_ROOT and "properties" in schema and _is_plain_object(schema, 1, max_level)
 
 
-def _plain_object(schema: Mapping[str, Any], depth: int, deepest: int) -> bool:
+def _is_plain_object(schema: Mapping[str, Any], depth: int, max_level: int) -> bool:
     properties = schema.get("properties")
-    if schema.get("type") != "object" or properties.__class__ is not dict or depth > deepest:
+    if schema.get("type") != "object" or properties.__class__ is not dict or depth > max_level:
         return False
     required = schema.get("required", _NONE)
-    if required is not _NONE and (required.__class__ is not list or not _are_described(required, properties)):
+    if required is not _NONE and (required.__class__ is not list or not _are_distinct_properties(required, properties)):
         return False
     for part in properties.values():
         if part.__class__ is not dict:
@@ -137,29 +138,31 @@ def _plain_object(schema: Mapping[str, Any], depth: int, deepest: int) -> bool:
         if part.keys() <= _PLAIN:
             if part.get("type") not in _SCALARS:
                 return False
-        elif not _plain_part(part, depth + 1, deepest):
+        elif not _is_plain_part(part, depth + 1, max_level):
             return False
         if part.get("description", "").__class__ is not str:
             return False
     return True
 
 
-def _are_described(required: list[Any], properties: dict[str, Any]) -> bool:
+def _are_distinct_properties(required: list[Any], properties: dict[str, Any]) -> bool:
     try:
         return properties.keys() >= set(required) and len(required) == len(set(required))
     except TypeError:
         return False
 
 
-def _plain_part(part: dict[str, Any], depth: int, deepest: int) -> bool:
+def _is_plain_part(part: dict[str, Any], depth: int, max_level: int) -> bool:
     kind = part.get("type")
     if kind == "object":
-        return bool(part.get("properties")) and part.keys() <= _PLAIN_OBJECT and _plain_object(part, depth, deepest)
-    if kind != "array" or not part.keys() <= _PLAIN_ARRAY or depth > deepest:
+        return (
+            bool(part.get("properties")) and part.keys() <= _PLAIN_OBJECT and _is_plain_object(part, depth, max_level)
+        )
+    if kind != "array" or not part.keys() <= _PLAIN_ARRAY or depth > max_level:
         return False
     items = part.get("items")
     if items.__class__ is not dict or items.get("description", "").__class__ is not str:
         return False
     if items.keys() <= _PLAIN:
         return items.get("type") in _SCALARS
-    return _plain_part(items, depth + 1, deepest)
+    return _is_plain_part(items, depth + 1, max_level)

@@ -23,7 +23,7 @@ JsonObject = dict[str, Any]
 
 def one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     """The schema with `anyOf` in place of `oneOf`."""
-    if merge.disjoint([walk.refs.peek(branch) for branch in schema["oneOf"]]):
+    if merge.are_disjoint([walk.refs.peek(branch) for branch in schema["oneOf"]]):
         walk.lose(path, "oneOf", Action.REWRITTEN, "oneOf with exclusive alternatives became anyOf")
     else:
         walk.lose(path, "oneOf", Action.WIDENED, "oneOf became anyOf: more than one alternative may fit")
@@ -49,7 +49,7 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
         kind = schema.get("type")
     if isinstance(kind, list):
         if len(kind) == 1:
-            walk.lose(path, "type", Action.REWRITTEN, "a list of one type is that type")
+            walk.lose(path, "type", Action.REWRITTEN, "a list with one type was replaced by the type")
             return {**schema, "type": kind[0]}
         if not target.type_lists:
             return _split(walk, schema, kind, path)
@@ -57,7 +57,7 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
 
 
 def modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """The schema with tuples in the form of draft 2020-12, where `items` is for what follows `prefixItems`; the same
+    """The schema with tuples in the form of draft 2020-12, where `items` is for the items that follow `prefixItems`; the same
     object if it has that form.
     """
     if not isinstance(schema.get("items"), list) and "additionalItems" not in schema:
@@ -94,7 +94,7 @@ def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
 
 def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     """The schema without `nullable`, a keyword of OpenAPI 3.0 and not of JSON Schema. The tool's server probably
-    refuses null, and the gateway does, as it validates arguments with the original schema.
+    refuses null. The gateway refuses it, because it validates arguments with the original schema.
     """
     action = Action.DROPPED if schema["nullable"] else Action.REWRITTEN
     walk.lose(path, "nullable", action, "nullable is not a keyword of JSON Schema")

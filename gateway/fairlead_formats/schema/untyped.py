@@ -36,7 +36,8 @@ def anything(walk: Walk, path: str) -> JsonObject:
     """A schema for any value. Raises NotStrict if the target supports none."""
     if not walk.target.typed:
         return {}
-    walk.lose(path, "type", Action.NARROWED, "a schema without a type became one for any value, with strings in arrays")
+    why = "a schema without a type became a schema for any value, in which arrays may have only strings"
+    walk.lose(path, "type", Action.NARROWED, why)
     return {"anyOf": [{"type": kind} for kind in SCALARS] + [{"type": "object"}, _array_of_strings()]}
 
 
@@ -47,7 +48,7 @@ def _array_of_strings() -> JsonObject:
 def cut_recursion(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str) -> JsonObject:
     """The schema at which a recursive reference is cut; the shape of its target is only described."""
     name = walk.refs.name(ref)
-    walk.lose(path, "$ref", Action.DESCRIBED, f"{ref} is recursive: from here on its shape is only described")
+    walk.lose(path, "$ref", Action.DESCRIBED, f"{ref} is recursive: below this path its shape is only described")
     kind = target.get("type", "object") if isinstance(target, dict) else "object"
     out: JsonObject = {"type": kind} if kind in ("object", "string", "number", "integer", "boolean") else {}
     if kind == "array":

@@ -20,7 +20,9 @@ SchemaLoss = tuple[str, str, Action, str]
 
 _COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
 _REVERSED: Final = frozenset({"not", "if"})
-"""Keywords whose subschemas accept more where the whole schema accepts less; `oneOf` is one where branches overlap."""
+"""Keywords with which the whole schema accepts fewer values if a subschema accepts more. So it is with `oneOf` if its
+branches overlap.
+"""
 _HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
 
 
@@ -45,7 +47,7 @@ class Walk:
         self.defs: dict[str, str] = {}
         """Maps each name below `$defs` to the reference that it was made for."""
         self.depth = 0
-        """Level of the schema that a step is called for."""
+        """Level of the schema for which a step is called."""
         self._active: list[str] = []
         self._reversed = False
 
@@ -76,13 +78,13 @@ class Walk:
         if not _malformed_keywords(schema):
             return schema
         schema = self._modern_bounds(schema, path)
-        bad = _malformed_keywords(schema)
-        for keyword in bad:
+        malformed = _malformed_keywords(schema)
+        for keyword in malformed:
             action = Action.REWRITTEN if _constrains_nothing(keyword, schema[keyword]) else Action.DROPPED
             self.lose(
                 path, keyword, action, f"{constraint_texts.compact(schema[keyword])} is not a valid value of {keyword}"
             )
-        return {key: value for key, value in schema.items() if key not in bad}
+        return {key: value for key, value in schema.items() if key not in malformed}
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
         """Exclusive bounds as numbers. Until draft 6 they were booleans about the inclusive bounds."""
@@ -99,7 +101,7 @@ class Walk:
         rest = {key: value for key, value in schema.items() if key != "allOf"}
         parts = schema["allOf"]
         if len(parts) == 1 and parts[0].__class__ is dict and "$ref" in parts[0] and rest.keys() <= merge.ANNOTATIONS:
-            self.lose(path, "allOf", Action.REWRITTEN, "allOf of one part is that part")
+            self.lose(path, "allOf", Action.REWRITTEN, "allOf with one part was replaced by the part")
             return {**parts[0], **rest}
         for part in parts:
             try:
@@ -156,7 +158,7 @@ class Walk:
             schema = steps.one_of(self, schema, path)
         if schema == merge.NOTHING:
             return untyped.for_non_object(self, False, path)
-        if "$ref" in schema:  # allOf had a part with nothing else
+        if "$ref" in schema:  # it was in a part of `allOf`
             return self._reference(schema, path, depth)
         reshaped = steps.reshape(self, schema, path)
         if reshaped is not schema:
@@ -176,7 +178,7 @@ class Walk:
         for keyword, value in schema.items():
             cell = table.get(keyword)
             if keyword == "items" and "prefixItems" in schema and table.get("prefixItems") is Cell.FIX:
-                continue  # the step of prefixItems writes both
+                continue  # the step of `prefixItems` also writes `items`
             if cell is Cell.KEEP:
                 out[keyword] = self._convert_value(keyword, value, path, depth)
             elif cell is Cell.FIX:
@@ -205,13 +207,13 @@ class Walk:
         if trivial and (value is False or keyword != "items" or not self.target.typed):
             return value
         before = self._reversed
-        self._reversed = before or keyword in _REVERSED or (keyword == "oneOf" and not self._disjoint(value))
+        self._reversed = before or keyword in _REVERSED or (keyword == "oneOf" and not self._are_disjoint(value))
         written = shapes.replace_schemas(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
         self._reversed = before
         return written
 
-    def _disjoint(self, branches: list[Any]) -> bool:
-        return merge.disjoint([self.refs.peek(branch) for branch in branches])
+    def _are_disjoint(self, branches: list[Any]) -> bool:
+        return merge.are_disjoint([self.refs.peek(branch) for branch in branches])
 
     def _write_unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
         if keyword in _HANDLED:
@@ -222,18 +224,18 @@ class Walk:
             self.lose(path, keyword, Action.DROPPED, f"{self.target.name} does not support {keyword}")
 
     def _leave_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
-        holds = f"{self.target.name} does not support {keyword} here"
+        why = f"{self.target.name} does not support {keyword} at this path"
         if cell is Cell.NOTE:
             sentence = constraint_texts.describe(keyword, value)
             if sentence:
                 moved = keyword == "description"
-                self.lose(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, holds)
+                self.lose(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, why)
                 notes.append(sentence)
         elif cell is Cell.OPEN:
             if value is not True and value != {}:
                 closing.leave_open(self, keyword, value, path, notes)
         else:
-            self.lose(path, keyword, Action.DROPPED, holds)
+            self.lose(path, keyword, Action.DROPPED, why)
 
     def _reference(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
         ref = schema.get("$ref", schema.get("$dynamicRef"))
@@ -273,7 +275,7 @@ class Walk:
         if not self.target.bare_refs:
             return {"$ref": new_ref, **written}
         if rest.keys() <= merge.ANNOTATIONS:
-            self.lose(path, "$ref", Action.REWRITTEN, "the $ref was wrapped in anyOf, as it may not have siblings")
+            self.lose(path, "$ref", Action.REWRITTEN, "the $ref was wrapped in anyOf: it must not have siblings")
             return {"anyOf": [{"$ref": new_ref}], **written}
         raise NotStrict(path, "$ref", f"{ref} has other keywords next to it")
 

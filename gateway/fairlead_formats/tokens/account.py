@@ -3,8 +3,8 @@
 Pure module; all numbers are in the model's own tokens. A turn is one request to the model, and reads all earlier turns
 again. With tools listed a task has `turns` turns, each of which reads the definitions and the conversation. With search
 it has `searches` turns more. The account puts these first, so that all other turns read the results of every search
-again: an upper bound, as a real task searches later too. Arguments and results of calls are equal with a list and with
-search, and count in `conversation` only.
+again: an upper bound, because a real task also searches later. Arguments and results of calls are equal with a list and
+with search, and count only in `conversation`.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def account_of_list(task: TaskShape, definitions: int, prices: TokenPrices, cach
 def account_of_search(
     task: TaskShape, definitions: int, search: SearchTokens, prices: TokenPrices, cache: CacheState | None
 ) -> TaskTokens:
-    """Account of a task with search. `definitions`: tokens of the tools that are listed even so (`search_tools`)."""
+    """Account of a task with search. `definitions`: tokens of the few tools that are listed, such as `search_tools`."""
     per_search = search.query + search.results
-    begun = definitions + task.conversation
-    prompts = [begun + per_search * done for done in range(task.searches + 1)]
-    called = task.calls * (search.wrapped_call + search.wrapped_result)
-    prompts += [prompts[-1] + called] * (task.turns - 1)
+    first_prompt = definitions + task.conversation
+    prompts = [first_prompt + per_search * done for done in range(task.searches + 1)]
+    calls = task.calls * (search.wrapped_call + search.wrapped_result)
+    prompts += [prompts[-1] + calls] * (task.turns - 1)
     return _sum(prompts, task.searches * search.query + task.calls * search.wrapped_call, prices, cache)
 
 
@@ -96,7 +96,9 @@ def _sum(prompts: Sequence[int], written: int, prices: TokenPrices, cache: Cache
 
 
 def _cached_price(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
-    """Price of prompts, in thousandths of an input token's. Prompts of at least `TokenPrices.least` are cached."""
+    """Price of prompts, in thousandths of an input token's price. A prompt of fewer than `prices.least` tokens is not
+    cached.
+    """
     cached = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
     price = 0
     for prompt in prompts:

@@ -16,41 +16,42 @@ def refuse(fits: list[Fit], pool: CandidateSet, counter: str) -> PlanRefused:
     if not fits:
         return PlanRefused("the route names no model", (), None, ("at least one model",))
     best = max(fits, key=lambda fit: fit.room)
-    least = pool.pinned or sorted(pool.tools, key=lambda tool: cost(tool, pool.short))[:1]
-    needed = best.tokens(pool.tokens(least))
+    required_tools = pool.pinned or sorted(pool.tools, key=lambda tool: cost(tool, pool.short))[:1]
+    needed = best.tokens(pool.tokens(required_tools))
     considered = tuple(fit.as_skipped(pool) for fit in fits)
     if needed > best.room:
-        reason, hints = _lacking(best, pool, least, needed)
+        reason, hints = _room_advice(best, pool, required_tools, needed)
     else:
         reason, hints = _limit_advice(best, pool, needed)
-    return PlanRefused(reason, considered, best.numbers(pool.tokens(least), counter), tuple(hints))
+    return PlanRefused(reason, considered, best.numbers(pool.tokens(required_tools), counter), tuple(hints))
 
 
-def _lacking(best: Fit, pool: CandidateSet, least: list[Candidate], needed: int) -> tuple[str, list[str]]:
+def _room_advice(best: Fit, pool: CandidateSet, required_tools: list[Candidate], needed: int) -> tuple[str, list[str]]:
+    """Reason and advice if the context window has no room for the tools that must fit (`required_tools`)."""
     if best.room < 0:
         what = "the conversation does"
     else:
         what = "the pinned tools do" if pool.pinned else "the smallest tool does"
     lacking = needed - best.room
-    hints = [f"a model that takes {best.input + lacking} tokens of input", *_smaller_input(best, lacking)]
-    hints += _smaller_reserve(best, needed)
+    hints = [f"a model that takes {best.input + lacking} tokens of input", *_advise_shorter_input(best, lacking)]
+    hints += _advise_smaller_reserve(best, needed)
     if pool.pinned:
-        hints += _fewer_pins(best, pool)
-    if not pool.short and best.tokens(_shortest(pool)) <= best.room:
+        hints += _advise_fewer_pins(best, pool)
+    if not pool.short and best.tokens(_shortened_tokens(pool)) <= best.room:
         hints.append("shortened descriptions")
-    also = _limits_raised(best, pool, needed)
+    also = _advise_higher_limits(best, pool, needed)
     hints = [" and ".join([hint, *also]) for hint in hints]
     return f"{what} not fit: {best.model.name}, the model with the most room, lacks {lacking} tokens", hints
 
 
-def _shortest(pool: CandidateSet) -> int:
+def _shortened_tokens(pool: CandidateSet) -> int:
     """Tokens of the tools that have to fit, with shortened descriptions."""
     if pool.pinned:
         return sum(cost(tool, True) for tool in pool.pinned)
     return min((cost(tool, True) for tool in pool.tools), default=0)
 
 
-def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
+def _advise_shorter_input(best: Fit, lacking: int) -> Iterator[str]:
     """Advice to shorten messages or system prompt; empty if even both together are shorter than what is missing."""
     if best.messages >= lacking:
         yield f"messages shorter by {lacking} tokens"
@@ -58,7 +59,7 @@ def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
         yield f"messages and system prompt shorter by {lacking} tokens together"
 
 
-def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
+def _advise_smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
     """Advice to reserve fewer tokens for the answer; empty if the input exceeds the model's limit even so."""
     window = best.model.window
     total = best.system + best.messages + needed
@@ -69,7 +70,7 @@ def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
     yield f"reservedOutputTokens of {remaining} instead of {best.reserved}{where}"
 
 
-def _fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:
+def _advise_fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:
     """Advice to pin fewer tools: as many of the smallest as fit."""
     used, count = 0, 0
     for size in sorted(cost(tool, pool.short) for tool in pool.pinned):
@@ -90,14 +91,14 @@ def _limit_advice(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list
         reason = f"{pinned} tools are pinned, more than the {provider} that {best.model.name} takes"
     else:
         limits = {"maxTools": best.max_tools, "toolTokens": best.tool_tokens}
-        listed = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
+        listed = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
         reason = f"the limits allow no tool: {listed}"
-    return reason, [" and ".join(_limits_raised(best, pool, needed))]
+    return reason, [" and ".join(_advise_higher_limits(best, pool, needed))]
 
 
-def _limits_raised(best: Fit, pool: CandidateSet, needed: int) -> list[str]:
+def _advise_higher_limits(best: Fit, pool: CandidateSet, needed: int) -> list[str]:
     """Limits that prevent a plan regardless of the context window, each with a value that would suffice. For pinned
-    tools only the provider's limit matters, as the limits of routes and policies never remove them.
+    tools only the provider's limit matters, because the limits of routes and policies never remove pinned tools.
     """
     provider = best.model.max_tools
     raised = []

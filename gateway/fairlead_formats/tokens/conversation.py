@@ -23,7 +23,7 @@ AUDIO_BYTES: Final = 500
 DOCUMENT_BYTES: Final = 50
 """Bytes of a PDF file per token."""
 
-_FRAME: Final = frozenset(
+_ENVELOPE: Final = frozenset(
     {
         "type",
         "role",
@@ -58,7 +58,7 @@ _DATA: Final = frozenset({"data", "bytes", "file_data", "url", "image_url", "blo
 """Members that hold media if their value is long (`LONG`) or a data URL."""
 _KINDS: Final = ("mimeType", "mime_type", "media_type", "format", "type")
 LONG: Final = 512
-"""Minimum characters of a value without spaces in a member of `_DATA` that counts as media."""
+"""Minimum length, in characters, of a value without spaces in a member of `_DATA` that counts as media."""
 
 
 class ConversationTokens(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ def _text(value: object, counter: TokenCounter) -> tuple[int, int]:
         elif isinstance(item, dict):
             kind = next((str(item[name]) for name in _KINDS if item.get(name)), "")
             for name, inner in item.items():
-                if name in _FRAME and not isinstance(inner, dict | list):
+                if name in _ENVELOPE and not isinstance(inner, dict | list):
                     continue
                 if name in _DATA and isinstance(inner, str | bytes):
                     media_tokens = _media(kind, inner, data=True)

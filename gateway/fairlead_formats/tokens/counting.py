@@ -38,9 +38,11 @@ _PATTERN: Final = "|".join(
     )
 )
 PIECE: Final = 20_000
-"""Characters that are encoded at once. Longer text is cut, which adds a token per cut and limits the worst case."""
+"""Maximum number of characters that are encoded at once. Longer text is cut, which adds a token per cut and limits the
+worst case.
+"""
 MAX_EXACT: Final = 4_000_000
-"""Characters of one text that are counted exactly. A longer text counts as one token per two bytes."""
+"""Maximum number of characters of a text that is counted exactly. A longer text counts as one token per two bytes."""
 
 
 class UnusableRanks(Exception):

@@ -61,7 +61,7 @@ class Exposure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One way to show tools, and the tokens of a whole task with it, in the model's own tokens."""
 
     way: str
-    """`list`: every tool is listed. `tier`: the tools of a tier are listed. `search`: those of `/router/mcp` are."""
+    """`list`: all tools are listed. `tier`: only the tools of a tier. `search`: only the tools of `/router/mcp`."""
     listed: int
     """Number of tools in each request."""
     reachable: int
@@ -80,18 +80,18 @@ class Exposure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ExposureAdvice(msgspec.Struct, frozen=True, rename="camel"):
-    """All ways to show tools, and the cheapest one that fits."""
+    """All ways to show tools, and the cheapest way that fits."""
 
     options: tuple[Exposure, ...]
     cheapest: Exposure | None
-    """By `pricedTokens`; of equal ones the way that reaches more tools. Null if none fits."""
+    """The cheapest way by `pricedTokens`; of equal ways the one that reaches more tools. Null if no way fits."""
     advice: str
     """The comparison as a sentence."""
 
 
-def search_answer_tokens(definitions: Sequence[int], most: int = FOUND) -> int:
+def search_answer_tokens(definitions: Sequence[int], max_results: int = FOUND) -> int:
     """Tokens of one answer to a search in o200k's count, estimated from the mean of the searched definitions."""
-    count = min(most, len(definitions))
+    count = min(max_results, len(definitions))
     return ANSWER_FRAME + (-(-sum(definitions) * count // len(definitions)) + count * FOUND_FRAME if count else 0)
 
 
@@ -162,13 +162,14 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
     """The limit that even the way with the shortest prompt exceeds: the context window or a limit on tools."""
-    least = min(options, key=lambda each: each.largest_prompt, default=None)
-    if least is None or least.largest_prompt > fit.input:
+    smallest = min(options, key=lambda each: each.largest_prompt, default=None)
+    if smallest is None or smallest.largest_prompt > fit.input:
         return f"a prompt may have at most {fit.input:,} tokens"
-    if fit.max_tools is not None and least.listed > fit.max_tools:
+    if fit.max_tools is not None and smallest.listed > fit.max_tools:
         number = f"{fit.max_tools:,} tool{' is' if fit.max_tools == 1 else 's are'}"
-        return f"{_name_of(least)} lists {least.listed:,} tools, and {number} allowed"
-    return f"the tools of {_name_of(least)} have {least.tool_tokens:,} tokens, and {fit.tool_tokens or 0:,} are allowed"
+        return f"{_name_of(smallest)} lists {smallest.listed:,} tools, and {number} allowed"
+    tokens = f"{smallest.tool_tokens:,} tokens, and {fit.tool_tokens or 0:,} are allowed"
+    return f"the tools of {_name_of(smallest)} have {tokens}"
 
 
 def _less(best: Exposure, whole: Exposure) -> str:

@@ -14,7 +14,7 @@ from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKE
 from fairlead_formats.tokens.routes import PlanLimits, RouteModel, smaller_limit
 
 SCALE: Final = 1_000_000
-"""Divisor for the product of a family's and a format's token factor, as both are in thousandths."""
+"""Divisor for the product of a family's and a format's token factor, because both are in thousandths."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -30,7 +30,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
 
 class CandidateSet:
-    """All candidates, and sums of their tokens as o200k counts them. `short`: with shortened descriptions."""
+    """All candidates, and sums of their tokens as o200k counts them. `short`: whether descriptions are shortened."""
 
     def __init__(self, tools: list[Candidate], *, short: bool) -> None:
         self.tools = tools
@@ -46,12 +46,12 @@ class CandidateSet:
 
 
 def cost(tool: Candidate, short: bool) -> int:
-    """Tokens of a candidate, as o200k counts them. `short`: with its shortened description, if that is known."""
+    """Tokens of a candidate, as o200k counts them. `short`: with shortened descriptions, if these tokens are known."""
     return tool.tokens if not short or tool.short is None else tool.short
 
 
 class Fit:
-    """Room for tools in the context window of one model, for one conversation. Plans the tools for it."""
+    """Room for tools in the context window of one model, for one conversation. Plans which tools to send."""
 
     def __init__(self, model: RouteModel, conversation: ConversationTokens, limits: PlanLimits) -> None:
         self.model = model
@@ -68,7 +68,7 @@ class Fit:
         self.reserved_floor = limits.reserved_floor
         room = window.context - self.reserved
         self.input = room if window.max_input is None else min(room, window.max_input)
-        """Maximum tokens of the whole prompt."""
+        """Maximum number of tokens of the whole prompt."""
         self.room = self.input - self.system - self.messages
         """Tokens left for tools and the preamble of tools; negative if the conversation alone does not fit."""
         self.most_allowed = limits.max_tools
@@ -76,7 +76,7 @@ class Fit:
         self.max_tools = smaller_limit(limits.max_tools, model.max_tools)
         """Maximum number of tools by the limits and the provider; None: unlimited."""
         self.tool_tokens = limits.tool_tokens
-        """Maximum tokens of all tools by the limits; None: unlimited."""
+        """Maximum number of tokens of all tools by the limits; None: unlimited."""
 
     def text(self, tokens: int) -> int:
         """Convert o200k's count of a text to the model's own tokens."""
@@ -86,7 +86,7 @@ class Fit:
         """Convert o200k's count of all tools together to the model's own tokens, the preamble of tools included."""
         return -(-total * self.factor // SCALE) + self.family.preamble if total else 0
 
-    def whole(self, pool: CandidateSet) -> bool:
+    def fits_all(self, pool: CandidateSet) -> bool:
         """Whether every tool fits the context window and the limits."""
         tokens = self.tokens(pool.all_tokens)
         return tokens <= self.room and self.allows(len(pool.tools), tokens)
@@ -103,16 +103,16 @@ class Fit:
         if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
             return -1
         places, window, budget = self._bounds(pool)
-        most, used, fitting = min(window, budget), pool.pinned_tokens, 0
+        max_tokens, used, fitting = min(window, budget), pool.pinned_tokens, 0
         for size in pool.loose if places > 0 else ():
-            if used + size <= most:
+            if used + size <= max_tokens:
                 used += size
                 fitting += 1
                 if fitting == places:
                     break
         return len(pool.pinned) + fitting
 
-    def cuts(self, pool: CandidateSet) -> list[Cut]:
+    def cut_tools(self, pool: CandidateSet) -> list[Cut]:
         """Tools that have to be left out, in the order of the candidates, each with its reason."""
         places, window, budget = self._bounds(pool)
         used, cut = pool.pinned_tokens, []
@@ -174,6 +174,6 @@ class Fit:
         )
 
     def as_skipped(self, pool: CandidateSet) -> SkippedModel:
-        """The report of this model as one that has no room for all tools."""
+        """The report that this model has no room for all tools."""
         lacking = self.tokens(pool.all_tokens) - self.room
         return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

@@ -3,7 +3,7 @@
 An image's size is read from the beginning of its data. An image whose size cannot be read counts as the largest. For an
 image scaled to at most 1,568 pixels a side, Anthropic counts one token per 750 pixels ("Vision", image costs). OpenAI
 counts 85 tokens, and 170 per tile of 512 pixels ("Images and vision", GPT-4o). Gemini counts 258 per tile ("Understand
-and count tokens"). Audio counts as at Gemini, 32 tokens a second, which is the most of the three providers.
+and count tokens"). Audio is counted as by Gemini: 32 tokens a second, which is more than at the other two providers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ OPENAI: Final = "openai"
 GEMINI: Final = "gemini"
 PROVIDERS: Final = (ANTHROPIC, OPENAI, GEMINI)
 HEAD: Final = 96 << 10
-"""Characters of base64 that are searched for the image's size. So many because a JPEG may begin with a preview."""
+"""Maximum number of base64 characters that are searched for the image's size. A JPEG may begin with a preview, which
+precedes the size.
+"""
 WAV_SECOND_TOKENS: Final = 32
 LEAST_TILE: Final = 256
 """Minimum pixels per side of Gemini's tiles."""

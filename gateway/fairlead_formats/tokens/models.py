@@ -61,7 +61,7 @@ _BY_NAME: Final = (
 
 def family_of(model: str) -> Family:
     """The family of a model, by its name in any provider's or router's spelling."""
-    name = bare(model)
+    name = bare_name(model)
     for pattern, family in _BY_NAME:
         if pattern.match(name):
             return family
@@ -73,7 +73,7 @@ _PREFIXES: Final = re.compile(
 )
 
 
-def bare(model: str) -> str:
+def bare_name(model: str) -> str:
     """A model's name without provider and region, as in `us.anthropic.claude-5`, `models/gemini-3`, `openai/gpt-5`."""
     last = model.strip().lower()[-200:].rsplit("/", 1)[-1]
     match = _PREFIXES.fullmatch(last)
@@ -98,7 +98,7 @@ class ContextWindow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LiveSource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model server that reports its context windows: vLLM, a router, or another gateway of this kind."""
+    """A model server that reports its context windows: vLLM, a router, or another Fairlead gateway."""
 
     url: str
     """URL of an OpenAI-compatible list of models, such as `https://models.example.com/v1/models`."""
@@ -112,7 +112,7 @@ class LiveModels(msgspec.Struct, frozen=True):
 
     models: dict[str, ContextWindow] = {}
     at: str = ""
-    """Time of the last answer (RFC 3339); empty before the first one."""
+    """Time of the last answer (RFC 3339); empty before the first answer."""
     error: str = ""
     """Error of the last attempt; empty if it succeeded."""
 
@@ -131,8 +131,8 @@ class ContextWindows:
     def __init__(
         self, configured: Mapping[str, ContextWindow | int] = _EMPTY, live: Mapping[str, ContextWindow | int] = _EMPTY
     ) -> None:
-        self._configured = {bare(name): _window(value) for name, value in configured.items()}
-        self._live = {bare(name): _window(value) for name, value in live.items()}
+        self._configured = {bare_name(name): _window(value) for name, value in configured.items()}
+        self._live = {bare_name(name): _window(value) for name, value in live.items()}
 
     def names(self) -> set[str]:
         """Bare names of all models with a known context window."""
@@ -144,7 +144,7 @@ class ContextWindows:
 
     def window(self, model: str) -> ContextWindow:
         """The context window of a model. `source` says where the window was found; `default` for an unknown model."""
-        name = bare(model)
+        name = bare_name(model)
         for table, source in ((self._configured, "configured"), (self._live, "live")):
             if name in table:
                 return msgspec.structs.replace(table[name], source=source)
@@ -184,23 +184,23 @@ def from_models_answer(answer: object) -> dict[str, ContextWindow]:
         if not isinstance(entry, dict):
             continue
         name = entry.get("id") or entry.get("name")
-        window = _of_entry(entry)
+        window = _window_of_entry(entry)
         if isinstance(name, str) and name and window is not None:
             windows[name] = window
     return windows
 
 
-def _of_entry(entry: dict[str, Any]) -> ContextWindow | None:
+def _window_of_entry(entry: dict[str, Any]) -> ContextWindow | None:
     for member in ("max_model_len", "context_window", "context_length", "max_context_length", "n_ctx"):
-        size = _sensible(entry.get(member))
+        size = _plausible_window(entry.get(member))
         if size is not None:
             return ContextWindow(size)
-    entry_input = _sensible(entry.get("inputTokenLimit", entry.get("max_input_tokens")))
+    entry_input = _plausible_window(entry.get("inputTokenLimit", entry.get("max_input_tokens")))
     if entry_input is None:
         return None
-    output = _sensible(entry.get("outputTokenLimit", entry.get("max_tokens"))) or 0
+    output = _plausible_window(entry.get("outputTokenLimit", entry.get("max_tokens"))) or 0
     return ContextWindow(entry_input + output, entry_input)
 
 
-def _sensible(value: object) -> int | None:
+def _plausible_window(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_WINDOW else None

@@ -22,7 +22,7 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
 
     name: str
     tokens: int
-    """In the counter's tokens, before the model's factor."""
+    """Tokens of the definition as the counter counts them, without the model's factor."""
     reason: str
     """`maxTools`, `toolTokens` or `contextWindow`."""
 
@@ -62,13 +62,13 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     model: str
     format: str
     tools: tuple[str, ...]
-    """In the order of the candidates."""
+    """Names of the chosen tools, in the order of the candidates."""
     shortened: tuple[str, ...]
-    """Those of `tools` whose descriptions have to be shortened (`shorten.shorten`)."""
+    """Names of the chosen tools whose descriptions have to be shortened (`shorten.shorten`)."""
     cut: tuple[Cut, ...]
     numbers: Numbers
     skipped: tuple[SkippedModel, ...]
-    """Earlier models of the route."""
+    """Models that precede the chosen model in the route."""
 
 
 class PlanRefused(msgspec.Struct, frozen=True, rename="camel"):
@@ -78,6 +78,6 @@ class PlanRefused(msgspec.Struct, frozen=True, rename="camel"):
     """The reason as a sentence."""
     considered: tuple[SkippedModel, ...]
     numbers: Numbers | None
-    """Numbers of the model with the most room, with the least that has to fit; None without a model."""
+    """Numbers of the model with the most room, for the tools that have to fit at least; None without a model."""
     would_fit: tuple[str, ...]
-    """Changes of which any one makes a plan possible."""
+    """Changes, each of which alone makes a plan possible."""

@@ -4,7 +4,7 @@ Pure module. `available = contextWindow − toolTokens − systemPromptTokens �
 in the model's own tokens. The first model of the route with room for every tool is chosen. If no model has room, and
 the caller allows it, every model is tried with shortened descriptions. If that is not enough, the model that can keep
 the most tools is chosen, and tools are left out, but never pinned tools. If not even this is possible, the plan is
-refused with advice (`advice`). The result depends only on the arguments, as nothing is counted here.
+refused with advice (`advice`). The result depends only on the arguments, because no tokens are counted here.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def plan(
     pools = [CandidateSet(distinct, short=short) for short in ((False, True) if limits.shorten else (False,))]
     for pool in pools:
         for fit in fits:
-            if fit.whole(pool):
+            if fit.fits_all(pool):
                 return fit.plan(pool, [], fits, counter)
     pool = pools[-1]
     fitting = [fit.count_fitting(pool) for fit in fits]
-    most = max(fitting, default=0)
-    if most <= 0:
+    best_count = max(fitting, default=0)
+    if best_count <= 0:
         return refuse(fits, pool, counter)
-    best = fits[fitting.index(most)]
-    return best.plan(pool, best.cuts(pool), fits, counter)
+    best = fits[fitting.index(best_count)]
+    return best.plan(pool, best.cut_tools(pool), fits, counter)
 
 
 def _distinct(tools: Sequence[Candidate]) -> list[Candidate]:

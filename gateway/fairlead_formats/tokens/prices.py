@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from fairlead_formats.tokens.models import bare
+from fairlead_formats.tokens.models import bare_name
 
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 
@@ -45,7 +45,7 @@ _BY_NAME: Final = (
 
 def prices_of(model: str) -> TokenPrices:
     """The price factors of a model, by its name in any provider's or router's spelling; `UNKNOWN` without a match."""
-    name = bare(model)
+    name = bare_name(model)
     return next((prices for pattern, prices in _BY_NAME if pattern.match(name)), UNKNOWN)
 
 

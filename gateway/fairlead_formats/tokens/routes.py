@@ -18,7 +18,7 @@ from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS, canonical
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, Family, family_of
 
 RESERVED_OUTPUT_TOKENS: Final = 4096
-"""Tokens reserved for the answer by default."""
+"""Default number of tokens reserved for the answer."""
 _FORMAT_OF_FAMILY: Final = {family: name for name, provided in PROVIDER_FORMATS.items() for family in provided.families}
 
 
@@ -73,7 +73,7 @@ class ModelChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
     model: str
     format: str | None = None
-    """Name or alias of a format; None for the one of the model's family, or else Chat Completions."""
+    """Name or alias of a format; None: the format of the model's family, or else Chat Completions."""
 
 
 class ModelRoute(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

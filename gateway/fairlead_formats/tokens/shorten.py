@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 TOOL: Final = 200
-"""Maximum characters of a tool's description."""
+"""Maximum number of characters of a tool's description."""
 PARAMETER: Final = 80
-"""Maximum characters of a description within the schema."""
+"""Maximum number of characters of a description within the schema."""
 MAX_DEPTH: Final = 64
 _SENTENCE_END: Final = re.compile(r"[.!?。！？](?=\s|$)|\n\s*\n")
 _NOISE: Final = frozenset({"title", "examples", "$comment"})

@@ -19,7 +19,7 @@ from fairlead_formats.tokens.counting import TokenCounter
 from fairlead_formats.tokens.shorten import shorten
 
 MAX_SIZES: Final = 50_000
-"""Maximum number of cached sizes; the least recently used one is evicted. A size takes about 300 bytes."""
+"""Maximum number of cached sizes; the least recently used size is evicted. A size takes about 300 bytes."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 

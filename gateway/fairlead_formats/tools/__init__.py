@@ -1,4 +1,4 @@
-"""Tool definitions in the formats of model providers, and what a format cannot hold of them.
+"""Tool definitions in the formats of model providers, and reports of the parts that a format cannot represent.
 
-Pure package. MCP's definition is canonical: every other format converts from it and to it.
+Pure package. MCP's definition is canonical: definitions of every other format are converted from it and to it.
 """

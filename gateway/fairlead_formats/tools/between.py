@@ -63,8 +63,8 @@ def between(
 
 
 def _pass_through(read: Read, target: ToolFormat) -> Conversion:
-    """Return tools unchanged, as the target has the source's form. Of several functions of one name only the first is
-    kept.
+    """Return tools unchanged, because the target has the source's form. Of several functions with the same name, only
+    the first is kept.
     """
     seen: set[str] = set()
     first: list[Original] = []

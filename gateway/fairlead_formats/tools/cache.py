@@ -1,4 +1,4 @@
-"""Cache of converted tool definitions by hash, so that each is converted once per format and options.
+"""Cache of converted tool definitions by hash, so that a definition is converted once per format and options.
 
 Pure module. The cache is bounded and evicts the least recently used entries. All answers share the cached objects,
 which must not be changed.
@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def hash_of(tool: Definition) -> str | None:
-    """A key for a definition; None for one that is not JSON."""
+    """A key for a definition; None for a definition that is not JSON."""
     try:
         return hashlib.blake2b(_encode(tool), digest_size=16).hexdigest()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
@@ -54,8 +54,8 @@ class Conversions:
         hashes: Sequence[str] | None = None,
         names: Names | None = None,
     ) -> Converted:
-        """Convert tools like `Format.convert`. `hashes` are keys of the definitions, in order, where the caller has
-        them; a key has to change with any part of its definition, including the name.
+        """Convert tools like `Format.convert`. `hashes` are keys of the definitions, in order, if the caller has them;
+        a key has to change with any part of its definition, including the name.
         """
         if not isinstance(format_, ToolFormat):
             return format_.convert(tools, options, names)

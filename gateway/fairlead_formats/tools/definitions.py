@@ -1,8 +1,8 @@
 """Conversion of tool definitions from MCP to a provider's format and back, as far as all formats share it.
 
 Pure module. A `ToolFormat` consists of an `Envelope` (locations of a tool's parts), the choice of schema rules, and
-limits. The formats are in `providers`. Each tool is converted by itself: one that cannot be converted is refused in the
-report, and the others are converted. A converted definition is judged by its provider's documented rules before it is
+limits. The formats are in `providers`. Each tool is converted by itself: a tool that cannot be converted is refused in
+the report, and the others are converted. A converted definition is judged by its provider's documented rules before it is
 cached, so that a fault of a converter costs one tool and not the request.
 """
 
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 FAULT: Final = "the converter failed on this tool; the gateway's log has the traceback"
 REJECTED: Final = "the converted definition breaks a rule of the provider, which would refuse every request with it"
 MAX_NAME: Final = 1024
-"""Maximum characters of a source name; MCP recommends 128."""
+"""Maximum number of characters of a source name; MCP recommends 128."""
 
 _encode = msgspec.json.Encoder().encode
 _CARRIED: Final = frozenset({"name", "description", "inputSchema"})
@@ -65,7 +65,7 @@ class NotAFunction(UnusableSchema):
 
 
 class NotJson(ValueError):
-    """A definition that cannot be sent, such as one with half a surrogate pair."""
+    """A definition that cannot be sent, for example because it has half a surrogate pair."""
 
 
 class Rejected(ValueError):
@@ -89,7 +89,7 @@ class Parts(msgspec.Struct, frozen=True):
     description: str
     schema: JsonObject
     strict: bool | None
-    """None where strict was not requested."""
+    """None if strict mode was not requested."""
     options: Options
     output: JsonObject | None = None
 
@@ -127,7 +127,7 @@ class FormatLimits(msgspec.Struct, frozen=True):
 
     max_tools: int | None = None
     max_description: int | None = None
-    """Maximum characters of a description."""
+    """Maximum number of characters of a description."""
     needs_description: bool = False
     """Whether an empty description is refused."""
     max_strict: int | None = None
@@ -175,7 +175,7 @@ class ToolFormat:
     def assemble(
         self, tools: Sequence[Definition], prepared: Sequence[PreparedTool], names: Names | None = None
     ) -> Converted:
-        """Give prepared tools their names. Of several tools of one name only the first is kept."""
+        """Give prepared tools their names. Of several tools with the same name, only the first is kept."""
         used = [name_of(tool) for tool in tools]
         mapping = names or Names(
             name for name, ready in zip(used, prepared, strict=True) if name and ready.definition is not None
@@ -220,7 +220,7 @@ class ToolFormat:
         except (NotJson, Rejected) as error:
             return PreparedTool(None, (Loss(name, "", "", Action.REFUSED, str(error)),))
         except Exception as error:
-            log.exception("The conversion of %r to %s failed", name[:128], self.name)
+            log.exception("The conversion of the tool %r to the format %s failed", name[:128], self.name)
             why = f"{FAULT}: {type(error).__name__}"
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
 
@@ -319,7 +319,7 @@ class ToolFormat:
 
 
 def _check_json(definition: JsonObject) -> None:
-    """Raises NotJson, or TooMuch for a definition that is nested too deeply to be written."""
+    """Raise NotJson, or TooMuch for a definition that is nested too deeply to be written."""
     try:
         _encode(definition)
     except RecursionError as error:
@@ -331,7 +331,7 @@ def _check_json(definition: JsonObject) -> None:
 
 
 def name_of(tool: Definition) -> str:
-    """The name of a tool; empty where it has none."""
+    """The name of a tool; empty if it has none."""
     name = tool.get("name")
     return name if isinstance(name, str) else ""
 

@@ -27,7 +27,7 @@ def lost_settings(tool: JsonObject, carried: set[str], at: str = "") -> tuple[tu
 
 
 def list_of(payload: Any, *members: str) -> list[Any]:
-    """The list in the first of `members` that holds one, else the payload if it is a list, else a list of it."""
+    """The list in the first of `members` that has a list; else the payload if it is a list, else a list with it."""
     if isinstance(payload, dict):
         for member in members:
             if isinstance(payload.get(member), list | tuple):

@@ -75,7 +75,7 @@ _annotated = msgspec.json.Decoder(_Annotated).decode
 
 
 def is_idempotent(definition: bytes, *, declared: bool | None, trusted: bool) -> bool:
-    """Whether a tool can be called twice with the effect of one call. `declared` decides where it is set, else the
+    """Whether a tool can be called twice with the effect of one call. `declared` decides if it is set, otherwise the
     tool's `idempotentHint` or `readOnlyHint` if the server is `trusted`.
     """
     if declared is not None or not trusted or b'Hint"' not in definition:
@@ -92,7 +92,7 @@ def _read(definition: bytes) -> dict[str, Raw]:
         definition.decode()
         return _members(definition)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnusableDefinition(f"not a JSON object: {error}") from error
+        raise UnusableDefinition(f"the definition is not a JSON object: {error}") from error
 
 
 def _name(raw: Raw) -> str | None:

@@ -25,16 +25,16 @@ _ALPHABET: Final = string.ascii_letters + string.digits
 _RANDOM: Final = 22
 """Number of random characters in a generated id. Each is one of 62, which makes 131 bits."""
 _PREFIXES: Final = ("call", "toolu")
-_KEPT, _LOST = "fl", "fx"
-_FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_KEPT}|{_LOST})-[A-Za-z0-9]{{{_RANDOM}}}"
+_STORED, _NOT_STORED = "fl", "fx"
+_FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_STORED}|{_NOT_STORED})-[A-Za-z0-9]{{{_RANDOM}}}"
 _MADE: Final = re.compile(rf"{_FORM}(?:-.*)?", re.DOTALL)
 _WITH_PROVIDERS: Final = re.compile(rf'(?<!\\)"({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
-_MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_KEPT, _LOST))
+_MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_STORED, _NOT_STORED))
 LONGEST_IN_CONVERSE: Final = 64
-"""Maximum characters of an id in Bedrock's Converse."""
+"""Maximum number of characters of an id in Bedrock's Converse."""
 LONGEST_IN_CHAT: Final = 40
-"""Maximum characters of an id in Chat Completions. The provider's limit applies to the client's ids too, as a client
-may continue its conversation at OpenAI without the gateway.
+"""Maximum number of characters of an id in Chat Completions. The provider's limit applies to the client's ids too,
+because a client may continue its conversation at OpenAI without the gateway.
 """
 _ANY_LENGTH: Final = 1 << 16
 _OF_OPENAI: Final = re.compile(r"call_[A-Za-z0-9]+")
@@ -50,7 +50,7 @@ def is_made_here(ident: str) -> bool:
 def may_keep_turn(ident: str) -> bool:
     """Whether an id was generated for a call whose turn may have been stored."""
     generated = _MADE.fullmatch(ident)
-    return generated is not None and generated[1] == _KEPT
+    return generated is not None and generated[1] == _STORED
 
 
 def with_provider_ids(body: bytes, *, unique: bool = True) -> bytes:
@@ -91,13 +91,13 @@ class ProviderCallIds:
             return data
         for ident, prefix, longest in _ids(decode_object(data)):
             if ident and ident not in self._generated_ids:
-                self._generated_ids[ident] = self._replacing(ident, prefix, longest)
+                self._generated_ids[ident] = self._generate_id(ident, prefix, longest)
         for ident, generated in self._generated_ids.items():
             quoted_id = re.escape(_encode(ident))
             data = re.sub(rb'("(?:id|call_id|toolUseId)"\s*:\s*)' + quoted_id, _replacement(generated), data)
         return data
 
-    def _replacing(self, ident: str, prefix: str, longest: int) -> str:
+    def _generate_id(self, ident: str, prefix: str, longest: int) -> str:
         """A generated id that contains the provider's id. If the two exceed `longest` characters, a provider's id of
         OpenAI's form is left out, because every provider accepts the generated id alone.
         """
@@ -112,7 +112,9 @@ def _replacement(generated: str) -> Any:
 
 def new_id(prefix: str = "call", *, keepable: bool = True) -> str:
     """A generated id. `keepable`: whether the call's turn may be stored."""
-    return f"{prefix}_{_KEPT if keepable else _LOST}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
+    return (
+        f"{prefix}_{_STORED if keepable else _NOT_STORED}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
+    )
 
 
 def _ids(value: Any) -> Iterator[tuple[str, str, int]]:

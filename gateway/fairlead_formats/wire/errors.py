@@ -42,8 +42,8 @@ def key_refused() -> LlmError:
 
 
 def hide_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) -> tuple[int, bytes]:
-    """Status and body of a provider's error. An error about the API key (401) is replaced by the gateway's, as `write`
-    encodes it.
+    """Status and body of a provider's error. An error about the API key (401) is replaced by the gateway's error, which
+    `write` encodes.
     """
     return status, write(key_refused()) if status == 401 or reports_refused_key(body) else body
 

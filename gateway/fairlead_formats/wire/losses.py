@@ -1,4 +1,4 @@
-"""Collection of short codes for what a translation lost, as the other wire format does not support it. Pure module."""
+"""Collection of short codes for what a translation lost because the other wire format lacks it. Pure module."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class WireRequest(Protocol):
 
     @property
     def losses(self) -> TranslationLosses | None:
-        """Codes of members that the provider's format does not support; None where the client uses that format."""
+        """Codes of members that the provider's format does not support; None if the client uses that format."""
 
     @property
     def restored_bytes(self) -> int:
@@ -199,7 +199,7 @@ class WireAnswer(Protocol):
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        """Token usage in the provider's form; empty where the provider sends none."""
+        """Token usage in the provider's form; empty if the provider sends none."""
 
     @property
     def request_messages(self) -> Sequence[bytes]:
@@ -223,7 +223,7 @@ class WireAnswer(Protocol):
         """
 
     def write(self, loop: LoopResult) -> bytes:
-        """The one answer that the client gets for all rounds. This is the answer of the last round."""
+        """The one answer that the client gets for all rounds; called on the answer of the last round."""
 
 
 class LoopResult(msgspec.Struct, frozen=True):
@@ -242,7 +242,7 @@ class LoopResult(msgspec.Struct, frozen=True):
 
 
 class WireStream(Protocol):
-    """One client's stream over all rounds, which merges the events of several answers into those of one."""
+    """One client's stream over all rounds, which merges the events of several answers into the events of one answer."""
 
     @property
     def done(self) -> bool:
@@ -303,7 +303,7 @@ class WireStream(Protocol):
 
 
 class WireFormat(Protocol):
-    """Wire format of a model API: reads requests and answers, and writes them. Also a pair of two formats."""
+    """Wire format of a model API: reads requests and answers, and writes them. A pair of two formats is one too."""
 
     @property
     def name(self) -> str:
@@ -383,7 +383,7 @@ class WireFormat(Protocol):
         """
 
     def error_in(self, body: bytes) -> bytes | None:
-        """The error object in a provider's error body, for `WireStream.write_error`; None where there is none."""
+        """The error object in a provider's error body, for `WireStream.write_error`; None if the body has none."""
 
 
 class CountFormat(Protocol):
@@ -397,7 +397,7 @@ class CountFormat(Protocol):
         """Read the request whose tokens a client wants to know. `model`: from the path. Raises BadRequest."""
 
     def path(self, model: str) -> str:
-        """Path of a count request below the base of the provider's API."""
+        """Path of a count request, relative to the base URL of the provider's API."""
 
     def body(self, request: bytes, model: str) -> bytes:
         """Body of a count request; `request` is the body whose tokens are counted."""

@@ -1,7 +1,7 @@
 """Declaration of one provider's HTTP API: its paths, its key, its lists of models. Pure module.
 
-Each family of APIs declares its own in `api.py` of its folder. Everything that differs between the HTTP APIs is in the
-declaration, so that the gateway's endpoints and its requests to providers have no code for a single family.
+Each family of APIs declares its API in `api.py` of its folder. Everything that differs between the HTTP APIs is in the
+declaration, so that the gateway's endpoints and its requests to providers have no code for particular families.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 ProviderKind = Literal["openai", "anthropic", "gemini", "bedrock"]
-"""Kind of a provider that requests are sent to, as configurations name it."""
+"""Kind of a provider to which requests are sent, as configurations name it."""
 
 
 class RequestHead(msgspec.Struct, frozen=True):
@@ -36,9 +36,9 @@ class ApiOperation(msgspec.Struct, frozen=True):
     counts: bool = False
     """Whether the client wants to know the number of tokens of the request, not an answer."""
     model: str | None = None
-    """Model in the path; None where the body names it."""
+    """Model in the path; None if the body names it."""
     stream: bool | None = None
-    """Whether the path asks for a stream; None where the body says so."""
+    """Whether the path asks for a stream; None if the body says whether it does."""
 
 
 class ListedModel(msgspec.Struct, frozen=True):
@@ -48,9 +48,9 @@ class ListedModel(msgspec.Struct, frozen=True):
     owner: str
     """Name of the model's provider; `fairlead` for a route."""
     context: int
-    """Tokens of the model's context window."""
+    """Size of the model's context window in tokens."""
     max_input: int
-    """Tokens of the longest request."""
+    """Maximum number of tokens of a request."""
 
 
 class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ProviderKind
     base_versions: tuple[str, ...] = ()
-    """Versions, such as `/v1`, at the end of a base URL that the paths of requests begin with again."""
+    """Versions, such as `/v1`, with which the paths of requests begin and with which a base URL may also end."""
     key_header: str
     key_prefix: str = ""
     """Text before the key in the value of `key_header`."""
@@ -67,7 +67,7 @@ class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
     stream_type: str = "text/event-stream"
     """Media type of streamed answers."""
     headers: Mapping[str, str] = {}
-    """Headers that every request needs, unless the configuration gives others."""
+    """Headers that every request needs, with the values to send unless the configuration has other values."""
     first_segments: frozenset[str] = frozenset()
     """First segments of paths that no other API has, such as a version."""
     segments: frozenset[str]

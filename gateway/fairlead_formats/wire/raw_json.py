@@ -19,7 +19,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def decode_object(raw: bytes | Raw) -> dict[str, Any]:
-    """The decoded object; an empty one for anything else, such as text that is not JSON."""
+    """The decoded object; an empty object for anything else, such as text that is not JSON."""
     try:
         message = _any(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -82,7 +82,7 @@ def _add_lists(first: list[Any], second: list[Any], depth: int) -> list[Any]:
         return second
     total = list(first)
     for entry in second:
-        index = next((index for index, candidate in enumerate(total) if _alike(candidate, entry)), None)
+        index = next((index for index, candidate in enumerate(total) if _have_equal_labels(candidate, entry)), None)
         if index is None:
             total.append(entry)
         else:
@@ -90,7 +90,7 @@ def _add_lists(first: list[Any], second: list[Any], depth: int) -> list[Any]:
     return total
 
 
-def _alike(first: object, second: object) -> bool:
+def _have_equal_labels(first: object, second: object) -> bool:
     """Whether two list entries describe the same thing: their members are equal apart from numbers."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return False

@@ -1,6 +1,6 @@
-"""Bases of requests, answers and streams that are made of those of another wire format. Pure module.
+"""Base classes for requests, answers and streams that wrap those of another wire format. Pure module.
 
-All members are those of `inner`; a subclass replaces those that its clients see differently.
+All members are delegated to `inner`; a subclass overrides the members that its clients see differently.
 """
 
 from __future__ import annotations

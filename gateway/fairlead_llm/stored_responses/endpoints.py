@@ -48,7 +48,7 @@ class ResponseEndpoints:
         return await self._with_stored(request, self._retrieve_stored)
 
     async def cancel(self, request: Request) -> Response:
-        """Cancel the response at the provider, and respond with it."""
+        """Cancel the response at the provider, and respond with the provider's current version."""
         return await self._with_stored(request, self._cancel_stored)
 
     async def delete(self, request: Request) -> Response:
@@ -66,7 +66,8 @@ class ResponseEndpoints:
         try:
             stored = await self._store.find(request.scope[IDENTITY], ident)
             if stored is None:
-                raise LlmError(404, f"response {ident[:128]!r} not found: not yours, deleted or expired", "not_found")
+                message = f"you have no response {ident[:128]!r}; if you had one, it was deleted or has expired"
+                raise LlmError(404, message, "not_found")
             async with asyncio.timeout(self._timeout_s):
                 return await work(request, ident, stored)
         except TimeoutError:
@@ -152,7 +153,7 @@ def _with_gateway_id(body: bytes, ident: str, stored: StoredResponse) -> bytes:
 
 
 def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
-    """A page of items, latest first unless the query has `order=asc`. Items without an id get one from their index."""
+    """A page of items, latest first unless the query has `order=asc`. An item without an id gets one from its index."""
     query = request.query_params
     limit = query.get("limit", str(_LISTED))
     plausible = limit.isascii() and limit.isdecimal() and len(limit) <= len(str(MOST_LISTED))

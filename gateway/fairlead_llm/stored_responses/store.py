@@ -46,7 +46,7 @@ _ENTRY: Final = "response"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 """Response ids of providers that can be used in a path."""
 MOST_REFERENCED: Final = 256
-"""Maximum number of responses whose items one request can refer to. If there are more, the last ones count."""
+"""Maximum number of responses to whose items one request can refer. If there are more, only the last are looked up."""
 _AT_ONCE: Final = 32
 """Number of responses that one request looks up at the same time."""
 _UNRUN: Final = "The call was not run, because the response ended before."
@@ -59,11 +59,11 @@ class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
     provider: str
     """Name of the provider in the configuration."""
     provider_ids: list[str]
-    """The provider's ids of the answers of all rounds; empty if it does not store them."""
+    """The provider's ids of the answers of all rounds; empty if the provider does not store them."""
     previous: str | None
     """The gateway's id of the previous response."""
     body: bytes
-    """The client's response; empty if the provider's differs only in its id."""
+    """The client's response; empty if the provider's response differs only in its id."""
     input_items: list[bytes]
     """Input items of the request; empty if the provider stores them."""
     output: list[bytes]
@@ -79,7 +79,7 @@ _decode: Final = msgspec.msgpack.Decoder(StoredResponse).decode
 
 
 class ResponseStore:
-    """Stores responses, each for its principal only. One per gateway."""
+    """Stores responses, each only for its principal. Each gateway has one instance."""
 
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
@@ -126,8 +126,8 @@ class ResponseStore:
         stored = await self.find(identity, read.previous)
         if stored is None:
             raise _not_found(
-                f"response {read.previous[:128]!r} not found: not yours, deleted or expired; send the whole "
-                "conversation as `input`"
+                f"you have no response {read.previous[:128]!r}; if you had one, it was deleted or has expired: send "
+                "the whole conversation as `input`"
             )
         at_provider = [target for target in targets if target.provider == stored.provider]
         if stored.provider_ids and at_provider:
@@ -200,12 +200,12 @@ class ResponseStore:
         output = [*map(bytes, raws(written.get("output", b"[]")))]
         rounds = _Rounds(finished)
         at_provider = request.stores and bool(rounds.provider_ids)
-        as_provider = at_provider and len(rounds.provider_ids) == 1 and not rounds.injected
+        equals_provider_response = at_provider and len(rounds.provider_ids) == 1 and not rounds.injected
         stored = StoredResponse(
             finished.prepared.targets[0].provider,
             rounds.provider_ids if at_provider else [],
             request.previous,
-            b"" if as_provider else msgspec.json.encode(written),
+            b"" if equals_provider_response else msgspec.json.encode(written),
             [] if at_provider else [*map(bytes, request.client_messages)],
             [] if at_provider else output,
             rounds.unsent_results,
@@ -295,7 +295,7 @@ def _response_session(ident: str) -> str:
 
 def _conversation_session(provider: str, caller_key: str, ident: str) -> str:
     """Name in the store for a conversation's last response. A conversation belongs to the account of an API key, and
-    another account may have one with the same id.
+    another account may have a conversation with the same id.
     """
     digest = hashlib.blake2b(msgspec.json.encode((provider, caller_key, ident)), digest_size=24)
     return f"conversation {digest.hexdigest()}"

@@ -120,7 +120,7 @@ def test_a_region_is_that_of_the_host(host: str, region: str) -> None:
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"kind": "openai", "region": "us-east-1"}, "region is of the kind bedrock"),
+        ({"kind": "openai", "region": "us-east-1"}, "region is allowed only for the kind bedrock"),
         ({"kind": "bedrock", "headers": {"X-Amz-Date": "1"}}, "'X-Amz-Date' is not allowed"),
         ({"kind": "bedrock", "headers": {"Authorization": "1"}}, "'Authorization' is not allowed"),
     ],

@@ -140,7 +140,7 @@ async def test_compaction_by_a_provider_of_another_kind_is_refused_with_what_to_
             await client.responses.compact(model="scripted", input="Hi")
     assert refused.value.param == "model"
     assert f"{name}/scripted cannot compact a conversation" in str(refused.value)
-    assert "name a model of one (`responses: true`" in str(refused.value)
+    assert "name a model of such a provider (`responses: true`" in str(refused.value)
     assert not world.model.requests
 
 

@@ -115,7 +115,7 @@ def test_a_fault_of_the_converter_costs_one_tool(caplog: pytest.LogCaptureFixtur
     converted = find("openai").convert([Odd(name="odd"), tool({"type": "object"})])
     assert [written["function"]["name"] for written in converted.tools] == ["t"]
     assert [loss.why for loss in converted.report_of("odd")] == [f"{FAULT}: KeyError"]
-    assert "conversion of 'odd'" in caplog.text
+    assert "conversion of the tool 'odd'" in caplog.text
 
 
 def test_the_schema_given_is_not_changed() -> None:

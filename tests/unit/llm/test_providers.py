@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_models.provider_requests import seconds_until
+from fairlead_models.provider_requests import retry_after_seconds
 from fairlead_models.providers import InvalidProvider, ModelTarget, Provider, UnknownModel, read_providers
 
 ROUTES = read_routes({"default": {"models": ["gpt-5-mini", "vllm/qwen"]}})
@@ -135,7 +135,7 @@ def test_a_provider_that_does_not_fit_a_requests_key_is_left_out_of_a_route(keye
 
 @pytest.mark.parametrize("wanted", ["gpt-" + "a" * 300, "openai/" + "a" * 300, "fairlead/" + "a" * 300])
 def test_a_name_over_256_characters_is_not_a_model(wanted: str) -> None:
-    with pytest.raises(UnknownModel, match="over 256 characters"):
+    with pytest.raises(UnknownModel, match="more than 256 characters"):
         read_providers({"openai": OPENAI}, {}).targets(wanted)
 
 
@@ -150,5 +150,5 @@ TOO_LATE = "Fri, 31 Dec 99999 23:59:59 GMT"
 
 @pytest.mark.parametrize("after", ["9" * 30, TOO_LATE, "Fri, 31 Dec 9999 23:59:59 +9999", "-1", "soon", ""])
 def test_a_retry_after_that_is_not_a_time_is_ignored(after: str) -> None:
-    assert seconds_until({"retry-after": after}) is None
-    assert seconds_until({"retry-after-ms": after, "retry-after": "2"}) == 2
+    assert retry_after_seconds({"retry-after": after}) is None
+    assert retry_after_seconds({"retry-after-ms": after, "retry-after": "2"}) == 2

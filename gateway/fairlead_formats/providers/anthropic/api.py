@@ -13,7 +13,7 @@ from fairlead_formats.wire.provider_api import ApiOperation, ListedModel, Provid
 MESSAGES: Final = "/v1/messages"
 COUNT_TOKENS: Final = f"{MESSAGES}/count_tokens"
 VERSION: Final = "2023-06-01"
-"""`anthropic-version` of requests, unless the provider's `headers` name another."""
+"""`anthropic-version` of requests, unless the provider's `headers` name another version."""
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 _OPERATIONS: Final = {
     version + path: operation
@@ -34,7 +34,7 @@ def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
 
 
 def _model(model: ListedModel) -> dict[str, Any]:
-    """An entry of the model list. `created_at` is 1970, as the gateway does not know when the model was created."""
+    """An entry of the model list. The gateway does not know when a model was created, so `created_at` is 1970."""
     return {
         "type": "model",
         "id": model.id,

@@ -1,7 +1,7 @@
 """Assembly of the deltas of a streamed answer into the blocks of a whole answer. Pure module.
 
 A delta appends its text to the member of the same name, or its piece of JSON to the input of a call. Only a signature
-replaces the earlier one. The input of a call keeps the JSON text that the model wrote.
+replaces an earlier value. The input of a call keeps the JSON text that the model wrote.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ class StreamedBlock:
         self._start = dict(start)
         self.members: dict[str, Any] = {name: _any(raw) for name, raw in start.items()}
         """Members at the start of the block."""
-        self._grown: dict[str, TextPieces] = {}
+        self._texts: dict[str, TextPieces] = {}
         """Texts from deltas, by member of the block."""
         self._lists: dict[str, list[Any]] = {}
         """List entries from deltas, by member of the block."""
-        self._decode_input: list[str] = []
+        self._input_pieces: list[str] = []
         """Pieces of the JSON text of a call's input."""
         ident = self.members.get("id")
         self.has_new_id = self.members.get("type") == TOOL_USE and (not ident or str(ident) in taken)
-        """Whether the call's id was generated here, as the provider sent none or repeated that of an earlier call."""
+        """Whether the call has a new id, because the provider sent none or repeated the id of an earlier call."""
         if self.has_new_id:
             self.members["id"] = new_id("toolu")
             self._start["id"] = Raw(_encode(self.members["id"]))
 
     def grow_text(self, name: str, piece: str) -> None:
         """Append a piece of text to a member."""
-        pieces = self._grown.get(name)
+        pieces = self._texts.get(name)
         if pieces is None:
-            pieces = self._grown[name] = TextPieces()
+            pieces = self._texts[name] = TextPieces()
         pieces.append(piece)
 
     def grow(self, delta: Mapping[str, Any]) -> None:
         """Add the members of a delta to the block."""
         for name, value in delta.items():
             if name == _INPUT:
-                self._decode_input.append(str(value))
+                self._input_pieces.append(str(value))
             elif name in _LISTED:
                 self._lists.setdefault(_LISTED[name], []).append(value)
             elif name in _REPLACED:
-                self._grown[name] = TextPieces()
+                self._texts[name] = TextPieces()
                 self.grow_text(name, str(value))
                 self.members[name] = ""
             elif name != "type" and isinstance(value, str):
@@ -73,29 +73,29 @@ class StreamedBlock:
     def unwrap(self, call: InnerCall) -> None:
         """Replace a call of `execute_tool` by the call that it names."""
         self.members["name"], self._start["name"] = call.name, Raw(_encode(call.name))
-        self._decode_input = [call.arguments.decode()]
+        self._input_pieces = [call.arguments.decode()]
 
     def block(self) -> Block:
         """The assembled block, in the form in which the next request to the provider repeats it."""
         raws, members = dict(self._start), dict(self.members)
-        for name, pieces in self._grown.items():
+        for name, pieces in self._texts.items():
             members[name] = str(members.get(name) or "") + pieces.text
             raws[name] = Raw(_encode(members[name]))
         for name, items in self._lists.items():
             members[name] = [*(members.get(name) or ()), *items]
             raws[name] = Raw(_encode(members[name]))
-        written = "".join(self._decode_input)
-        if written.strip():
-            members["input"], raws["input"] = _decode_input(written)
+        text = "".join(self._input_pieces)
+        if text.strip():
+            members["input"], raws["input"] = _decode_input(text)
         return Block(_encode(raws), members)
 
 
-def _decode_input(written: str) -> tuple[object, Raw]:
+def _decode_input(text: str) -> tuple[object, Raw]:
     """Decoded input of a call, and its JSON for the next request; text that is not an object is wrapped (`INVALID`)."""
     try:
-        value = _any(written)
+        value = _any(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         value = None
     if isinstance(value, dict):
-        return value, Raw(written.encode())
-    return written, Raw(_encode({INVALID: written.encode("utf-8", "replace").decode()}))
+        return value, Raw(text.encode())
+    return text, Raw(_encode({INVALID: text.encode("utf-8", "replace").decode()}))

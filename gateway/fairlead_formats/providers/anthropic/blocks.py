@@ -98,7 +98,7 @@ def blocks_of(content: bytes | Raw) -> list[Block]:
 
 
 def tool_name(block: Mapping[str, Any]) -> str:
-    """Name of the tool that a call belongs to: the name of its toolset, if it has one, else its own."""
+    """Name of the tool that a call belongs to: the toolset's name if the call has one, else the call's own name."""
     for member in ("toolset_name", "name"):
         if isinstance(block.get(member), str):
             return str(block[member])
@@ -142,8 +142,8 @@ def thought_key(signature: str) -> CallKey | None:
 def as_message(role: str, blocks: Sequence[Block]) -> list[bytes]:
     """The request message with these blocks, in a list; an empty list if no block can be sent.
 
-    Models write texts of white space only, which the API refuses in requests, so these are left out. The API also
-    refuses messages without content.
+    Texts of white space only, which models write, are left out: the API refuses them in requests, and messages without
+    content too.
     """
     sendable = [block for block in blocks if block.kind != "text" or str(block.members.get("text", "")).strip()]
     raws = b",".join(bytes(block.raw) for block in sendable)

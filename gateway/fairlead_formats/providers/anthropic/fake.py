@@ -1,4 +1,5 @@
-"""Anthropic's Messages API of the scripted model, which rejects what the real one rejects. Pure module.
+"""Fake of Anthropic's Messages API, answered by the scripted model. It rejects the requests that the real API rejects.
+Pure module.
 
 Source: Anthropic's API reference, `POST /v1/messages`, and its guides to tool use and to extended thinking.
 """
@@ -43,12 +44,13 @@ class AnthropicApi:
         return bool(request.get("stream"))
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        broken = next(self._threads.faults(request, headers), None) or fault(
+        broken_rule = next(self._threads.faults(request, headers), None) or fault(
             self._threads.whole(request), headers, self._check_schema, counts=path.endswith(_COUNTING)
         )
-        if broken is None:
+        if broken_rule is None:
             return None
-        return broken.rule.status, _error(broken.rule.type, broken.message, broken.rule.code)
+        rule = broken_rule.rule
+        return rule.status, _error(rule.type, broken_rule.message, rule.code)
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(_COUNTING):
@@ -61,7 +63,7 @@ class AnthropicApi:
         return f"event: {kind}\ndata: {data}\n\n"
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
-        blocks = _decoded(_blocks(turn, number))
+        blocks = _decode_inputs(_blocks(turn, number))
         head = _head(number, request)
         self._threads.store(request, head["id"], blocks)
         return json.dumps(
@@ -83,7 +85,7 @@ class AnthropicApi:
             yield from _block_events(index, block)
         if turn.cut or turn.breaks:
             return
-        self._threads.store(request, message["id"], _decoded(_blocks(turn, number)))
+        self._threads.store(request, message["id"], _decode_inputs(_blocks(turn, number)))
         delta = {"stop_reason": _reason(turn), "stop_sequence": None, "stop_details": None}
         yield _event("message_delta", delta=delta, usage={"output_tokens": _output_tokens(turn)})
         yield _event("message_stop")
@@ -119,7 +121,7 @@ def _head(number: int, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
-    """Blocks of a message, the input of calls as text."""
+    """Blocks of a message. The input of calls is text."""
     blocks: list[dict[str, Any]] = [
         {"type": "thinking", "thinking": text, "signature": signature(number, text)} for text in turn.thoughts
     ]
@@ -131,14 +133,14 @@ def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
     return blocks
 
 
-def _decoded(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Blocks whose calls have their input as an object, where it is valid JSON."""
+def _decode_inputs(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The blocks with decoded inputs of calls. An input that is not valid JSON stays text."""
     return [
-        {**block, "input": _decoded_input(block["input"])} if block["type"] == "tool_use" else block for block in blocks
+        {**block, "input": _decode_input(block["input"])} if block["type"] == "tool_use" else block for block in blocks
     ]
 
 
-def _decoded_input(text: str) -> Any:
+def _decode_input(text: str) -> Any:
     try:
         return json.loads(text or "{}")
     except ValueError:
@@ -150,7 +152,7 @@ def _reason(turn: ScriptedTurn) -> str:
 
 
 def _usage() -> dict[str, Any]:
-    """Round figures, so that sums are told apart from single ones."""
+    """Usage in round numbers, so that a test can tell the usage of one response from the sum over several."""
     return {"input_tokens": 100, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 40}
 
 

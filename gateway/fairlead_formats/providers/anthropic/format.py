@@ -89,8 +89,8 @@ class AnthropicFormat(FamilyFormat):
 
 
 def _turn_keys(content: object) -> tuple[CallKey, ...]:
-    """Keys under which the gateway may have stored the turn of an answer: the answer's calls, or without calls its last
-    thinking block whose signature has the gateway's prefix.
+    """Keys under which the gateway may have stored the turn of an answer: its calls; if it has none, its last thinking
+    block whose signature has the gateway's prefix.
     """
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     calls = tuple(CallKey(str(b.get("id", "")), tool_name(b)) for b in blocks if b.get("type") == TOOL_USE)

@@ -23,7 +23,7 @@ from fairlead_formats.wire.protocol import StoredTurn
 
 _RESULT: Final = "tool_result"
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HINT: Final = MARK.rstrip(".").encode()
 
 
@@ -32,7 +32,7 @@ class _Role(msgspec.Struct):
 
 
 def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-    """The messages with stored turns in place of what the client received of them. `turns`: by index of the message.
+    """The messages with stored turns in place of the parts that the client received. `turns`: by index of the message.
 
     The results of a stored turn are put in front of the client's results, in the message after the turn.
     """
@@ -73,14 +73,15 @@ def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes 
 def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
     """Split a model's message into the messages of its rounds; also returns the results for the message after it.
 
-    The calls of a round precede their results, so a block after a result that is not a result begins the next round.
+    The calls of a round precede their results, so the first block after results that is not a result itself begins the
+    next round.
     """
-    back = restore_calls(blocks) if calls else {}
+    restored_blocks = restore_calls(blocks) if calls else {}
     parts: list[tuple[list[Block], list[Block]]] = [([], [])]
     for block in blocks:
-        if block.is_foreign_reasoning or (is_gateway_block(block) and key(block) not in back):
+        if block.is_foreign_reasoning or (is_gateway_block(block) and key(block) not in restored_blocks):
             continue
-        restored = back[key(block)] if is_gateway_block(block) else block
+        restored = restored_blocks[key(block)] if is_gateway_block(block) else block
         if restored.kind == _RESULT:
             parts[-1][1].append(restored)
             continue
@@ -98,11 +99,11 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
 
 
 def _keep_one_rounds_thinking(blocks: Sequence[Block], *, one_round: bool) -> list[Block]:
-    """The blocks with the thinking of one round only, as the API accepts no more in one message.
+    """The blocks with the thinking of one round only, because the API accepts no more in one message.
 
-    `one_round`: the message was split, so that its blocks should be of one round; thinking of one round then stays.
-    Otherwise the blocks have thinking of rounds whose calls the client did not receive. With calls, the thinking of the
-    last round moves to the front, where the API requires it; all other thinking is left out.
+    `one_round`: whether the message was split, so that these blocks should be of one round; the thinking of one round
+    then stays. Otherwise the blocks have thinking of rounds whose calls the client did not receive. If there are calls,
+    the thinking of the last round moves to the front, where the API requires it; all other thinking is left out.
     """
     thoughts = [block for block in blocks if block.kind in SIGNED]
     rounds = {block.round for block in thoughts}
@@ -116,7 +117,9 @@ def _keep_one_rounds_thinking(blocks: Sequence[Block], *, one_round: bool) -> li
 
 
 def _prepend_results(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
-    """A user message with `results` in front of its content; before a message of another role, a message of results."""
+    """A user message with `results` in front of its content. In front of a message of another role, `results` become a
+    message.
+    """
     blocks = _content(raw) if results and _role(raw) == "user" else None
     if blocks is None:
         return [*_results_message(results), raw]
@@ -132,7 +135,7 @@ def _results_message(results: Sequence[Block]) -> list[bytes | Raw]:
 def _role(raw: bytes | Raw) -> str:
     try:
         return str(msgspec.json.decode(raw, type=_Role).role)
-    except _BROKEN:
+    except _DECODE_ERRORS:
         return ""
 
 
@@ -140,5 +143,5 @@ def _content(raw: bytes | Raw) -> list[Block] | None:
     """Blocks of a message; None for an unreadable message, which is sent on so that the API reports it."""
     try:
         return blocks_of(bytes(_members(raw)["content"]))
-    except (*_BROKEN, KeyError):
+    except (*_DECODE_ERRORS, KeyError):
         return None

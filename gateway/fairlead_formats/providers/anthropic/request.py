@@ -19,7 +19,9 @@ from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 
 _TOOLSET: Final = "_toolset_"
-"""Part of the type of a toolset, a tool entry without a name. Its calls name the part of the type before this one."""
+"""Part of the `type` of a toolset. The text before this part is the name in calls of the toolset, which is a tool entry
+without a `name`.
+"""
 _encode: Final = msgspec.json.Encoder().encode
 _NONE: Final = Raw(b'{"type":"none"}')
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -103,37 +105,37 @@ _role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without signed thinking, except in its last `keep_last` messages; None if nothing changes.
 
-    The API refuses a last turn in which a call has no thinking before it while thinking is on. So thinking is switched
-    off if thinking before a call of the last turn was removed, or if the turn begins with a call of a model that did
+    While thinking is on, the API refuses a last turn in which a call has no thinking before it. So thinking is switched
+    off if thinking before a call of the last turn was removed, or if that turn begins with a call of a model that did
     not think.
     """
     members: dict[str, Any] = dict(_members(body))
     messages = _raws(members["messages"])
     outgoing: list[bytes | Raw] = []
-    lost = lost_in_turn = False
-    begins = True
+    removed = turn_lacks_thinking = False
+    turn_begins = True
     for index, raw in enumerate(messages):
         message = _role_and_content(raw)
         blocks = blocks_of(bytes(message.content))
         if message.role != "assistant":
-            begins = not all(block.kind == "tool_result" for block in blocks)
-            lost_in_turn = lost_in_turn and not begins
-        elif begins:
-            lost_in_turn = _calls(blocks) and blocks[0].kind not in SIGNED
-            begins = False
+            turn_begins = not all(block.kind == "tool_result" for block in blocks)
+            turn_lacks_thinking = turn_lacks_thinking and not turn_begins
+        elif turn_begins:
+            turn_lacks_thinking = _has_call(blocks) and blocks[0].kind not in SIGNED
+            turn_begins = False
         others = [block for block in blocks if block.kind not in SIGNED]
         if message.role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
             outgoing.append(raw)
             continue
-        lost = True
-        lost_in_turn = lost_in_turn or _calls(others)
+        removed = True
+        turn_lacks_thinking = turn_lacks_thinking or _has_call(others)
         outgoing += as_message("assistant", others)
-    if not lost and not (lost_in_turn and "thinking" in members):
+    if not removed and not (turn_lacks_thinking and "thinking" in members):
         return None
-    if lost_in_turn:
+    if turn_lacks_thinking:
         members.pop("thinking", None)
     return _encode({**members, "messages": Raw(array(outgoing))})
 
 
-def _calls(blocks: list[Block]) -> bool:
+def _has_call(blocks: list[Block]) -> bool:
     return any(block.kind == TOOL_USE for block in blocks)

@@ -33,10 +33,10 @@ from fairlead_formats.wire.raw_json import add_usage
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of the provider's stream in one round."""
+"""Maximum number of bytes of the provider's stream in one round."""
 _PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 _NULL: Final = Raw(b"null")
-_BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -82,15 +82,15 @@ class AnthropicStream:
     def __init__(self, client_tools: Collection[str] | None) -> None:
         self._client_tools = client_tools
         self._round = 1
-        self._shown = 0
+        self._block_count = 0
         """Number of blocks in the client's stream."""
-        self._begun = False
+        self._sent_start = False
         """Whether `message_start` was sent to the client."""
         self.usage: dict[str, Any] = {}
-        self._thought: str | None = None
+        self._marked_signature: str | None = None
         """The last signature that was marked for the client; it has the key of the stored turn."""
         self.mark = new_mark()
-        self._running = False
+        self._awaits_results = False
         """Whether this round's calls were sent to the client, but not their results."""
         self._begin()
 
@@ -101,14 +101,15 @@ class AnthropicStream:
         self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
         """Maps the provider's index to the block, and to its index in the client's stream (None: hidden)."""
         self._last: dict[str, Raw] = {}
-        """Members of the round's `message_delta` events; later ones replace earlier ones."""
+        """Members of the round's `message_delta` events; a later value replaces an earlier value."""
         self._delta: dict[str, Raw] = {}
         """Members of `delta` in the same events."""
         self._round_usage: dict[str, Any] = {}
         self._size = 0
-        """Bytes that the provider sent in this round."""
-        self._calls = self._hides = False
-        """`_calls`: whether the client receives any call of this round. `_hides`: whether the gateway hides any call.
+        """Number of bytes that the provider sent in this round."""
+        self._shows_call = self._hides_call = False
+        """`_shows_call`: whether the client receives any call of this round. `_hides_call`: whether the gateway hides
+        any.
         """
         self.stop_reason: str | None = None
         self.done = False
@@ -130,14 +131,14 @@ class AnthropicStream:
                 error = bytes(event.error)
                 raise BadStream("the provider ended its stream with an error", None if error == b"null" else error)
             return self._take(data, event)
-        except _BROKEN as error:
+        except _DECODE_ERRORS as error:
             raise BadStream(f"an event of the provider's stream is not an event of Messages: {error}") from error
 
     def _pass_text(self, data: bytes) -> bool:
         """Add a piece of text or thinking to its block. Returns False if the event cannot pass unchanged."""
         try:
             event = _text_event(data)
-        except _BROKEN:
+        except _DECODE_ERRORS:
             return False  # another kind of event, which the general reader decodes
         block, index = self._by_index.get(event.index, (None, None))
         if block is None or index != event.index:
@@ -167,9 +168,9 @@ class AnthropicStream:
 
     def _start(self, data: bytes, event: _MessagesEvent) -> bytes:
         self._round_usage |= _without_nulls(_message(event.message).usage)
-        if self._begun:
+        if self._sent_start:
             return b""
-        self._begun = True
+        self._sent_start = True
         return _sse_event(event.type, data)
 
     def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
@@ -182,27 +183,27 @@ class AnthropicStream:
         return b"" if self._client_tools is not None else _sse_event(event.type, data)
 
     def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Record the start of a block. It has a call's complete name, so the call is passed on or hidden at once."""
-        if not self._begun:
+        """Record the start of a block. A call has its complete name there, so it is passed on or hidden at once."""
+        if not self._sent_start:
             raise BadStream("the provider's stream has a block before `message_start`")
         if event.index is None or event.index in self._by_index:
-            raise BadStream(f"the provider's stream starts a block at the missing or used index {event.index}")
+            raise BadStream(f"the provider's stream starts a block whose index is missing or in use: {event.index}")
         block = StreamedBlock(_members(event.content_block), self._ids)
         if block.members.get("type") == TOOL_USE:
             self._ids.add(str(block.members["id"]))
         self._blocks.append(block)
         if is_hidden(block.members, self._client_tools):
-            self._hides = True
+            self._hides_call = True
             self._by_index[event.index] = (block, None)
             return b""
-        self._calls = self._calls or block.members.get("type") == TOOL_USE
-        index, self._shown = self._shown, self._shown + 1
+        self._shows_call = self._shows_call or block.members.get("type") == TOOL_USE
+        index, self._block_count = self._block_count, self._block_count + 1
         self._by_index[event.index] = (block, index)
         changed: dict[str, Any] = {} if index == event.index else {"index": index}
         signature = SIGNED.get(str(block.members.get("type")))
         if signature is not None and self._mark(block.members.get(signature)) is not None:
             raws = _members(event.content_block)
-            raws[signature] = Raw(_encode(self._thought))
+            raws[signature] = Raw(_encode(self._marked_signature))
             changed["content_block"] = raws
         if block.has_new_id:
             changed["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
@@ -212,8 +213,8 @@ class AnthropicStream:
         """The client's form of a signature; None if it is unchanged."""
         if self._round == 1 or not isinstance(signature, str) or not signature:
             return None
-        self._thought = mark_signature(signature, self._round, self.mark)
-        return self._thought
+        self._marked_signature = mark_signature(signature, self._round, self.mark)
+        return self._marked_signature
 
     def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Apply and pass on an event of an open block: a delta, the block's end, or an unknown event."""
@@ -226,7 +227,7 @@ class AnthropicStream:
             delta = _object(event.delta)
             block.grow(delta)
             if self._mark(delta.get("signature")) is not None:
-                changed["delta"] = {**delta, "signature": self._thought}
+                changed["delta"] = {**delta, "signature": self._marked_signature}
         return b"" if index is None else _sse_event(event.type, _replace_members(data, changed))
 
     def end_round(self) -> bytes:
@@ -240,12 +241,12 @@ class AnthropicStream:
             if called is None:
                 continue
             block.unwrap(called)
-            self._calls = True
-            index, self._shown = self._shown, self._shown + 1
+            self._shows_call = True
+            index, self._block_count = self._block_count, self._block_count + 1
             delta = {"type": "input_json_delta", "partial_json": called.arguments.decode()}
-            begun = {**_members(block.block().raw), "input": {}}
+            start_block = {**_members(block.block().raw), "input": {}}
             out += [
-                {"type": "content_block_start", "index": index, "content_block": begun},
+                {"type": "content_block_start", "index": index, "content_block": start_block},
                 {"type": "content_block_delta", "index": index, "delta": delta},
                 {"type": "content_block_stop", "index": index},
             ]
@@ -265,9 +266,9 @@ class AnthropicStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        if self._thought is None or truncates(self.stop_reason):
+        if self._marked_signature is None or truncates(self.stop_reason):
             return None
-        return thought_key(self._thought)
+        return thought_key(self._marked_signature)
 
     @property
     def malformed_call(self) -> bool:
@@ -278,19 +279,19 @@ class AnthropicStream:
         return self.done and self.stop_reason is not None
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
-        self._running = bool(calls)
+        self._awaits_results = bool(calls)
         return self._write_blocks(use_blocks(calls))
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
-        uses = b"" if self._running else self.show_running(calls)
-        self._running = False
+        uses = b"" if self._awaits_results else self.show_running(calls)
+        self._awaits_results = False
         return uses + self._write_blocks(result_blocks(calls))
 
     def _write_blocks(self, blocks: Sequence[bytes]) -> bytes:
         """Start and stop events of blocks that the gateway adds to the stream."""
         out = []
         for raw in blocks:
-            index, self._shown = self._shown, self._shown + 1
+            index, self._block_count = self._block_count, self._block_count + 1
             start = {"type": "content_block_start", "index": index, "content_block": Raw(raw)}
             stop = {"type": "content_block_stop", "index": index}
             out += [_sse_event(str(each["type"]), _encode(each)) for each in (start, stop)]
@@ -308,7 +309,7 @@ class AnthropicStream:
         if self._client_tools is None:
             return b""
         delta: dict[str, Any] = dict(self._delta)
-        if self.stop_reason == TOOL_USE and self._hides and not self._calls:
+        if self.stop_reason == TOOL_USE and self._hides_call and not self._shows_call:
             delta["stop_reason"] = "end_turn"
         usage: Any = self.usage if self._round > 1 else self._last.get("usage", self.usage)
         end = {**self._last, "type": "message_delta", "delta": delta, "usage": usage, **extra_members}

@@ -137,8 +137,8 @@ class AnthropicMessages(MessageFormat):
                     continue
                 content = [_block(part) for part in _parts(block.get("content"))]
                 result = result_of(content, is_error=block.get("is_error") is True)
-                beyond = extras(block, "type", "tool_use_id", "content", "is_error")
-                yield AnswerPart(at, ToolResult(text_of(block.get("tool_use_id")), "", result), beyond)
+                extra_names = extras(block, "type", "tool_use_id", "content", "is_error")
+                yield AnswerPart(at, ToolResult(text_of(block.get("tool_use_id")), "", result), extra_names)
 
 
 def _part(block: object, path: str) -> Part:

@@ -44,10 +44,16 @@ def whole_events(body: bytes) -> list[bytes]:
     delta = {name: members[name] for name in _AT_THE_END if name in members}
     delta |= {"stop_reason": Raw(_encode(read.stop_reason or (TOOL_USE if calls else "end_turn")))}
     usage = members.get("usage", Raw(b"{}"))
-    begun: dict[str, Any] = {**members, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    start_message: dict[str, Any] = {
+        **members,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
     more = {name: members[name] for name in ("context_management",) if name in members}
     return [
-        _encode({"type": "message_start", "message": begun}),
+        _encode({"type": "message_start", "message": start_message}),
         *blocks,
         _encode({"type": "message_delta", "delta": delta, "usage": usage, **more}),
         b'{"type":"message_stop"}',

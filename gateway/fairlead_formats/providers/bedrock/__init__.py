@@ -1,1 +1,1 @@
-"""Amazon Bedrock Converse: tools and messages. Pure modules."""
+"""Amazon Bedrock Converse: tools, messages, requests, answers, streams, errors, and a fake. Pure modules."""

@@ -20,22 +20,22 @@ class ConverseBlock:
     """One unfinished block of a stream."""
 
     def __init__(self, start: object, taken: Collection[str] = (), delta: object = None) -> None:
-        """`start`: what the block's `contentBlockStart` has; a block without this event begins with its first `delta`.
-        `taken`: ids of the answer's earlier calls.
+        """`start`: member `start` of the block's `contentBlockStart`. A block without this event begins with its first
+        `delta`. `taken`: ids of the answer's earlier calls.
         """
         self.index: int | None = None
         """Index in the client's stream; None if the block is hidden."""
         self.kind = next(iter(start if isinstance(start, dict) else delta if isinstance(delta, dict) else ()), "text")
-        """Only member of the block, which tells its kind, such as `text`."""
-        opened = member(start, self.kind)
-        self.start: dict[str, Any] = dict(opened) if isinstance(opened, dict) else {}
+        """Name of the block's only member, which tells its kind, such as `text`."""
+        start_value = member(start, self.kind)
+        self.start: dict[str, Any] = dict(start_value) if isinstance(start_value, dict) else {}
         """Members at the start of the block."""
         self._texts: dict[str, list[str]] = {}
         self._results: list[Any] = []
         self.is_redacted = member(member(delta, REASONING), "redactedContent") is not None
         ident = text_of(self.start.get("toolUseId"))
         self.has_new_id = call_in({self.kind: self.start}) is not None and (not ident or ident in taken)
-        """Whether the call's id was generated here, as the provider sent none or repeated that of an earlier call."""
+        """Whether the call has a new id, because the provider sent none or repeated the id of an earlier call."""
         if self.has_new_id:
             self.start["toolUseId"] = new_id("toolu")
 
@@ -73,7 +73,7 @@ class ConverseBlock:
 
 
 def _input(written: str) -> object:
-    """Input of a call. Text that is not a JSON object is wrapped, as the API accepts objects only."""
+    """Input of a call. Text that is not a JSON object is wrapped, because the API accepts only objects."""
     try:
         value = _any(written) if written.strip() else {}
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

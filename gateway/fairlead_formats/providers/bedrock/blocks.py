@@ -55,7 +55,7 @@ def is_blank(block: Mapping[str, Any]) -> bool:
 
 
 def as_foreign(block: Block) -> Block | None:
-    """Reasoning with `FOREIGN_SIGNATURE`; None for reasoning without readable text, such as encrypted reasoning."""
+    """A block of reasoning, signed with `FOREIGN_SIGNATURE`; None without readable text, as in encrypted reasoning."""
     text = member(member(block, REASONING), "reasoningText")
     if not isinstance(text, dict):
         return None

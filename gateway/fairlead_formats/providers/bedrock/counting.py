@@ -31,7 +31,7 @@ class BedrockCounting:
             outer = _members(body)
             counted = _members(outer.get("input", b"{}"))
             if "converse" not in counted:
-                raise BadRequest("input: the gateway counts requests of Converse: send `input.converse`", "input")
+                raise BadRequest("input: the gateway counts only requests of Converse; send `input.converse`", "input")
             inner = _members(counted["converse"])
         if GATEWAY_MEMBER in outer:
             inner[GATEWAY_MEMBER] = outer[GATEWAY_MEMBER]

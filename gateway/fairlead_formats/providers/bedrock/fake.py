@@ -1,4 +1,5 @@
-"""Bedrock's Converse API of the scripted model, which rejects what the real one rejects. Pure module.
+"""Fake of Bedrock's Converse API, answered by the scripted model. It rejects the requests that the real API rejects.
+Pure module.
 
 Source: Amazon Bedrock API reference: Converse, ConverseStream and CountTokens.
 """
@@ -38,10 +39,11 @@ class BedrockApi:
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         named = read_path(path)
         counted = (request.get("input") or {}).get("converse")
-        broken = fault(request if counted is None else counted, named.model if named else "", self._check_schema)
-        if broken is None:
+        checked = request if counted is None else counted
+        broken_rule = fault(checked, named.model if named else "", self._check_schema)
+        if broken_rule is None:
             return None
-        return broken.rule.status, json.dumps({"message": broken.message}).encode()
+        return broken_rule.rule.status, json.dumps({"message": broken_rule.message}).encode()
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(f"/{COUNT}"):
@@ -97,7 +99,7 @@ class BedrockApi:
 
 def _event(name: str, index: int | None = None, **members: Any) -> str:
     at = {} if index is None else {"contentBlockIndex": index}
-    return json.dumps({name: {**at, **members, "p": "abcdefgh"}})  # the API pads its events, against guesses of lengths
+    return json.dumps({name: {**at, **members, "p": "abcdefgh"}})  # the API pads its events to hide their lengths
 
 
 def _thought(number: int, text: str) -> dict[str, Any]:
@@ -117,7 +119,7 @@ def _reason(turn: ScriptedTurn) -> str:
 
 
 def _usage(turn: ScriptedTurn) -> dict[str, Any]:
-    """Round figures, so that sums are told apart from single ones."""
+    """Usage in round numbers, so that a test can tell the usage of one response from the sum over several."""
     output = 10 + 10 * len(turn.calls)
     counts = {"inputTokens": 100, "outputTokens": output, "totalTokens": 145 + output}
     return {**counts, "cacheReadInputTokens": 40, "cacheWriteInputTokens": 5}

@@ -45,13 +45,13 @@ Block = Mapping[str, Any]
 
 
 def signature(number: int, thought: str) -> str:
-    """Signature of a thought in an answer: what it says, and which answer it is of."""
+    """Base64 signature of a thought: the number of its answer, and a digest of the number and the thought."""
     digest = hashlib.blake2b(f"converse {number} {thought}".encode(), digest_size=24).digest()
     return base64.b64encode(b"%04d" % number + digest).decode()
 
 
 def fault(request: Mapping[str, Any], model: str, check_schema: SchemaCheck) -> BrokenRule | None:
-    """The first rule that a request breaks; None where the API takes it."""
+    """The first rule that a request breaks; None if it breaks none."""
     return next(_faults(request, model, check_schema), None)
 
 

@@ -31,7 +31,7 @@ from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array, decode_object
 
 NO_CALLS: Final = "none"
-"""Tool choice that forbids calls, which is replaced before a request goes to the API: the API does not have it."""
+"""Tool choice that forbids calls. The API has no such choice, so it is removed before a request goes to the API."""
 _FOREIGN: Final = FOREIGN_SIGNATURE.encode()
 _MARKS: Final = tuple(f'"{name}"'.encode() for name in (TOOL_USE, TOOL_RESULT))
 _MANAGED_PROMPT: Final = ":prompt/"
@@ -120,34 +120,34 @@ def _without_calls(raw: bytes | Raw) -> bytes | Raw:
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without signed reasoning, except in its last `keep_last` messages; None if nothing changes.
 
-    The API refuses a last turn in which a call has no reasoning before it while Claude's thinking is on. So thinking is
-    switched off if reasoning before a call of the last turn was removed, or if the turn begins with a call of a model
-    that did not think.
+    While Claude's thinking is on, the API refuses a last turn in which a call has no reasoning before it. So thinking
+    is switched off if reasoning before a call of the last turn was removed, or if that turn begins with a call of a
+    model that did not think.
     """
     members = _members(body)
     messages: list[dict[str, Any]] = _messages(members["messages"])
     outgoing: list[bytes] = []
-    lost = lost_in_turn = False
-    begins = True
+    removed = turn_lacks_thinking = False
+    turn_begins = True
     for index, message in enumerate(messages):
         blocks, role = blocks_of(message["content"]), message["role"]
         others = [block for block in blocks if REASONING not in block]
         if role != "assistant":
-            begins = not all(TOOL_RESULT in block for block in blocks)
-            lost_in_turn = lost_in_turn and not begins
-        elif begins:
-            lost_in_turn = _has_calls(blocks) and REASONING not in blocks[0]
-            begins = False
+            turn_begins = not all(TOOL_RESULT in block for block in blocks)
+            turn_lacks_thinking = turn_lacks_thinking and not turn_begins
+        elif turn_begins:
+            turn_lacks_thinking = _has_calls(blocks) and REASONING not in blocks[0]
+            turn_begins = False
         if role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
             outgoing.append(_encode(message))
             continue
-        lost = True
-        lost_in_turn = lost_in_turn or _has_calls(others)
+        removed = True
+        turn_lacks_thinking = turn_lacks_thinking or _has_calls(others)
         outgoing += as_request("assistant", others)
     fields = _any(members.get("additionalModelRequestFields", b"{}"))
-    if not lost and not (lost_in_turn and member(fields, "thinking")):
+    if not removed and not (turn_lacks_thinking and member(fields, "thinking")):
         return None
-    if lost_in_turn and isinstance(fields, dict) and fields.pop("thinking", None) is not None:
+    if turn_lacks_thinking and isinstance(fields, dict) and fields.pop("thinking", None) is not None:
         members["additionalModelRequestFields"] = Raw(_encode(fields))
     return _encode({**members, "messages": Raw(array(outgoing))})
 

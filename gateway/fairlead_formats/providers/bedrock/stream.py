@@ -34,11 +34,11 @@ from fairlead_formats.wire.raw_json import add_usage, decode_object
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of the provider's stream in one round."""
+"""Maximum number of bytes of the provider's stream in one round."""
 KEEP_ALIVE: Final = write_message("keepAlive", b"{}")
 """Event without content that keeps a connection open: clients skip events with names that they do not know."""
 _INDEX: Final = "contentBlockIndex"
-_BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _NO_USAGE: Final[Mapping[str, int]] = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
 _encode: Final = msgspec.json.Encoder().encode
 _event: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -51,9 +51,9 @@ class BedrockStream:
     def __init__(self, client_tools: Collection[str] | None) -> None:
         self._client_tools = client_tools
         self._round = 1
-        self._shown = 0
+        self._block_count = 0
         """Number of blocks in the client's stream."""
-        self._begun = False
+        self._sent_start = False
         """Whether `messageStart` was sent to the client."""
         self.usage: dict[str, Any] = {}
         self._begin()
@@ -69,7 +69,7 @@ class BedrockStream:
         self._metadata: dict[str, Any] = {}
         """Payload of the round's `metadata`; empty before it."""
         self._size = 0
-        """Bytes that the provider sent in this round."""
+        """Number of bytes that the provider sent in this round."""
         self.done = False
 
     def feed(self, data: bytes) -> bytes:
@@ -84,7 +84,7 @@ class BedrockStream:
                     error = exception_of(name, _object(payload))
                     raise BadStream("the provider ended its stream with an error", error)
                 out.append(self._take(name, payload))
-        except _BROKEN as error:
+        except _DECODE_ERRORS as error:
             raise BadStream(f"an event of the provider's stream is not an event of Converse: {error}") from error
         return b"".join(out)
 
@@ -97,8 +97,8 @@ class BedrockStream:
             self.done = bool(self._stop)
             return self._pass(name, payload)
         if name == "messageStart":
-            begun, self._begun = self._begun, True
-            return b"" if begun else write_message(name, payload)
+            repeated, self._sent_start = self._sent_start, True
+            return b"" if repeated else write_message(name, payload)
         if name not in ("contentBlockStart", "contentBlockDelta", "contentBlockStop"):
             return self._pass(name, payload)
         event = _object(payload)
@@ -114,7 +114,7 @@ class BedrockStream:
         return self._show(name, block, event)
 
     def _pass(self, name: str, payload: Raw) -> bytes:
-        """The unchanged event where the gateway runs no tools; otherwise empty, as `finish` writes one event for all
+        """The unchanged event if the gateway runs no tools; otherwise empty, because `finish` writes one event for all
         rounds.
         """
         return write_message(name, payload) if self._client_tools is None else b""
@@ -124,7 +124,7 @@ class BedrockStream:
         block = self._by_index.get(index)
         if name == "contentBlockStart":
             if block is not None:
-                raise BadStream(f"the provider's stream starts a block at the used index {index}")
+                raise BadStream(f"the provider's stream starts block {index}, which was started before")
             return self._open(index, ConverseBlock(event.get("start"), self._ids))
         if name == "contentBlockDelta":
             delta = event.get("delta")
@@ -142,7 +142,7 @@ class BedrockStream:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         hidden = is_hidden(block.block(), self._client_tools) or (self._round > 1 and block.is_redacted)
         if not hidden:
-            block.index, self._shown = self._shown, self._shown + 1
+            block.index, self._block_count = self._block_count, self._block_count + 1
         return block
 
     @property
@@ -161,8 +161,8 @@ class BedrockStream:
                 return b""
             if name == "contentBlockStop":
                 signature = {REASONING: {"signature": FOREIGN_SIGNATURE}}
-                out = _written("contentBlockDelta", {"delta": signature, _INDEX: block.index})
-        return out + _written(name, shown)
+                out = _write("contentBlockDelta", {"delta": signature, _INDEX: block.index})
+        return out + _write(name, shown)
 
     @property
     def stop_reason(self) -> str:
@@ -203,16 +203,16 @@ class BedrockStream:
         before = self._content
         self._unwrapped = [unwrap_call(block, calls) for block in before]
         out = b""
-        for block, was in zip(self._unwrapped, before, strict=True):
+        for block, wrapped in zip(self._unwrapped, before, strict=True):
             use = call_in(block)
-            if block is was or use is None:
+            if block is wrapped or use is None:
                 continue
-            index, self._shown = self._shown, self._shown + 1
+            index, self._block_count = self._block_count, self._block_count + 1
             start = {name: value for name, value in use.items() if name != "input"}
-            out += _written("contentBlockStart", {"start": {TOOL_USE: start}, _INDEX: index})
+            out += _write("contentBlockStart", {"start": {TOOL_USE: start}, _INDEX: index})
             delta = {TOOL_USE: {"input": _encode(use["input"]).decode()}}
-            out += _written("contentBlockDelta", {"delta": delta, _INDEX: index})
-            out += _written("contentBlockStop", {_INDEX: index})
+            out += _write("contentBlockDelta", {"delta": delta, _INDEX: index})
+            out += _write("contentBlockStop", {_INDEX: index})
         return out
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
@@ -234,7 +234,7 @@ class BedrockStream:
             stop["stopReason"] = "end_turn"
         usage = self.usage if self._round > 1 else self._metadata.get("usage", self.usage)
         metadata = {"metrics": {"latencyMs": 0}, **self._metadata, "usage": usage or _NO_USAGE, **extra_members}
-        return _written("messageStop", stop) + _written("metadata", metadata)
+        return _write("messageStop", stop) + _write("metadata", metadata)
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         members = error_object(error) if raw is None else decode_object(raw)
@@ -244,5 +244,5 @@ class BedrockStream:
         return KEEP_ALIVE
 
 
-def _written(name: str, payload: Mapping[str, Any]) -> bytes:
+def _write(name: str, payload: Mapping[str, Any]) -> bytes:
     return write_message(name, _encode(payload))

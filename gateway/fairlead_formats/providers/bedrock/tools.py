@@ -154,8 +154,8 @@ class BedrockMessages(MessageFormat):
             for at, block in with_paths(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 result = member(block, "toolResult")
                 if isinstance(result, dict):
-                    beyond = extras(result, "toolUseId", "content", "status", "type")
-                    yield AnswerPart(at, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), beyond)
+                    extra_names = extras(result, "toolUseId", "content", "status", "type")
+                    yield AnswerPart(at, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), extra_names)
                 else:
                     yield AnswerPart(at)
 
@@ -196,7 +196,7 @@ def _with_bytes(value: Any) -> Any:
 
 
 def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
-    """Content of a `toolResult`: at least one block, and no empty ones. Text that repeats structured content is left
+    """Content of a `toolResult`: at least one block, and no empty blocks. Text that repeats structured content is left
     out.
     """
     content: list[JsonObject] = []
@@ -270,8 +270,8 @@ class BedrockAssembler(BlockAssembler):
                 continue
             if kind == "contentBlockStart":
                 use = member(member(block, "start"), "toolUse")
-                opened = None if use is None else PartialCall(member(use, "toolUseId"), member(use, "name"))
-                return self._start(index, opened)
+                partial = None if use is None else PartialCall(member(use, "toolUseId"), member(use, "name"))
+                return self._start(index, partial)
             if kind == "contentBlockDelta":
                 return self._grow(index, member(member(member(block, "delta"), "toolUse"), "input"))
             return self._stop(index)

@@ -44,16 +44,16 @@ def whole_events(body: bytes) -> list[bytes]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the provider's answer is not an answer of Converse: {error}") from error
     calls = any(TOOL_USE in block for block in message.content)
-    stop = {"stopReason": "tool_use" if calls else "end_turn"} | _named(members, _MESSAGE_STOP)
+    stop = {"stopReason": "tool_use" if calls else "end_turn"} | _select(members, _MESSAGE_STOP)
     return [
         _encode({"messageStart": {"role": message.role}}),
         *blocks,
         _encode({"messageStop": stop}),
-        _encode({"metadata": _named(members, _METADATA)}),
+        _encode({"metadata": _select(members, _METADATA)}),
     ]
 
 
-def _named(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Any]:
+def _select(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: members[name] for name in names if name in members}
 
 

@@ -1,4 +1,4 @@
-"""Whole answers of Gemini's generateContent: the provider's answer of each round, and the one that the client gets.
+"""Whole answers of Gemini's generateContent: the provider's answer of each round, and the client's one answer.
 
 Pure module. A round is one request to the model; the gateway runs tools between rounds.
 """
@@ -77,5 +77,5 @@ def join_rounds(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> 
     """Parts of a later round, with an empty line before its first text if `before` has text."""
     if not any(part.text for part in before):
         return list(parts)
-    first = next((first for first, part in enumerate(parts) if part.text), None)
+    first = next((index for index, part in enumerate(parts) if part.text), None)
     return list(parts) if first is None else [*parts[:first], ContentPart(BETWEEN), *parts[first:]]

@@ -50,7 +50,7 @@ def carry_id(part: ContentPart) -> ContentPart:
     if part.called_name is None or not is_made_here(part.call_id):
         return part
     members = _members(part.raw)
-    signature = sign_with_id(part.call_id, text_of(member(part.read, *SIGNATURE)))
+    signature = sign_with_id(part.call_id, text_of(member(part.decoded, *SIGNATURE)))
     members[key_of(members, *SIGNATURE)] = Raw(_encode(signature))
     return ContentPart(_encode(members))
 
@@ -86,7 +86,8 @@ class _ReturnedContents:
         """Ids of calls that have no response yet, from the last content with calls; by name of the function."""
         self._renamed: dict[str, str] = {}
         """Maps ids that the client generated to the original ids of the calls."""
-        self._calls_before = False
+        self._previous_by_model = False
+        """Whether the previous content is a message of the model."""
 
     def restore(self, raw: Raw) -> bytes | Raw:
         """A content with the ids from its signatures."""
@@ -94,9 +95,9 @@ class _ReturnedContents:
         if "parts" not in content or not is_list(content["parts"]):
             return raw
         by_model = text_of(_any(content.get("role", b"null"))) == MODEL
-        if by_model and not self._calls_before:
+        if by_model and not self._previous_by_model:
             self._by_name.clear()
-        self._calls_before = by_model
+        self._previous_by_model = by_model
         content["parts"] = Raw(array([self._part(part) for part in _raws(content["parts"])]))
         return _encode(content)
 

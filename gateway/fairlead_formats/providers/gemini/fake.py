@@ -1,4 +1,5 @@
-"""Gemini's API of the scripted model, which rejects what the real one rejects. Pure module.
+"""Fake of the Gemini API, answered by the scripted model. It rejects the requests that the real API rejects.
+Pure module.
 
 Source: Google's API reference, `models.generateContent`, `models.streamGenerateContent` and `models.countTokens`.
 """
@@ -41,8 +42,10 @@ class GeminiApi:
         return path.endswith(":streamGenerateContent")
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        broken = fault(request.get("generateContentRequest", request), self._check_schema, path)
-        return None if broken is None else (broken.rule.status, _error(broken.rule.status, broken.message))
+        broken_rule = fault(request.get("generateContentRequest", request), self._check_schema, path)
+        if broken_rule is None:
+            return None
+        return broken_rule.rule.status, _error(broken_rule.rule.status, broken_rule.message)
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(":countTokens"):
@@ -109,7 +112,7 @@ def _calls(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
 
 
 def _usage(turn: ScriptedTurn) -> dict[str, Any]:
-    """Round figures, so that sums are told apart from single ones."""
+    """Usage in round numbers, so that a test can tell the usage of one response from the sum over several."""
     output = 10 + 10 * len(turn.calls)
     return {
         "promptTokenCount": 100,

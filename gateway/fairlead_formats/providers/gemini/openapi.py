@@ -1,7 +1,7 @@
 """Conversion of `parameters` of Gemini's function declarations, OpenAPI schemas, to JSON Schema.
 
 Pure module. The Schema object of OpenAPI 3.0 differs from JSON Schema in three ways: types may be in capitals, null is
-expressed by `nullable`, and counts may be strings, as they are 64-bit integers of protobuf.
+expressed by `nullable`, and counts may be strings, because they are 64-bit integers of protobuf.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES: Final = {
 
 
 def from_openapi(schema: JsonObject) -> JsonObject:
-    """The schema in JSON Schema 2020-12. Raises TooMuch."""
+    """The schema in JSON Schema 2020-12. Raises TooMuch for a schema with too many or too deeply nested parts."""
     converted: JsonObject = _schema(schema, ConversionBudget(), 0)
     return converted
 

@@ -37,8 +37,8 @@ class ContentPart:
     def __init__(self, raw: bytes | Raw) -> None:
         """Raises msgspec.MsgspecError."""
         self.raw = raw
-        self.read: Any = _any(raw)
-        self._call: object = member(self.read, *CALL)
+        self.decoded: Any = _any(raw)
+        self._call: object = member(self.decoded, *CALL)
 
     @property
     def called_name(self) -> str | None:
@@ -50,13 +50,13 @@ class ContentPart:
         return text_of(member(self._call, "id"))
 
     @property
-    def thought(self) -> bool:
-        return member(self.read, "thought") is True
+    def is_thought(self) -> bool:
+        return member(self.decoded, "thought") is True
 
     @property
     def text(self) -> str:
         """Text of the part; empty for a thought."""
-        return "" if self.thought else text_of(member(self.read, "text"))
+        return "" if self.is_thought else text_of(member(self.decoded, "text"))
 
     def add_call_id(self, taken: set[str]) -> ContentPart:
         """The part, with a new id if it is a call that has none or repeats the id of an earlier call. Results are

@@ -35,5 +35,7 @@ def resource_of(model: str) -> str:
 
 
 def path_of(model: str, method: str) -> str:
-    """Path of a method, relative to the base URL of the provider's API. For streams it asks for server-sent events."""
+    """Path of a method, relative to the base URL of the provider's API. The path of `STREAM` asks for server-sent
+    events.
+    """
     return f"/v1beta/{quote(resource_of(model))}:{method}" + ("?alt=sse" if method == STREAM else "")

@@ -1,7 +1,7 @@
 """Requests of generateContent, read as raw members so that uninterpreted members reach the provider unchanged.
 
-Pure module. Source: Google's API reference, `models.generateContent` of v1beta. Members are read in both spellings, as
-Google's client mixes them in one body.
+Pure module. Source: Google's API reference, `models.generateContent` of v1beta. Members are read in both spellings,
+because Google's client mixes them in one body.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class GeminiRequest(FamilyRequest):
         return _encode(members)
 
     def _add_functions(self, injected: Sequence[bytes]) -> list[Raw]:
-        """The tools with injected functions. They join the client's functions, as the API refuses two entries of
+        """The tools with injected functions. These join the client's functions, because the API refuses two entries of
         functions.
         """
         tools = list(self._tools)
@@ -115,12 +115,12 @@ class GeminiRequest(FamilyRequest):
         members[outer] = Raw(_encode(config))
 
     @property
-    def _calling(self) -> Any:
+    def _calling_config(self) -> Any:
         return member(self._read[_TOOL_CONFIG[0]], *_CALLING)
 
     @property
     def _mode(self) -> str:
-        return text_of(member(self._calling, "mode")).upper()
+        return text_of(member(self._calling_config, "mode")).upper()
 
     @property
     def _allows_provider_tools(self) -> bool:
@@ -131,8 +131,8 @@ class GeminiRequest(FamilyRequest):
         functions would make the provider refuse the whole request.
         """
         if any(self._members.get(name, _NULL) != _NULL for name in _CACHED):
-            return False  # the cached content holds the tools, and the API refuses others beside it
-        if member(self._calling, "streamFunctionCallArguments", "stream_function_call_arguments"):
+            return False  # the cached content has the tools, and the API refuses further tools in the request
+        if member(self._calling_config, "streamFunctionCallArguments", "stream_function_call_arguments"):
             return False  # the gateway does not assemble streamed arguments of this API
         others = any(set(_as_object(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
         if others and not self.tool_names and not self._allows_provider_tools:

@@ -1,7 +1,7 @@
 """One response of generateContent: a whole answer, or one event of a stream, which has the same form.
 
 Pure module. Members that the gateway does not interpret are kept unchanged. Only the first candidate is read: the
-gateway adds no tools to requests for several candidates, so it need not find calls in the others.
+gateway adds no tools to requests for several candidates, so it need not find calls in the other candidates.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class GeminiResponse:
         end: bool = True,
     ) -> bytes:
         """The response with these parts, this usage (no usage if empty), the `head` of another response, and
-        `extra_members`. `end`: False leaves out the finish reason, as the client's answer continues in the next round.
+        `extra_members`. `end`: whether to write the finish reason; False if the answer continues in the next round.
         """
         members = {name: raw for name, raw in self.members.items() if name != _USAGE}
         candidate = dict(self._candidate)
@@ -112,5 +112,5 @@ def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
 
 def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
     """The decoded content of an answer; without calls if the answer is incomplete."""
-    finished = [part.read for part in parts if part.called_name is None or not truncates(reason)]
+    finished = [part.decoded for part in parts if part.called_name is None or not truncates(reason)]
     return {"role": MODEL, "parts": finished}

@@ -1,9 +1,8 @@
 """Substitutes for missing thought signatures on calls. Pure module.
 
 From Gemini 3 on, the API requires signatures in the current turn: after the user's last message, the first call in each
-content of the model needs one, or the API refuses the request. Signatures are missing in conversations from other APIs,
-and if a client drops members that it does not know. Source: Google, "Thought signatures", which documents the
-substitute.
+content of the model needs a signature. Signatures are missing in conversations from other APIs, and if a client drops
+members that it does not know. Source: Google, "Thought signatures", which documents the substitute.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from fairlead_formats.wire.raw_json import add_usage
 from fairlead_formats.wire.text_pieces import TextPieces
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of the provider's stream in one round."""
-BROKEN: Final = "the provider ended its stream with an error"
+"""Maximum number of bytes of the provider's stream in one round."""
+_ENDED_WITH_ERROR: Final = "the provider ended its stream with an error"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
 _ESCAPED: Final = {
@@ -40,8 +40,8 @@ _ESCAPED: Final = {
     b"\xe2\x80\xa9": rb"\u2029",
     b"\xc2\x85": rb"\u0085",
 }
-"""Replacements of line ends, as an event must be one line. Older clients also split lines at the Unicode line ends,
-which JSON allows within a string.
+"""Replacements of line ends, because an event must be one line. Older clients also split lines at the Unicode line
+ends, which JSON allows within a string.
 """
 _NO_MEMBERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -79,13 +79,13 @@ class GeminiStream:
         """`array`: the client receives a JSON array instead of events."""
         self._client_tools = client_tools
         self._array = array
-        self._opened = False
+        self._array_started = False
         self._head: dict[str, Raw] = {}
         """`responseId` and `modelVersion` of the first response, which are written to all later responses."""
-        self._begun = False
-        """Whether the first response was read, so that later responses get its `responseId` and `modelVersion`."""
+        self._has_first_response = False
+        """Whether a response was read, whose `responseId` and `modelVersion` are written to all later responses."""
         self._round = 0
-        self._text: list[ContentPart] = []
+        self._earlier_text: list[ContentPart] = []
         """One part with text of an earlier round; empty as long as no round had text."""
         self.usage: dict[str, Any] = {}
         self.done = False  # stays False: this API marks the end only by closing the stream
@@ -106,8 +106,8 @@ class GeminiStream:
         which case the client must not get their finish reason.
         """
         self._size = 0
-        """Bytes that the provider sent in this round."""
-        self._calls = 0
+        """Number of bytes that the provider sent in this round."""
+        self._call_count = 0
         self._finish_reason = ""
         self.ended = False
 
@@ -115,19 +115,19 @@ class GeminiStream:
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
-        if self._begun and not self._round and not self.ended and self._pass_text(data):
+        if self._has_first_response and not self._round and not self.ended and self._pass_text(data):
             return self._event(data)
         self._gather()
         try:
             response = GeminiResponse(data)
             parts = [part.add_call_id(self._ids) for part in response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            broken = error_in(data)
-            if broken is not None:
-                raise BadStream(BROKEN, broken) from error
+            provider_error = error_in(data)
+            if provider_error is not None:
+                raise BadStream(_ENDED_WITH_ERROR, provider_error) from error
             raise BadStream(f"an event of the provider's stream is not a response: {error}") from error
         if bytes(response.members.get("error", b"null")) != b"null":
-            raise BadStream(BROKEN, error_in(data))  # clients can read only an error object
+            raise BadStream(_ENDED_WITH_ERROR, error_in(data))  # clients can read only an error object
         self.ended = self.ended or response.ended
         if self._client_tools is None:
             return self._event(data)
@@ -160,15 +160,15 @@ class GeminiStream:
     ) -> bytes:
         self._round_usage = response.usage or self._round_usage
         self._finish_reason = response.finish_reason or self._finish_reason
-        self._calls += sum(part.called_name is not None for part in parts)
-        if self._calls > MAX_CALLS:
+        self._call_count += sum(part.called_name is not None for part in parts)
+        if self._call_count > MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         self._parts += parts
         self._head = self._head or response.head
-        self._begun = True
-        visible = join_rounds(self._text, visible_parts(parts, client_tools))
+        self._has_first_response = True
+        visible = join_rounds(self._earlier_text, visible_parts(parts, client_tools))
         if any(part.text for part in visible):
-            self._text = []
+            self._earlier_text = []
         if self.ended:
             self._held_responses.append((response, visible))
             return b""
@@ -191,15 +191,15 @@ class GeminiStream:
     def end_round(self) -> bytes:
         """End the round. If another round follows, returns the held responses without their finish reason."""
         self._gather()
-        goes_on = self.malformed_call or (
+        continues = self.malformed_call or (
             self._client_tools is not None and len(visible_parts(self._parts, self._client_tools)) < len(self._parts)
         )
         out = (
             b"".join(self._write_response(response, parts) for response, parts in self._held_responses if parts)
-            if goes_on
+            if continues
             else b""
         )
-        if goes_on:
+        if continues:
             self._held_responses = [
                 (response, []) for response, _ in self._held_responses if response.ended or response.has_other_members
             ]
@@ -210,13 +210,15 @@ class GeminiStream:
         before = self._parts
         self._parts = [unwrap(part, calls) for part in before]
         response, parts = self._held_responses[-1]
-        client_parts = [carry_id(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
+        client_parts = [
+            carry_id(part) for part, wrapped in zip(self._parts, before, strict=True) if part is not wrapped
+        ]
         self._held_responses[-1] = response, [*parts, *client_parts]
         return b""  # the calls are sent in the last response, by `finish`
 
     def next_round(self) -> None:
         texts = [part for part in self._parts if part.text]
-        self._text = texts[:1] or self._text
+        self._earlier_text = texts[:1] or self._earlier_text
         self._round += 1
         self._begin()
 
@@ -263,8 +265,8 @@ class GeminiStream:
     def _event(self, data: bytes) -> bytes:
         if not self._array:
             return b"data: " + _in_one_line(data) + b"\n\n"
-        opening = b",\n" if self._opened else b"["
-        self._opened = True
+        opening = b",\n" if self._array_started else b"["
+        self._array_started = True
         return opening + data
 
     def _close(self) -> bytes:
@@ -272,7 +274,7 @@ class GeminiStream:
 
 
 def _in_one_line(data: bytes) -> bytes:
-    # the check is four times faster than the expression alone, as most events have no line ends
+    # the check is four times faster than the expression alone, because most events have no line ends
     if b"\n" in data or b"\r" in data or b"\xe2\x80" in data or b"\xc2\x85" in data:
         return _LINE_ENDS.sub(lambda match: _ESCAPED[match[0]], data)
     return data
@@ -285,7 +287,7 @@ def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
         if not members:
             joined += [part.raw for part in pieces]
             continue
-        text = "".join(part.read["text"] for part in pieces)
+        text = "".join(part.decoded["text"] for part in pieces)
         if text:
             joined.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
     return joined
@@ -293,8 +295,8 @@ def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
 
 def _members_of_text(part: ContentPart) -> frozenset[str]:
     """The members of a part with only text or a thought; empty for any other part."""
-    if not isinstance(part.read, dict):
+    if not isinstance(part.decoded, dict):
         return frozenset()
-    members = frozenset(part.read)
-    is_text = members <= {"text", "thought"} and isinstance(part.read.get("text"), str)
-    return members if is_text and ("thought" not in members or part.thought) else frozenset()
+    members = frozenset(part.decoded)
+    is_text = members <= {"text", "thought"} and isinstance(part.decoded.get("text"), str)
+    return members if is_text and ("thought" not in members or part.is_thought) else frozenset()

@@ -73,7 +73,7 @@ _AUDIO: Final = (
 )
 _MAX_TOOLS: Final = 512
 _REFERENCE: Final = b'"$ref":'
-"""The member name `$ref` in JSON text. A string with this text does not match, as JSON escapes the quotes in it."""
+"""The member name `$ref` in JSON text. A string with this text does not match, because JSON escapes its quotes."""
 _RESERVED: Final = frozenset({"output", "error", "content"})
 """Names in `response` with a meaning of their own. Structured content that has one of them is wrapped in `output`."""
 
@@ -118,12 +118,12 @@ def _unpack(payload: Any) -> list[Any]:
     for item in list_of(payload, "tools", "functionDeclarations", "function_declarations"):
         inner = list_of(item, "functionDeclarations", "function_declarations")
         out += inner
-        others = {} if inner == [item] or not isinstance(item, dict) else _beside_functions(item)
+        others = {} if inner == [item] or not isinstance(item, dict) else _other_tools(item)
         out += [others] if others else []
     return out
 
 
-def _beside_functions(item: JsonObject) -> JsonObject:
+def _other_tools(item: JsonObject) -> JsonObject:
     """The provider's own tools that share an entry with functions."""
     return {
         name: value for name, value in item.items() if name not in ("functionDeclarations", "function_declarations")
@@ -233,8 +233,8 @@ def _parts_with_paths(message: object, path: str = "") -> list[tuple[str, object
 def _part(entry: object, path: str) -> Part:
     call, text = member(entry, "functionCall", "function_call"), member(entry, "text")
     if call is not None:
-        beyond = extras(entry, "functionCall", "function_call") + extras(call, "id", "name", "args")
-        return call_part(path, Draft(member(call, "id"), member(call, "name"), member(call, "args")), beyond)
+        extra_names = extras(entry, "functionCall", "function_call") + extras(call, "id", "name", "args")
+        return call_part(path, Draft(member(call, "id"), member(call, "name"), member(call, "args")), extra_names)
     if member(entry, "thought") is True:
         return Part(path, THINKING)
     if isinstance(text, str):
@@ -274,13 +274,13 @@ def _object(body: Body, report: LossReport) -> JsonObject:
         text = json_text(structured)
         return {key: text, "content": "\n\n".join(texts)} if texts else {key: text}
     if texts:
-        return {key: _no_text(structured, report), "content": "\n\n".join(texts)}
+        return {key: _report_string(structured, report), "content": "\n\n".join(texts)}
     if not body.is_error and isinstance(structured, dict) and structured and _RESERVED.isdisjoint(structured):
         return structured
-    return {key: _no_text(structured, report)}
+    return {key: _report_string(structured, report)}
 
 
-def _no_text(structured: Any, report: LossReport) -> Any:
+def _report_string(structured: Any, report: LossReport) -> Any:
     if isinstance(structured, str):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "it is a string: written as text")
     return structured

@@ -37,8 +37,8 @@ class _FollowingPart(msgspec.Struct):
 
 
 def answer_ranges(contents: Sequence[bytes | Raw]) -> list[AnswerRange]:
-    """Ranges of adjacent contents of the model that have calls. One answer may be several contents, as clients keep
-    each event of a stream as a content of its own.
+    """Ranges of adjacent contents of the model that have calls. One answer may be several contents, because some
+    clients keep each event of a stream as a content.
     """
     answer_ranges = []
     start = 0
@@ -65,8 +65,8 @@ def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
 
 
 def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-    """The contents, with stored turns in place of what the client received of them. `turns`: by content index."""
-    ends = {index.start: index.end for index in answer_ranges(contents)}
+    """The contents, with stored turns in place of the parts that the client received. `turns`: by content index."""
+    ends = {answer.start: answer.end for answer in answer_ranges(contents)}
     outgoing: list[bytes | Raw] = []
     index = 0
     while index < len(contents):
@@ -76,14 +76,14 @@ def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
             index += 1
             continue
         end = index = ends[index]
-        while end < len(contents) and _answers(contents[end]):
+        while end < len(contents) and _has_responses(contents[end]):
             end += 1
-        answers = [*map(_answers, turn.results)]
-        gateway_results = [*itertools.compress(turn.results, answers)]
+        with_responses = [*map(_has_responses, turn.results)]
+        gateway_results = [*itertools.compress(turn.results, with_responses)]
         outgoing += turn.before
         outgoing += [_merge_responses(turn.before[-1], gateway_results, contents[index:end])]
         outgoing += [
-            each for each, is_response in zip(turn.results, answers, strict=True) if not is_response
+            each for each, has_responses in zip(turn.results, with_responses, strict=True) if not has_responses
         ]  # contents without responses have files of the results, which come after all responses
         index = end
     return outgoing
@@ -94,17 +94,21 @@ def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(text_of(member(call, "id")), text_of(member(call, "name"))) for call in calls if call is not None]
 
 
-def _answers(raw: bytes | Raw) -> bool:
+def _has_responses(raw: bytes | Raw) -> bool:
     """Whether a content has responses."""
     return any(b'"%s"' % name.encode() in bytes(raw) for name in RESPONSE) and any(
         member(part, *RESPONSE) is not None for part in read_parts(decode_object(raw))
     )
 
 
-def _merge_responses(calling: bytes, gateway_results: Sequence[bytes], client_results: Sequence[bytes | Raw]) -> bytes:
-    """One content with the gateway's and the client's responses, in the order of the calls, and then other parts."""
+def _merge_responses(
+    calls_content: bytes, gateway_results: Sequence[bytes], client_results: Sequence[bytes | Raw]
+) -> bytes:
+    """One content with the gateway's and the client's responses, in the order of the calls in `calls_content`, and then
+    all other parts.
+    """
     following = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
-    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calling)))
+    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calls_content)))
     matched, _ = calls.take([part for part in following if part.is_answer])
     taken = {id(each.result) for each in matched}
     parts = [*(each.result.raw for each in matched), *(part.raw for part in following if id(part) not in taken)]

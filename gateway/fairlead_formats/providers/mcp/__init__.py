@@ -1,1 +1,1 @@
-"""MCP, from and to which all other formats convert: tools and messages. Pure modules."""
+"""MCP, the form through which all other formats are converted: tools and messages. Pure modules."""

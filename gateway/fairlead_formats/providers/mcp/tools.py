@@ -28,7 +28,8 @@ from fairlead_formats.tools.definitions import name_of
 MCP: Final = "mcp"
 METHOD: Final = "tools/call"
 NUMBER: Final = "number"
-"""Kind of a call whose JSON-RPC id is a number. The response must repeat the id as a number, but ids are text here."""
+"""Kind of a call whose JSON-RPC id is a number. The response repeats it as a number, although `ModelCall.id` is text.
+"""
 
 
 class McpFormat:
@@ -55,7 +56,7 @@ class McpFormat:
             if isinstance(tool, dict) and name_of(tool) and isinstance(tool.get("inputSchema", {}), dict):
                 tools.append(tool)
             else:
-                why = "not a tool, which is an object with name and inputSchema"
+                why = "the entry is not a tool, which is an object with name and inputSchema"
                 report.append(Loss(f"#{position}", "", "", Action.REFUSED, why))
         return Read(tuple(tools), tuple(report))
 
@@ -111,8 +112,8 @@ class McpMessages(MessageFormat):
         for path, message in with_paths("", messages) if isinstance(messages, list) else [("", messages)]:
             result = member(message, "result") if member(message, "jsonrpc") else message
             if isinstance(result, Mapping) and ("content" in result or "structuredContent" in result):
-                beyond = extras(result, "content", "structuredContent", "isError", "resultType")
-                yield AnswerPart(path, ToolResult(_id_text(member(message, "id")), "", dict(result)), beyond)
+                extra_names = extras(result, "content", "structuredContent", "isError", "resultType")
+                yield AnswerPart(path, ToolResult(_id_text(member(message, "id")), "", dict(result)), extra_names)
             else:
                 yield AnswerPart(path)
 

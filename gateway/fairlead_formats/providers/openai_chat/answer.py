@@ -52,8 +52,8 @@ class ChatAnswer:
         self._add_missing_ids()
 
     def _add_missing_ids(self) -> None:
-        """Give a new id to each call that has none or repeats an earlier call's id, as results are matched to calls by
-        id.
+        """Give a new id to each call that has none or repeats an earlier call's id, because results are matched to
+        calls by id.
         """
         calls = calls_of(self._read)
         taken: set[str] = set()

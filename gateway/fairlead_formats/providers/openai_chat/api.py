@@ -27,7 +27,7 @@ def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
 
 
 def _model(model: ListedModel) -> dict[str, Any]:
-    """An entry of the model list. `created` is 1970, as the gateway does not know when the model was created."""
+    """An entry of the model list. The gateway does not know when a model was created, so `created` is 1970."""
     return {
         "id": model.id,
         "object": "model",

@@ -19,17 +19,15 @@ _LEGACY: Final = -1
 
 
 class ChatAssembler:
-    """Assembles the calls of one choice. Other choices are alternative answers that nobody uses, so their calls must
-    not run.
-    """
+    """Assembles the calls of one choice. Other choices are alternative answers, whose calls must not run."""
 
     def __init__(self, names: Names | None = None, choice: int = 0) -> None:
         self._builder = CallBuilder(names)
         self._choice = choice
         self._partials: dict[int, PartialCall] = {}
         self._current: dict[int, int] = {}
-        """Maps an index in the stream to the key of the call that the index refers to at the moment."""
-        self._last = 0
+        """Maps an index in the stream to the key in `_partials` of the call that the index refers to at the moment."""
+        self._last_index = 0
         self._named: list[PartialCall] = []
         """Calls that were named in the current event: a second name in one event begins another call."""
 
@@ -74,7 +72,11 @@ class ChatAssembler:
         if not isinstance(index, int) or index < 0:
             same_id = next((key for key, partial in self._partials.items() if ident and partial.id == ident), None)
             index = (
-                same_id if same_id is not None else self._last if not ident and self._partials else len(self._current)
+                same_id
+                if same_id is not None
+                else self._last_index
+                if not ident and self._partials
+                else len(self._current)
             )
         key = self._current.get(index, index)
         partial = self._partials.get(key)
@@ -87,7 +89,7 @@ class ChatAssembler:
             partial = self._partials[key] = PartialCall()
             self._current[index] = key
         partial.id = partial.id or ident
-        self._last = index
+        self._last_index = index
         return partial
 
     def _is_other(self, partial: PartialCall, ident: str, function: object) -> bool:

@@ -1,4 +1,6 @@
-"""OpenAI's chat API of the scripted model, which rejects what the real one rejects. Pure module."""
+"""Fake of OpenAI's Chat Completions API, answered by the scripted model. It rejects the requests that the real API
+rejects. Pure module.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,7 @@ class ChatApi:
 
 
 def openai_error(fault_of_request: BrokenRule) -> tuple[int, bytes]:
-    """Status and body of the error, in the form that all of OpenAI's APIs have."""
+    """Status and body of the error for a broken rule, in the form that all of OpenAI's APIs have."""
     rule, message, param = fault_of_request.rule, fault_of_request.message, fault_of_request.param
     error = {"message": message, "type": rule.type, "param": param, "code": rule.code}
     return rule.status, json.dumps({"error": error}).encode()
@@ -108,7 +110,7 @@ def _reason(turn: ScriptedTurn, request: Mapping[str, Any]) -> str:
 
 
 def _usage(turn: ScriptedTurn) -> dict[str, Any]:
-    """Round figures, so that sums are told apart from single ones."""
+    """Usage in round numbers, so that a test can tell the usage of one response from the sum over several."""
     output = 10 + 10 * len(turn.calls)
     details = {"cached_tokens": 40}
     return {

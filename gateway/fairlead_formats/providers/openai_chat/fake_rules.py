@@ -1,4 +1,4 @@
-"""Requests that the scripted Chat Completions API rejects, and those about tools that it shares with Responses.
+"""Requests that the scripted Chat Completions API rejects, and the checks of tools that it shares with Responses.
 
 Pure module; the rules and their sources are in `request_rules.openai`.
 """
@@ -22,7 +22,7 @@ _CALLS: Final = ("tool_calls", "function_call")
 
 
 def fault(request: Mapping[str, Any], check_schema: SchemaCheck) -> BrokenRule | None:
-    """The first rule that a request breaks; None where the API takes it."""
+    """The first rule that a request breaks; None if it breaks none."""
     return next(_faults(request, check_schema), None)
 
 
@@ -45,7 +45,7 @@ def _faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[B
     functions = [(index, tool.get("function") or {}) for index, tool in enumerate(tools or ()) if _is_function(tool)]
     yield from tool_faults("chat", functions, len(tools or ()), check_schema)
     offered = {(tool.get(str(tool.get("type"))) or {}).get("name") for tool in tools or ()}
-    for name in _chosen(request.get("tool_choice")):
+    for name in _chosen_names(request.get("tool_choice")):
         if tools and name not in offered:
             yield broken("chat-tool-choice", name=name)
     yield from message_faults(messages)
@@ -55,14 +55,14 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
     return tool.get("type") == "function"
 
 
-def _chosen(choice: object) -> Iterator[object]:
+def _chosen_names(choice: object) -> Iterator[object]:
     """Names of tools in `tool_choice`."""
     if not isinstance(choice, Mapping):
         return
     kind = choice.get("type")
     if kind == "allowed_tools":
         for each in (choice.get("allowed_tools") or {}).get("tools") or ():
-            yield from _chosen(each)
+            yield from _chosen_names(each)
     elif kind in ("function", "custom"):
         yield (choice.get(kind) or {}).get("name")
 
@@ -70,8 +70,8 @@ def _chosen(choice: object) -> Iterator[object]:
 def tool_faults(
     api: str, functions: Sequence[tuple[int, Mapping[str, Any]]], count: int, check_schema: SchemaCheck
 ) -> Iterator[BrokenRule]:
-    """Rules about tools that are broken. `functions`: their members, each with its index in `tools`; `count`: tools of
-    all types; `api`: prefix of the rules' names.
+    """Rules about tools that a request breaks. `functions`: the members of each function, with its index in `tools`;
+    `count`: number of tools of all types; `api`: prefix of the rules' names.
     """
     if count > MAX_TOOLS:
         yield broken(f"{api}-tool-count", length=count)
@@ -88,7 +88,7 @@ def tool_faults(
 
 
 def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
-    """Rules about messages that are broken: an answer for each call, right behind it."""
+    """Rules about messages that a request breaks: each call needs one result, directly after the call's message."""
     called: dict[str, int] = {}
     answers: dict[str, int] = {}
     for index, message in enumerate(messages):

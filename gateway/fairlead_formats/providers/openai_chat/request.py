@@ -2,7 +2,8 @@
 
 Pure module. Source: OpenAI's API reference, `POST /v1/chat/completions`. Some compatible servers put signed reasoning
 into messages: in calls (`extra_content`; Google, "Thought signatures", "OpenAI compatibility"), or in lists of details
-or blocks. Only the model that produced it accepts it, so `remove_thoughts` removes it from a request to another model.
+or blocks. Only the model that produced the reasoning accepts it, so `remove_thoughts` removes it from a request to
+another model.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class ChatRequest(FamilyRequest):
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
         self.gateway_options = read.fairlead
-        # `functions` beside `tools` are for the provider to judge; of several answers (`n`) none could be continued
+        # the provider judges `functions` beside `tools`; the gateway cannot continue one of several answers (`n`)
         self.no_injection = read.functions is not None or (read.n or 1) != 1
         self._tools = _raws(self._members["tools"]) if read.tools else []
         self.tool_names = frozenset(map(_name, read.tools or ()))

@@ -29,9 +29,9 @@ from fairlead_mcp.surrogates import replace_lone_surrogates
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of the provider's stream in one round."""
+"""Maximum number of bytes of the provider's stream in one round."""
 MAX_NAME: Final = 1024
-"""Maximum characters of a called tool's name."""
+"""Maximum number of characters of a called tool's name."""
 _encode: Final = msgspec.json.Encoder().encode
 _NULL: Final = Raw(b"null")
 _NO_MEMBERS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -86,7 +86,7 @@ _chunk: Final = msgspec.json.Decoder(_Chunk).decode
 _calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-_KNOWN: Final = frozenset({"index", "id", "type", *KINDS})
+_READ_MEMBERS: Final = frozenset({"index", "id", "type", *KINDS})
 _any: Final = msgspec.json.Decoder().decode
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -101,12 +101,12 @@ class StreamedCall:
         """`function`, or `custom` for a custom tool call, whose text is kept like arguments."""
         self.pieces: list[str] = []
         """Pieces of the arguments. Appending each to a string would copy the string every time."""
-        self.shown: int | None = None
+        self.client_index: int | None = None
         """Index in the client's stream; None for a call that the client does not receive."""
         self.sent = 0
         """Number of pieces that were sent to the client."""
         self.provider_id = ""
-        """The id from the provider, which is not always unique; the client gets a unique one."""
+        """The id from the provider, which is not always unique; the client gets a unique id."""
         self.parse_attempts = self.size = 0
         self.added_members: dict[str, Raw] = {}
         """Members that the gateway only passes on, such as a signature of the model's reasoning."""
@@ -142,7 +142,7 @@ class ChatStream:
         """Whether an earlier round had text."""
         self._earlier_members: set[str] = set()
         """Names of members that had text in earlier rounds, including empty text."""
-        self._shown = 0
+        self._shown_count = 0
         """Number of calls in the client's stream."""
         self.usage: dict[str, Any] = {}
         self._begin()
@@ -201,7 +201,7 @@ class ChatStream:
         delta = choice.delta or {}
         calls = _calls(raw_calls := delta.pop(TOOL_CALLS, _NULL)) or []
         extras = (
-            [{name: raw for name, raw in each.items() if name not in _KNOWN} for each in _raws(raw_calls)]
+            [{name: raw for name, raw in each.items() if name not in _READ_MEMBERS} for each in _raws(raw_calls)]
             if calls
             else []
         )
@@ -245,7 +245,7 @@ class ChatStream:
 
     def _is_first(self, name: str) -> bool:
         """Whether the current chunk is the first with text in this member. An empty first text must reach the client,
-        as it makes the client's value `""` in place of null.
+        because it makes the client's value `""` in place of null.
         """
         return name not in self._earlier_members and len(self._strings.get(name, ())) == 1
 
@@ -270,13 +270,13 @@ class ChatStream:
             text = arguments if isinstance(arguments, str) else _encode(arguments).decode() if arguments else ""
             if text and not (
                 call.provider_id and delta.id == call.provider_id and text == call.text
-            ):  # else the server repeats it
+            ):  # otherwise the server repeats the arguments
                 call.grow(text)
         return out + (self._show(call) if call.pieces else b"")
 
     def _find_call(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
-        """The call that a delta belongs to, and bytes for the client that complete the previous call if a new one
-        begins.
+        """The call that a delta belongs to, and bytes for the client that complete the previous call if the delta
+        begins a new call.
 
         Some servers send index 0, or no index, for every call. So a new id also begins a call, and so does a name after
         complete arguments or a second name in the same chunk.
@@ -296,7 +296,7 @@ class ChatStream:
         return call, before
 
     def _is_other(self, call: StreamedCall, delta: _CallDelta, function: _FunctionDelta) -> bool:
-        """Whether a delta with a name begins another call than `call`, the one at its index."""
+        """Whether a delta with a name begins another call than `call`, which is the call at the delta's index."""
         if delta.id and call.provider_id and delta.id != call.provider_id:
             return True
         arguments = function.input if delta.custom is not None else function.arguments
@@ -313,13 +313,14 @@ class ChatStream:
         if complete and not call.pieces and call.kind == "function" and not truncates(self.finish_reason):
             new = "{}"
         call.sent = len(call.pieces)
-        if call.shown is None:
+        if call.client_index is None:
             call.id = call.id or new_id()
-            call.shown, self._shown = self._shown, self._shown + 1
+            call.client_index, self._shown_count = self._shown_count, self._shown_count + 1
             function = {"name": call.name, text: new}
-            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: function, **call.added_members}
+            head = {"index": call.client_index, "id": call.id, "type": call.kind}
+            entry = {**head, call.kind: function, **call.added_members}
         elif new:
-            entry = {"index": call.shown, call.kind: {text: new}}
+            entry = {"index": call.client_index, call.kind: {text: new}}
         else:
             return b""
         return self._chunk({TOOL_CALLS: [entry]})
@@ -393,7 +394,7 @@ class ChatStream:
         if self._client_tools is None:
             return b""
         reason = self.finish_reason
-        if reason == TOOL_CALLS and not self._shown:
+        if reason == TOOL_CALLS and not self._shown_count:
             reason = "stop"
         out = self._chunk({}, reason, extra_members)
         if self._include_usage and self.usage:

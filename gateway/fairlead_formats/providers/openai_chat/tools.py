@@ -119,7 +119,8 @@ def read_flat(tool: JsonObject) -> ProviderTool:
 class ChatMessages(MessageFormat):
     """Reads and writes calls and results in messages of Chat Completions.
 
-    Reads `tool_calls` and the legacy `function_call`. Writes `tool_calls`, or with `function_call` set the legacy form.
+    Reads `tool_calls` and the legacy `function_call`. Writes `tool_calls`, or the legacy form if `function_call` is
+    true.
     """
 
     def __init__(self, *, function_call: bool = False) -> None:
@@ -176,13 +177,13 @@ class ChatMessages(MessageFormat):
         messages, file_parts = [], []
         for call, body, report in answers.bodies(_accept(carry)):
             text = join_texts(body, report)
-            moved = media(body.blocks)
-            if moved:
-                note = f"[{len(moved)} file(s) of this result follow in the next message]"
+            files = media(body.blocks)
+            if files:
+                note = f"[{len(files)} file(s) of this result follow in the next message]"
                 text = f"{text}\n\n{note}" if text else note
                 file_parts.append({"type": "text", "text": f"Files that {call.wire_name} ({call.id}) returned:"})
-                file_parts.extend(_user_part(item) for item in moved)
-            for item in moved:
+                file_parts.extend(_user_part(item) for item in files)
+            for item in files:
                 report.add(item.path, item.what, Action.REWRITTEN, "moved into a message after the results")
             messages.append(self._result(call, text))
         if file_parts:

@@ -32,8 +32,8 @@ _calls: Final = msgspec.json.Decoder(list[dict[str, Raw]] | None).decode
 
 
 def whole_events(body: bytes) -> list[bytes]:
-    """Data of two chunks and of `[DONE]`: the message, and its end with the usage. Usage has no chunk of its own, as
-    that has no choices, which clients that did not request usage may not expect. Raises BadAnswer.
+    """Data of two chunks and of `[DONE]`: the message, and its end with the usage. A separate chunk for usage would
+    have no choices, which clients that did not request usage may not expect. Raises BadAnswer.
     """
     try:
         head = {name: raw for name, raw in _members(body).items() if name not in ("choices", "usage")}
@@ -63,5 +63,5 @@ def _delta(choice: _WholeChoice) -> dict[str, Any]:
 
 
 def _reason(choice: _WholeChoice) -> str:
-    """The finish reason of a choice; if the server gave none, `tool_calls` or `stop`, as a whole answer is complete."""
+    """The finish reason of a choice that the server sent without one: `tool_calls` or `stop`."""
     return "tool_calls" if bytes(choice.message.get(TOOL_CALLS, _NULL)) not in (b"null", b"[]") else "stop"

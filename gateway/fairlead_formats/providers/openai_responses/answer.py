@@ -65,15 +65,15 @@ class ResponsesAnswer:
     def write(self, loop: LoopResult) -> bytes:
         rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
         shown = ShownResponse(self._request, loop.client_tools)
-        listing = shown.listing()
-        shown.items += [] if listing is None else [listing]
+        tool_list = shown.tool_list()
+        shown.items += [] if tool_list is None else [tool_list]
         called = {call_id for each in rounds for call_id in each.call_ids}
-        shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id not in called]
+        shown.items += [Raw(encode(shown.finished_call(call))) for call in loop.ran if call.id not in called]
         for each in rounds:
             shown.mark = each.mark
             shown.members(each.members)
             shown.add(each.items)
-            shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id in each.call_ids]
+            shown.items += [Raw(encode(shown.finished_call(call))) for call in loop.ran if call.id in each.call_ids]
             shown.next_round()
         members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.extra_members.items()}
         members["output"] = Raw(encode(shown.items))

@@ -43,11 +43,11 @@ class Approvals:
         self.ids: dict[str, str] = {}
         """Maps ids of approved calls to ids of their approval requests."""
         self.changed = False
-        """Whether any item differs from the client's."""
+        """Whether any item differs from the items of the client."""
         if not any(b"fairlead_" in bytes(item) for item in items):
             self.items: list[bytes | Raw] = [*items]
             return
-        ran_approvals = {_approval_of(item) for item in items if b'"mcp_call"' in bytes(item)}
+        run_request_ids = {_approval_of(item) for item in items if b'"mcp_call"' in bytes(item)}
         calls = dict(_requested_calls(pending))
         last = max((index for index, item in enumerate(items) if head_of(item).from_model), default=-1)
         approved_ids: set[str] = set()
@@ -57,9 +57,9 @@ class Approvals:
             if head.kind == "mcp_approval_response":
                 response = decode_object(raw)
                 ident = str(response.get("approval_request_id", ""))
-                if ident in ran_approvals or ident in calls:
+                if ident in run_request_ids or ident in calls:
                     if (
-                        ident not in ran_approvals and ident not in approved_ids
+                        ident not in run_request_ids and ident not in approved_ids
                     ):  # a repeated approval must not run the call again
                         approved_ids.add(ident)
                         self.items.append(
@@ -67,7 +67,7 @@ class Approvals:
                         )
                     continue
             if head.kind == "mcp_approval_request":
-                if head.id in ran_approvals:
+                if head.id in run_request_ids:
                     continue
                 calls.update(_requested_calls([raw]))
             self.items += to_provider_items(raw)
@@ -108,7 +108,7 @@ def _requested_calls(items: Sequence[bytes | Raw]) -> Iterator[tuple[str, dict[s
             yield str(head_of(raw).id), decode_object(to_provider_items(raw)[0])
 
 
-def _approval_of(ran_approvals: bytes | Raw) -> str:
-    """The id of the approval request, from the `mcp_call` item of the call that the gateway ran after it."""
-    ident = decode_object(ran_approvals).get("approval_request_id")
-    return str(ident) if ident else APPROVAL_ID + (head_of(ran_approvals).id or "").removeprefix(CALL_ID)
+def _approval_of(call_item: bytes | Raw) -> str:
+    """The id of the approval request of a call that the gateway ran. `call_item`: the call's `mcp_call` item."""
+    ident = decode_object(call_item).get("approval_request_id")
+    return str(ident) if ident else APPROVAL_ID + (head_of(call_item).id or "").removeprefix(CALL_ID)

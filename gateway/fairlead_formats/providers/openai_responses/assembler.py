@@ -24,6 +24,7 @@ class ResponsesAssembler:
         self._builder = CallBuilder(names)
         self._partials: dict[object, PartialCall] = {}
         self._done: set[object] = set()
+        """Keys of calls that were returned."""
 
     def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)
@@ -75,16 +76,18 @@ class ResponsesAssembler:
         return [self._builder.call(partial, cut_off=member(item, "status") == "incomplete")]
 
     def _finish_all(self, response: object, *, cut_off: bool) -> list[ModelCall]:
-        """Calls that were not returned yet: first those in the items of the final response, then unfinished ones."""
+        """Calls that were not returned yet: first the calls among the items of the final response, then unfinished
+        calls.
+        """
         calls: list[ModelCall] = []
         for index, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or index
             if member(item, "type") in _CALLS and not self._builder.has_seen(text_of(member(item, "call_id"))):
                 calls.extend(self._finish(key, item))
-        begun = list(self._partials.items())
+        unfinished = list(self._partials.items())
         self._partials.clear()
-        self._done.update(key for key, _ in begun)
-        return [*calls, *(self._builder.call(p, cut_off=cut_off) for _, p in begun if p.id or p.name)]
+        self._done.update(key for key, _ in unfinished)
+        return [*calls, *(self._builder.call(p, cut_off=cut_off) for _, p in unfinished if p.id or p.name)]
 
 
 def _kind(item: object) -> str:

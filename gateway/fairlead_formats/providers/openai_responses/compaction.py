@@ -21,8 +21,8 @@ from fairlead_formats.wire.family_format import reading_body
 from fairlead_formats.wire.protocol import BadRequest, LoopResult, WireRequest
 
 NEEDS_RESPONSES: Final = (
-    "only providers with OpenAI's Responses API compact conversations: name a model of one (`responses: true` in the "
-    "file of providers), or shorten `input` yourself"
+    "only providers with OpenAI's Responses API compact conversations: name a model of such a provider (`responses: "
+    "true` in the file of providers), or shorten `input` yourself"
 )
 
 
@@ -34,13 +34,13 @@ _named: Final = msgspec.json.Decoder(_NamedModel).decode
 
 
 def require_model(body: bytes, path: str) -> None:
-    """Raises BadRequest for a request without a model. OpenAI allows that here, but the gateway needs the model to
-    choose a provider.
+    """Raise BadRequest for a request without a model. OpenAI does not require a model at `path`, but the gateway
+    chooses the provider by it.
     """
     with reading_body():
         read = _named(body)
     if not read.model:
-        raise BadRequest(f"model: {path} needs a model here, as the gateway finds the provider by it", "model")
+        raise BadRequest(f"model: {path} needs a model, because the gateway chooses the provider by it", "model")
 
 
 class CompactionRequest(ResponsesRequest):
@@ -61,10 +61,10 @@ class CompactionRequest(ResponsesRequest):
         self._refuse_approvals()
 
     def _refuse_approvals(self) -> None:
-        """Raises BadRequest for a request that approves calls, which compaction does not run."""
+        """Raise BadRequest for a request that approves calls, which compaction does not run."""
         if self.approved:
             raise BadRequest(
-                "input: calls that wait for approval are run by /v1/responses: continue there, then compact",
+                f"input: {COMPACT} runs no approved calls: send the approvals to /v1/responses, then compact",
                 "input",
             )
 

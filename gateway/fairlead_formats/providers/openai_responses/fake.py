@@ -1,4 +1,5 @@
-"""OpenAI's Responses API of the scripted model, which rejects what the real one rejects. Pure module.
+"""Fake of OpenAI's Responses API, answered by the scripted model. It rejects the requests that the real API rejects.
+Pure module.
 
 Source: OpenAI's API reference, `POST /v1/responses` and below it.
 """
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_formats.providers.openai_chat.fake import openai_error
-from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, fault, sealed
+from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, encrypted_content, fault
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.request_rules.table import broken
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
@@ -38,7 +39,7 @@ _BYTES_PER_TOKEN: Final = 4
 
 
 class ResponsesApi:
-    """`POST /responses` and `/responses/input_tokens`, and requests about responses that one model keeps."""
+    """`POST /responses` and `/responses/input_tokens`, and requests about stored responses."""
 
     stream_type = EVENT_STREAM
 
@@ -61,7 +62,7 @@ class ResponsesApi:
 
     @property
     def stored(self) -> StoredItems:
-        """Responses that the model keeps."""
+        """The stored responses."""
         return self._stored
 
     def stream_event(self, data: str) -> str:
@@ -87,10 +88,10 @@ class ResponsesApi:
         return response
 
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
-        begun = {**self._response(turn, number, request, "in_progress"), "output": [], "usage": None}
+        start_response = {**self._response(turn, number, request, "in_progress"), "output": [], "usage": None}
         sent_events: list[tuple[str, dict[str, Any]]] = [
-            ("response.created", {"response": begun}),
-            ("response.in_progress", {"response": begun}),
+            ("response.created", {"response": start_response}),
+            ("response.in_progress", {"response": start_response}),
         ]
         final = self._answer(turn, number, request)
         for index, item in enumerate(final["output"]):
@@ -134,7 +135,14 @@ class ResponsesApi:
         thoughts = f"rs_scripted_{number:04}"
         if turn.thoughts:
             summary = [{"type": "summary_text", "text": thought} for thought in turn.thoughts]
-            items.append({"type": "reasoning", "id": thoughts, "summary": summary, "encrypted_content": sealed(number)})
+            items.append(
+                {
+                    "type": "reasoning",
+                    "id": thoughts,
+                    "summary": summary,
+                    "encrypted_content": encrypted_content(number),
+                }
+            )
         items += [dict(item) for item in turn.items]
         if turn.text:
             content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
@@ -165,12 +173,12 @@ class ResponsesApi:
         return items
 
     def answer_stored(self, method: str, path: str) -> tuple[int, bytes]:
-        """Status and body of the answer to a request about a response that was kept."""
+        """Status and body of the answer to a request about a stored response."""
         ident, _, what = path.partition("/responses/")[2].partition("/")
         stored = self._stored.responses.get(ident)
         if stored is None:
             return 404, _error(f"Response with id '{ident}' not found.")
-        response, given = stored
+        response, input_items = stored
         answer: dict[str, Any] = response
         if method == "DELETE":
             del self._stored.responses[ident]
@@ -178,7 +186,7 @@ class ResponsesApi:
         elif what == "cancel":
             response["status"] = "cancelled"
         elif what == "input_items":
-            listed = [{"id": f"in_{index}", **item} for index, item in enumerate(given) if isinstance(item, dict)]
+            listed = [{"id": f"in_{index}", **item} for index, item in enumerate(input_items) if isinstance(item, dict)]
             answer = {"object": "list", "data": listed, "has_more": False}
         return 200, json.dumps(answer).encode()
 
@@ -193,19 +201,23 @@ def _ids(turn: ScriptedTurn, number: int) -> list[str]:
 
 
 def _input(request: Mapping[str, Any]) -> list[Any]:
-    given = request.get("input") or []
-    return [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else list(given)
+    client_input = request.get("input") or []
+    return (
+        [{"type": "message", "role": "user", "content": client_input}]
+        if isinstance(client_input, str)
+        else list(client_input)
+    )
 
 
 def _item_events(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and members of the events that tell of one item."""
+    """Type and members of each event of one item."""
     ident, kind = item["id"], item["type"]
-    begun: dict[str, dict[str, Any]] = {
+    start: dict[str, dict[str, Any]] = {
         "message": {"content": [], "status": "in_progress"},
         "reasoning": {"summary": []},
         "function_call": {"arguments": "", "status": "in_progress"},
     }
-    yield "response.output_item.added", {"item": {**item, **begun.get(kind, {})}}
+    yield "response.output_item.added", {"item": {**item, **start.get(kind, {})}}
     if kind == "message":
         for index, part in enumerate(item["content"]):
             at = {"item_id": ident, "content_index": index}

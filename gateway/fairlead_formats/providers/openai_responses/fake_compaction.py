@@ -1,4 +1,5 @@
-"""OpenAI's compaction of the scripted model. Pure module.
+"""Fake of OpenAI's compaction endpoint, answered by the scripted model. It rejects the requests that the real endpoint
+rejects. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/responses/compact`.
 """
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_formats.providers.openai_chat.fake import openai_error
-from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, fault, sealed
+from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, encrypted_content, fault
 from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
 from fairlead_formats.request_rules.table import broken
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn
@@ -64,13 +65,21 @@ class CompactionApi:
         return None if fault_of_request is None else openai_error(fault_of_request)
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
-        """All messages of users, and one item in place of the rest."""
+        """All messages of users, and one item in place of all other items."""
         before = self._stored.responses.get(str(request.get("previous_response_id")))
-        given = request.get("input") or []
-        items = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
+        client_input = request.get("input") or []
+        items = (
+            [{"type": "message", "role": "user", "content": client_input}]
+            if isinstance(client_input, str)
+            else client_input
+        )
         messages = [item for item in (*(before[1] if before else ()), *items) if item.get("role") == "user"]
         users = [_output_message(item, f"msg_scripted_{number:04}_{index:04}") for index, item in enumerate(messages)]
-        compacted = {"id": f"cmp_scripted_{number:04}", "type": "compaction", "encrypted_content": sealed(number)}
+        compacted = {
+            "id": f"cmp_scripted_{number:04}",
+            "type": "compaction",
+            "encrypted_content": encrypted_content(number),
+        }
         usage = {
             "input_tokens": 100,
             "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 0},

@@ -24,8 +24,8 @@ _OUTPUT: Final = re.compile(r"\w+_output")
 Item = Mapping[str, Any]
 
 
-def sealed(number: int) -> str:
-    """Encrypted content of the reasoning in an answer."""
+def encrypted_content(number: int) -> str:
+    """Encrypted content of the reasoning in the answer with this number."""
     return f"{_SEALED}{number}"
 
 
@@ -33,18 +33,20 @@ class StoredItems(msgspec.Struct):
     """Earlier answers of one API."""
 
     responses: dict[str, tuple[dict[str, Any], list[Any]]] = {}
-    """By id: the response and its input."""
+    """Maps the id of a response to the response and its input items."""
     reasoning: dict[str, str] = {}
-    """By id of a call: that of the reasoning that led to it."""
+    """Maps the id of a call to the id of the reasoning that led to the call."""
 
     def item(self, ident: str) -> Item | None:
-        """The item of that id in the input or output of a stored response."""
-        items = (item for response, given in self.responses.values() for item in (*response["output"], *given))
+        """The item with this id in the input or output of a stored response; None if no item has it."""
+        items = (
+            item for response, client_input in self.responses.values() for item in (*response["output"], *client_input)
+        )
         return next((item for item in items if isinstance(item, dict) and item.get("id") == ident), None)
 
 
 def fault(request: Mapping[str, Any], stored: StoredItems, check_schema: SchemaCheck) -> BrokenRule | None:
-    """The first rule that a request breaks; None where the API takes it."""
+    """The first rule that a request breaks; None if it breaks none."""
     return next(_faults(request, stored, check_schema), None)
 
 
@@ -58,8 +60,8 @@ def _faults(request: Mapping[str, Any], stored: StoredItems, check_schema: Schem
         yield broken("responses-previous", id=before)
         return
     yield from _tool_faults(request, check_schema)
-    given = request.get("input")
-    items = [item for item in (given if isinstance(given, list) else ()) if isinstance(item, dict)]
+    client_input = request.get("input")
+    items = [item for item in (client_input if isinstance(client_input, list) else ()) if isinstance(item, dict)]
     earlier: list[Item] = stored.responses[before][0]["output"] if before is not None else []
     yield from _id_faults(items, earlier)
     resolved: list[Item] = []
@@ -80,18 +82,18 @@ def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Itera
     yield from tool_faults("responses", functions, len(tools), check_schema)
     nested = [each for tool in tools if tool.get("type") == "namespace" for each in tool.get("tools") or ()]
     offered = {tool.get("name") for tool in (*tools, *nested)}
-    for name in _chosen(request.get("tool_choice")):
+    for name in _chosen_names(request.get("tool_choice")):
         if name not in offered:
             yield broken("responses-tool-choice", name=name)
 
 
-def _chosen(choice: object) -> Iterator[object]:
+def _chosen_names(choice: object) -> Iterator[object]:
     """Names of tools in `tool_choice`."""
     if not isinstance(choice, Mapping):
         return
     if choice.get("type") == "allowed_tools":
         for each in choice.get("tools") or ():
-            yield from _chosen(each)
+            yield from _chosen_names(each)
     elif choice.get("type") in ("function", "custom"):
         yield choice.get("name")
 
@@ -109,7 +111,9 @@ def _id_faults(items: Sequence[Item], earlier: Sequence[Item]) -> Iterator[Broke
 
 
 def _call_faults(items: Sequence[Item], *, conversation: bool) -> Iterator[BrokenRule]:
-    """An id may come again once its call has an output: providers that count ids begin again in each answer."""
+    """Faults of calls and their outputs. An id may be used again after its call has an output, because some providers
+    number the calls of each answer from the beginning.
+    """
     waiting: set[str] = set()
     answered: set[str] = set()
     for item in items:
@@ -132,7 +136,7 @@ def _call_faults(items: Sequence[Item], *, conversation: bool) -> Iterator[Broke
 def _reasoning_faults(items: Sequence[Item], stored: StoredItems) -> Iterator[BrokenRule]:
     ids = {item.get("id") for item in items}
     for item, following in zip(items, [*items, {}][1:], strict=True):
-        ident, led = item.get("id"), str(following.get("type", "message"))
+        ident, following_type = item.get("id"), str(following.get("type", "message"))
         if item.get("type") == "compaction" and not str(item.get("encrypted_content")).startswith(_SEALED):
             yield broken("responses-encrypted-content", id=ident)
         if item.get("type") == "reasoning":
@@ -140,7 +144,7 @@ def _reasoning_faults(items: Sequence[Item], stored: StoredItems) -> Iterator[Br
             if content is not None and not str(content).startswith(_SEALED):
                 yield broken("responses-encrypted-content", id=ident)
             users = following.get("role") in ("user", "system", "developer")
-            if not following or users or led == "reasoning" or _OUTPUT.fullmatch(led):
+            if not following or users or following_type == "reasoning" or _OUTPUT.fullmatch(following_type):
                 yield broken("responses-reasoning-followed", id=ident)
         if stored.reasoning.get(str(ident), ident) not in ids:
             yield broken("responses-call-reasoning", id=ident)

@@ -79,7 +79,7 @@ class ResponsesFormat(FamilyFormat):
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         taken = {head_of(item).id for turn in turns.values() for item in turn.before}
-        ends = {index.start: index.end for index in self.answer_ranges(messages)}
+        ends = {answer.start: answer.end for answer in self.answer_ranges(messages)}
         range_end = 0
         for index, raw in enumerate(messages):
             turn = turns.get(index)
@@ -99,20 +99,20 @@ class ResponsesFormat(FamilyFormat):
 
 
 def _refers_to(raw: bytes | Raw, idents: Collection[str | None]) -> bool:
-    """Whether an item is a reference to an item with one of these ids, which are the provider's."""
+    """Whether an item is a reference to an item with one of these ids. `idents`: ids as the provider sent them."""
     head = head_of(raw) if b'"item_reference"' in bytes(raw) else None
     return head is not None and head.kind == REFERENCE and unmark_id(head.id or "") in idents
 
 
 def _compactions_before(answer: Sequence[bytes | Raw], turn: StoredTurn) -> list[bytes | Raw]:
-    """Compaction items in an answer's items that stand for earlier answers, so that the stored turn lacks them."""
+    """Compaction items among an answer's items. They replace earlier answers, so the stored turn does not have them."""
     own = {head_of(raw).id for raw in turn.before}
     return [raw for raw in answer if head_of(raw).kind == COMPACTED and head_of(raw).id not in own]
 
 
 def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
-    """Keys under which the gateway may have stored the turn of an answer: the answer's calls, or without calls its last
-    reasoning item.
+    """Keys under which the gateway may have stored the turn of an answer: its calls; if it has none, its last reasoning
+    item.
     """
     calls = waiting_calls(items)
     if calls:

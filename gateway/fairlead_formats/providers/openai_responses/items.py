@@ -99,7 +99,7 @@ def head_of(raw: bytes | Raw) -> ItemHead:
 
 
 def new_id(prefix: str) -> str:
-    """An id that cannot be guessed."""
+    """A new random id, which cannot be guessed."""
     return f"{prefix}_{secrets.token_hex(24)}"
 
 
@@ -116,7 +116,8 @@ def nonce_of(response_id: str) -> str:
 def mark_id(ident: str, mark: str) -> str:
     """The client's id of an item: the provider's id with `mark`, which names the response and the round.
 
-    The gateway finds stored turns and stored responses by the mark. So it is random: a provider's id may be guessable.
+    The gateway finds stored turns and stored responses by the mark. So the mark is random: a provider's id might be
+    guessed.
     """
     return f"{ident}{_MARK}{mark}"
 
@@ -188,7 +189,7 @@ def message_text(item: Mapping[str, Any]) -> str:
 
 
 def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
-    """The items, with a new id for each call that has none or an earlier call's: results are matched by id."""
+    """The items. Each call without an id or with the id of an earlier call gets a new id: results are matched by id."""
     with_ids = []
     taken: set[str] = set()
     for raw in items:
@@ -215,18 +216,22 @@ def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[R
 
 
 def drop_orphaned_reasoning(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
-    """The items without reasoning items that are not followed by an output of the model, as the API refuses such items.
-    A reference counts as an output, because it may refer to one.
+    """The items without each reasoning item that is not followed by an output of the model, which the API refuses. A
+    reference counts as an output, because it may refer to an output.
     """
     if not any(b'"reasoning"' in bytes(item) for item in items):
         return [*items]
     heads = [*map(head_of, items), ItemHead("message", role="user")]
-    leads = [(head.from_model and head.kind != REASONING) or head.kind == REFERENCE for head in heads[1:]]
-    return [item for item, head, led in zip(items, heads, leads, strict=False) if head.kind != REASONING or led]
+    precedes_output = [(head.from_model and head.kind != REASONING) or head.kind == REFERENCE for head in heads[1:]]
+    return [
+        item
+        for item, head, stays in zip(items, heads, precedes_output, strict=False)
+        if head.kind != REASONING or stays
+    ]
 
 
 def is_hidden(head: ItemHead, client_tools: Collection[str] | None) -> bool:
-    """Whether an item is a call that the client does not receive, as its tool is not in `client_tools`. None: the
+    """Whether an item is a call that the client does not receive, because its tool is not in `client_tools`. None: the
     client receives all calls.
     """
     return client_tools is not None and head.is_call and (head.name or "") not in client_tools

@@ -20,8 +20,8 @@ from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 from fairlead_formats.wire.raw_json import decode_object
 
 SCHEME: Final = "fairlead"
-"""Value of `server_url` with which a tool means the gateway's server that `server_label` names. With `fairlead://NAME`
-`server_url` names the server, and the label is free.
+"""Value of `server_url` with which a tool means the gateway's server that `server_label` names. In `fairlead://NAME`
+the URL names the server, and the client may choose any label.
 """
 LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
@@ -63,24 +63,24 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         scheme, mark, name = url.partition("://")
         return name.strip("/") if mark and scheme == SCHEME else None
 
-    def server_wish(self) -> dict[str, Any]:
+    def server_tool_choice(self) -> dict[str, Any]:
         """The tool as `offers.ServerToolChoice`."""
         allowed = self.allowed_tools
         names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
-        wish: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
+        choice: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
         if names is not None:
-            wish["names"] = names
+            choice["names"] = names
         if isinstance(allowed, _Names) and allowed.read_only:
-            wish["readOnly"] = True
+            choice["readOnly"] = True
         if isinstance(self.require_approval, _Approval):
             for member, names_filter in (
                 ("always", self.require_approval.always),
                 ("never", self.require_approval.never),
             ):
                 if names_filter is not None:
-                    wish[member] = {"names": names_filter.names or (), "readOnly": bool(names_filter.read_only)}
-            wish["asks"] = self.require_approval.never is not None or self.require_approval.always is None
-        return wish
+                    choice[member] = {"names": names_filter.names or (), "readOnly": bool(names_filter.read_only)}
+            choice["asks"] = self.require_approval.never is not None or self.require_approval.always is None
+        return choice
 
 
 def label_of(labels: Mapping[str, str], name: str) -> str:
@@ -101,7 +101,7 @@ def list_item(labels: Mapping[str, str], definitions: Sequence[bytes], response_
 
 
 def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str | None) -> dict[str, Any]:
-    """The item of a call that the gateway runs. `approval_id`: id of the request that the client approved, if any."""
+    """The item of a call that the gateway runs. `approval_id`: id of the approval request; None if none was needed."""
     return {
         "type": "mcp_call",
         "id": CALL_ID + call.id,

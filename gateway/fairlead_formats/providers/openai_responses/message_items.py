@@ -39,7 +39,7 @@ _EVENTS: Final = (
 
 
 def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Each item in a response, an event, or a list of items or events, with its JSON Pointer; also a single item."""
+    """Each item in a response, an event, or a list of items or events, with its JSON Pointer; an item yields itself."""
     for at, entry in with_paths(path, message) if isinstance(message, list) else [(path, message)]:
         response = member(entry, "response")
         output = member(response or entry, "output")

@@ -85,7 +85,7 @@ class ResponsesRequest(FamilyRequest):
             raise BadRequest("stream: a background response cannot be streamed; retrieve it by its id", "stream")
         self.model = read.model
         self.stream = bool(read.stream)
-        self.no_injection = bool(read.background)  # no tools of the gateway: it does not wait for a background answer
+        self.no_injection = bool(read.background)  # the gateway does not wait for a background answer
         self.is_kept = True
         """Whether the gateway stores the response, so that later requests can continue it by its id."""
         self.previous = read.previous_response_id
@@ -94,7 +94,7 @@ class ResponsesRequest(FamilyRequest):
         self.conversation: str | None = conversation if isinstance(conversation, str) else None
         self.stores = read.store is not False
         """Whether the provider is to store the response."""
-        self.gateway_options = self._wishes(read.max_tool_calls)
+        self.gateway_options = self._write_options(read.max_tool_calls)
         self.response_id = new_response_id()
         """Id of the client's response to this request."""
         self._round = 0
@@ -102,22 +102,22 @@ class ResponsesRequest(FamilyRequest):
         self.references = _references(read.input) if _REFERENCE in body else ()
         """Ids of the items to which the input refers."""
         self.injected: Sequence[bytes] = ()
-        """Tool definitions that the gateway added to the client's in the last call of `body`."""
+        """Tool definitions that the gateway added to the client's tools in the last call of `body`."""
         self._members.pop(GATEWAY_MEMBER, None)
         self._read_items(())
 
-    def _wishes(self, most_calls: int | None) -> Raw:
-        """The member `fairlead` with the options that other members set for the gateway's tools, as JSON."""
-        wishes = dict(self._options)
+    def _write_options(self, max_calls: int | None) -> Raw:
+        """The member `fairlead` as JSON, with the options that other members set for the gateway's tools."""
+        options = dict(self._options)
         if self._servers:
-            wishes = {
+            options = {
                 "showCalls": Raw(b"true"),
-                **wishes,
-                "mcp": Raw(encode([tool.server_wish() for tool in self._servers])),
+                **options,
+                "mcp": Raw(encode([tool.server_tool_choice() for tool in self._servers])),
             }
-        if most_calls is not None:
-            wishes = {"maxCalls": Raw(encode(max(most_calls, 0))), **wishes}
-        return Raw(encode(wishes))
+        if max_calls is not None:
+            options = {"maxCalls": Raw(encode(max(max_calls, 0))), **options}
+        return Raw(encode(options))
 
     def _read_tools(self, tools: Sequence[Raw]) -> None:
         self.tools_member = self._members.get("tools", Raw(b"[]"))
@@ -154,10 +154,10 @@ class ResponsesRequest(FamilyRequest):
         self.approval_ids: Mapping[str, str] = approvals.ids
         """Maps ids of approved calls to ids of their approval requests."""
         self._placeholders = approvals.placeholders
-        self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
-        """Whether an earlier response listed the gateway's tools, so that this response need not."""
+        self.has_tool_list = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
+        """Whether an earlier response listed the gateway's tools, so that this response need not list them."""
         self.client_messages = self.messages = approvals.items
-        self._as_it_came = None if approvals.changed or len(items) < len(client_items) else self.client_messages
+        self._unchanged_input = None if approvals.changed or len(items) < len(client_items) else self.client_messages
 
     def new_mark(self) -> str:
         """A new mark, which ends the ids of the items in the next round's answer (`items.mark_id`)."""
@@ -198,7 +198,7 @@ class ResponsesRequest(FamilyRequest):
         messages = unmark_ids(drop_orphaned_reasoning(self.messages) if injected else self.messages)
         if added_messages and self.conversation is not None:  # the provider stored the items sent before
             members["input"] = Raw(array(_last_results(added_messages)))
-        elif added_messages or (messages is not self._as_it_came and messages != self._as_it_came):
+        elif added_messages or (messages is not self._unchanged_input and messages != self._unchanged_input):
             members["input"] = Raw(array([*messages, *added_messages]))
         if injected or self._servers:
             members["tools"] = Raw(array([*self._tools, *injected]))
@@ -212,7 +212,7 @@ class ResponsesRequest(FamilyRequest):
         return encode(members)
 
     def continue_from(self, before: Sequence[bytes], previous: str | None) -> bytes:
-        """The whole request body, with the items `before` in front of the request's own. With `previous`, the
+        """The whole request body, with the items `before` in front of the request's own items. With `previous`, the
         provider's id of a response, the request continues that response.
         """
         members = self._client_members()
@@ -224,8 +224,8 @@ class ResponsesRequest(FamilyRequest):
         return encode(members)
 
     def resolve(self, items: Mapping[str, bytes]) -> bytes:
-        """The whole request body with items in place of references. `items`: by id. A reference to an item that the
-        input contains anyway is left out.
+        """The whole request body with items in place of references. `items`: referenced items by id. A reference to an
+        item that the input contains anyway is left out.
         """
         resolved: list[bytes | Raw] = []
         taken: set[str] = set()

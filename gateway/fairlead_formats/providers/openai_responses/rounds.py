@@ -33,7 +33,7 @@ from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, FinishedCall, RunningCall, WireRequest
 
 _FIRST: Final = ("created_at", "tool_choice")
-"""Members of the client's response that are from the first round, as requests of later rounds differ in them."""
+"""Members of the client's response that are from the first round: requests of later rounds have other values."""
 
 
 class _Members(msgspec.Struct):
@@ -52,7 +52,7 @@ class ShownResponse:
     """
 
     def __init__(self, request: WireRequest, client_tools: Collection[str] | None) -> None:
-        """`client_tools`: names of tools whose calls the client receives; None: all, and the gateway runs no tools."""
+        """`client_tools`: names of tools whose calls the client receives; None: the client receives all calls."""
         self._request = request if isinstance(request, ResponsesRequest) else None
         self._client_tools = client_tools
         self.id = new_response_id() if self._request is None else self._request.response_id
@@ -63,7 +63,7 @@ class ShownResponse:
         self._taken: set[str] = set()
         """Item ids of earlier rounds."""
         self._renamed: dict[str, str] = {}
-        """Maps the provider's item ids of this round to the client's."""
+        """Maps the provider's item ids of this round to the client's item ids."""
         self.mark = new_mark(request)
         """End of the client's ids of this round's items (`items.mark_id`)."""
         self._approval_ids: dict[str | None, str] = {}
@@ -89,8 +89,8 @@ class ShownResponse:
             self._renamed[provider_id] = new_id(provider_id) if provider_id in self._taken else provider_id
         return self._renamed[provider_id]
 
-    def is_run_here(self, raw: bytes | Raw) -> bool:
-        """Whether an item is a call that the client need not receive: the gateway runs it, or it would need an approval
+    def is_withheld(self, raw: bytes | Raw) -> bool:
+        """Whether an item is a call that the client does not receive: the gateway runs it, or it would need an approval
         but is truncated, so that nobody runs it.
         """
         head = head_of(raw)
@@ -124,24 +124,24 @@ class ShownResponse:
 
     def add(self, items: Sequence[Raw]) -> None:
         """Add the items of a round that the client receives."""
-        self.items += [self.to_client(raw) for raw in items if not self.is_run_here(raw)]
+        self.items += [self.to_client(raw) for raw in items if not self.is_withheld(raw)]
 
-    def listing(self) -> Raw | None:
+    def tool_list(self) -> Raw | None:
         """The item that lists the gateway's tools; None if the client does not request it or has received it."""
         request = self._request
-        if request is None or not request.shows_calls or request.listed or not request.injected:
+        if request is None or not request.shows_calls or request.has_tool_list or not request.injected:
             return None
         return list_item(request.labels, request.injected, self.id)
 
-    def running(self, call: RunningCall) -> dict[str, Any]:
+    def running_call(self, call: RunningCall) -> dict[str, Any]:
         """The item of a call that the gateway is about to run."""
         if self._request is None:
             return running_item({}, call, None)
         return running_item(self._request.labels, call, self._request.approval_ids.get(call.id))
 
-    def call(self, call: FinishedCall) -> dict[str, Any]:
+    def finished_call(self, call: FinishedCall) -> dict[str, Any]:
         """The item of a call that the gateway has run."""
-        return {**self.running(call), **outcome_of(call)}
+        return {**self.running_call(call), **outcome_of(call)}
 
     def next_round(self) -> None:
         """Begin the next round."""

@@ -2,7 +2,7 @@
 
 Pure module. A round is one request to the model. The code that assembles streams in clients (tested with OpenAI's SDK)
 needs one id from `response.created` to the last event, one start, one end, `output_index` without gaps, and item ids
-that stay the same. The last event must contain the whole output, as clients prefer it to the streamed items.
+that stay the same. The last event must contain the whole output, because clients prefer it to the streamed items.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fairlead_formats.wire.raw_json import add_usage, decode_object
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_ROUND: Final = 32 << 20
-"""Maximum bytes of the provider's stream in one round."""
+"""Maximum number of bytes of the provider's stream in one round."""
 _COMMENT: Final = b": still at work\n\n"
 _NULL: Final = Raw(b"null")
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
@@ -79,12 +79,10 @@ class ResponsesStream:
         self._shown = ShownResponse(request, client_tools)
         self._sent_lifecycle: set[str] = set()
         """Types of lifecycle events, such as `response.created`, that were sent to the client."""
-        self._opened = False
+        self._wrote_opening = False
         self._early_results: Sequence[FinishedCall] = ()
-        self._running: Sequence[int] = ()
-        """Indices, in the client's output, of calls that were announced to the client and whose results were not sent
-        yet.
-        """
+        self._running_indices: Sequence[int] = ()
+        """Indices in the client's output of calls that were shown to the client and whose results were not sent yet."""
         self._sequence = 0
         self._next_index = 0
         """Number of items in the client's output."""
@@ -97,7 +95,9 @@ class ResponsesStream:
     def _begin(self) -> None:
         self._items: dict[int, StreamedItem] = {}
         self._final: dict[str, Raw] | None = None
+        """Members of the round's final response; None before it."""
         self._end = ""
+        """Type of the event with the final response; empty before it."""
         self._size = 0
         self.items: list[Raw] = []
         """Output items of this round; empty until the round has ended."""
@@ -167,7 +167,7 @@ class ResponsesStream:
         """
         if entry.buffered_events is None:
             return self._pass_item_event(data, event, entry)
-        if self._shown.is_run_here(entry.item):
+        if self._shown.is_withheld(entry.item):
             return b""
         buffered_events, entry.buffered_events = [*entry.buffered_events, (data, event)], None
         entry.index, self._next_index = self._next_index, self._next_index + 1
@@ -175,7 +175,7 @@ class ResponsesStream:
         if self._shown.needs_approval(head.name):
             item = self._shown.to_client(entry.item)
             return b"".join(self._write_event(kind, {"item": item}, entry.index) for kind in (_ADDED, _DONE))
-        return b"".join(self._pass_item_event(each, about, entry) for each, about in buffered_events)
+        return b"".join(self._pass_item_event(each_data, each, entry) for each_data, each in buffered_events)
 
     def _pass_item_event(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
         """An event of an item, with the item's index in the client's output."""
@@ -212,15 +212,15 @@ class ResponsesStream:
 
     def _open(self) -> bytes:
         """Events of the items in front of the model's output: the list of the gateway's tools, and approved calls."""
-        if self._opened:
+        if self._wrote_opening:
             return b""
-        self._opened = True
+        self._wrote_opening = True
         out = b""
-        listing = self._shown.listing()
-        if listing is not None:
-            self._shown.items.append(listing)
+        tool_list = self._shown.tool_list()
+        if tool_list is not None:
+            self._shown.items.append(tool_list)
             index, self._next_index = self._next_index, self._next_index + 1
-            out += b"".join(self._write_event(kind, members, index) for kind, members in list_events(listing))
+            out += b"".join(self._write_event(kind, members, index) for kind, members in list_events(tool_list))
         return out + self.show_results(self._early_results)
 
     def end_round(self) -> bytes:
@@ -272,23 +272,23 @@ class ResponsesStream:
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         out = []
-        self._running = range(self._next_index, self._next_index + len(calls))
+        self._running_indices = range(self._next_index, self._next_index + len(calls))
         self._next_index += len(calls)
-        for index, call in zip(self._running, calls, strict=True):
-            item = self._shown.running(call)
+        for index, call in zip(self._running_indices, calls, strict=True):
+            item = self._shown.running_call(call)
             out += [self._write_event(kind, members, index) for kind, members in call_start_events(item)]
         return b"".join(out)
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
-        if not self._opened:
+        if not self._wrote_opening:
             self._early_results = calls
             return b""
-        out = [] if self._running else [self.show_running(calls)]
-        for index, call in zip(self._running, calls, strict=True):
-            item = self._shown.call(call)
+        out = [] if self._running_indices else [self.show_running(calls)]
+        for index, call in zip(self._running_indices, calls, strict=True):
+            item = self._shown.finished_call(call)
             self._shown.items.append(Raw(encode(item)))
             out += [self._write_event(kind, members, index) for kind, members in call_end_events(item)]
-        self._running = ()
+        self._running_indices = ()
         return b"".join(out)
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:

@@ -89,7 +89,7 @@ class ChoiceOverRounds:
 
 
 def _name(choice: Mapping[str, Any]) -> str | None:
-    """Name of the tool that is chosen; None for all tools of the server."""
+    """Name of the chosen tool; None for all tools of the server."""
     name = choice.get("name")
     return name if name is None else str(name)
 

@@ -12,7 +12,7 @@ from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL,
 from fairlead_formats.wire.protocol import BadAnswer
 
 _PARTS: Final[Mapping[str, str]] = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
-"""Maps types of content parts to the member with their text. The names of their events contain the type."""
+"""Maps types of content parts to the member with their text. The names of the parts' events contain the type."""
 _CALLS: Final[Mapping[str, tuple[str, str]]] = {
     CALL: ("function_call_arguments", "arguments"),
     CUSTOM_CALL: ("custom_tool_call_input", "input"),
@@ -53,35 +53,35 @@ def whole_events(body: bytes) -> list[bytes]:
         raise BadAnswer(f"the provider's answer is not a response: {error}") from error
     status = read.status or "completed"
     if status not in _ENDS:
-        raise BadAnswer(f"the provider's response has the status {status[:64]!r}, so that it is not complete")
-    begun: dict[str, Any] = {"response": {**members, "status": "in_progress", "output": [], "usage": None}}
-    events = [("response.created", begun), ("response.in_progress", begun), *inner]
+        raise BadAnswer(f"the provider's response is not complete: its status is {status[:64]!r}")
+    start_response: dict[str, Any] = {"response": {**members, "status": "in_progress", "output": [], "usage": None}}
+    events = [("response.created", start_response), ("response.in_progress", start_response), *inner]
     events.append((f"response.{status}", {"response": Raw(body)}))
     return [encode({"type": kind, "sequence_number": number, **event}) for number, (kind, event) in enumerate(events)]
 
 
 def _events(raw: Raw, item: _Item) -> Events:
     """Type and members of the events of one item."""
-    begun: dict[str, Any] = dict(members_of(raw))
+    start_item: dict[str, Any] = dict(members_of(raw))
     between: list[tuple[str, dict[str, Any]]] = []
     at = {"item_id": item.id}
     if item.type in ("message", REASONING) and item.content is not None:
-        begun["content"] = []
+        start_item["content"] = []
         between += [event for index, part in enumerate(item.content) for event in _part_events(at, index, part)]
     if item.type == REASONING:
-        begun["summary"] = []
+        start_item["summary"] = []
         summary = item.summary or []
         between += [event for index, part in enumerate(summary) for event in _summary_events(at, index, part)]
     if item.type in _CALLS:
         name, member = _CALLS[item.type]
         text = item.arguments if item.type == CALL else item.input
-        begun[member] = ""
+        start_item[member] = ""
         between.append((f"response.{name}.delta", {**at, "delta": text}))
         named = {"name": item.name} if item.type == CALL else {}
         between.append((f"response.{name}.done", {**at, **named, member: text}))
-    if "status" in begun:
-        begun["status"] = "in_progress"
-    yield "response.output_item.added", {"item": begun}
+    if "status" in start_item:
+        start_item["status"] = "in_progress"
+    yield "response.output_item.added", {"item": start_item}
     yield from between
     yield "response.output_item.done", {"item": raw}
 

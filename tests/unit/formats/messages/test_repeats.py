@@ -140,7 +140,7 @@ def test_a_long_text_is_told_once_with_its_place_in_the_structure(name: str) -> 
 def test_the_report_says_that_a_part_is_told_once() -> None:
     result = {"content": [IMAGE], "structuredContent": nested(DATA)}
     report = message_format("anthropic").write_results([CALL], [result]).report
-    assert any("repeats are left out" in loss.why and not loss.lossy for loss in report)
+    assert any("were replaced by marks" in loss.why and not loss.lossy for loss in report)
 
 
 def test_mcp_results_stay_as_they_are() -> None:

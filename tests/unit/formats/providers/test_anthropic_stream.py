@@ -195,7 +195,7 @@ def test_data_that_is_not_an_event_is_a_bad_stream(data: bytes) -> None:
 
 def test_two_blocks_at_one_index_are_refused() -> None:
     stream = AnthropicStream(set())
-    with pytest.raises(BadStream, match="missing or used index 0"):
+    with pytest.raises(BadStream, match="index is missing or in use: 0"):
         fed(stream, [START, *text(0, "a"), *text(0, "b")])
 
 

@@ -18,7 +18,7 @@ from fairlead_formats.tokens.models import (
     ContextWindow,
     ContextWindows,
     Family,
-    bare,
+    bare_name,
     family_of,
     from_models_answer,
     shipped_windows,
@@ -309,7 +309,7 @@ def test_the_file_of_windows_is_dated_and_sound() -> None:
     file = shipped_windows()
     assert file.date == "2026-11-10"
     assert all(4096 < size <= 10_000_000 for size in file.models.values())
-    assert all(bare(name) == name for name in file.models)
+    assert all(bare_name(name) == name for name in file.models)
     assert ContextWindows().window("gpt-5").max_input == 272_000
 
 

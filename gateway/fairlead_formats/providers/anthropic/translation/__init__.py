@@ -1,1 +1,1 @@
-"""Anthropic Messages to and from the form that no family has. Pure modules."""
+"""Conversion between Anthropic Messages and the neutral form (`fairlead_formats.neutral`). Pure modules."""

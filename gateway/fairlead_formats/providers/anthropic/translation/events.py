@@ -31,7 +31,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class AnthropicEventReader:
-    """Converts Anthropic's events to neutral ones. One block must end before the next begins."""
+    """Converts Anthropic's events to neutral events. One block must end before the next begins."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -90,7 +90,7 @@ class AnthropicEventReader:
 
 
 class AnthropicEventWriter:
-    """Converts neutral events to Anthropic's. A block ends when a neutral event of another kind begins the next."""
+    """Converts neutral events to Anthropic's events. A neutral event of a new kind ends a block and begins another."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._model = request.model
@@ -99,8 +99,8 @@ class AnthropicEventWriter:
         self._open = ""
         """Kind of the open block; empty if none is open."""
         self._arguments: list[str] = []
-        """Pieces of the open call's arguments. The API promises clients a JSON object, so the pieces are held until the
-        last one shows whether they are.
+        """Pieces of the open call's arguments. The API promises clients a JSON object, so the pieces are held until all
+        of them show whether they form an object.
         """
         self._eager_tools = frozenset(
             text_of(member(tool, "name")) for tool in items(request.tools) if member(tool, _EAGER) is True
@@ -125,14 +125,15 @@ class AnthropicEventWriter:
                 return self._event("message_start", {"message": message})
             case TextDelta(kind="thinking"):
                 block = {"type": "thinking", "thinking": "", "signature": FOREIGN_SIGNATURE}
-                return self._in("thinking", block) + self._delta("thinking_delta", "thinking", event.text)
+                return self._open_block("thinking", block) + self._delta("thinking_delta", "thinking", event.text)
             case TextDelta():
-                return self._in("text", {"type": "text", "text": ""}) + self._delta("text_delta", "text", event.text)
+                start = self._open_block("text", {"type": "text", "text": ""})
+                return start + self._delta("text_delta", "text", event.text)
             case CallBegin():
                 call: dict[str, Any] = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
                 self._arguments = []
                 self._eager = event.name in self._eager_tools
-                return self._close() + self._in("tool_use", call)
+                return self._close() + self._open_block("tool_use", call)
             case CallDelta() if self._eager:
                 return self._delta("input_json_delta", "partial_json", event.text)
             case CallDelta():
@@ -150,7 +151,7 @@ class AnthropicEventWriter:
             text = _encode(valid_call(call, self._losses).arguments).decode()
         return self._delta("input_json_delta", "partial_json", text) if text else b""
 
-    def _in(self, kind: str, block: Mapping[str, Any]) -> bytes:
+    def _open_block(self, kind: str, block: Mapping[str, Any]) -> bytes:
         """Start a block of this kind unless a block of this kind is open."""
         if self._open == kind:
             return b""

@@ -34,7 +34,7 @@ from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 MOST_TOKENS: Final = 16_384
-"""`max_tokens` if a client of another API sets none. A whole answer of this size arrives before requests time out."""
+"""Maximum of `max_tokens` if the client sets none. A whole answer of this size arrives before requests time out."""
 _OLD: Final = ((re.compile(r"claude-3-[57]"), 8192), (re.compile(r"claude-(3|2|instant)"), 4096))
 """Largest `max_tokens` of older models, by pattern of the model name."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -84,10 +84,10 @@ def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
     metadata = RequestMembers(members.first("metadata"), TranslationLosses())
     single = member(choice, "disable_parallel_tool_use")
     return SamplingSettings(
-        max_tokens=members.whole("max_tokens"),
+        max_tokens=members.positive_integer("max_tokens"),
         temperature=members.number("temperature"),
         top_p=members.number("top_p"),
-        top_k=members.whole("top_k"),
+        top_k=members.positive_integer("top_k"),
         stop=members.texts("stop_sequences"),
         effort="none" if kind == "disabled" else effort,
         budget=budget if isinstance(budget, int) and not isinstance(budget, bool) else None,
@@ -113,7 +113,7 @@ def _choice(tool_choice: object) -> ToolChoice | None:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """Write the body of a request to the provider, except for what depends on the model (`adapt_to_model`)."""
+    """Write the body of a request to the provider, except the members that depend on the model (`adapt_to_model`)."""
     settings, written = request.settings, write_messages(request.turns, losses)
     system = [text for text in (*request.system, *written.system) if text.strip()]
     body: dict[str, Any] = {"model": request.model, "messages": written.messages}
@@ -147,7 +147,7 @@ def write_request(
 
 
 def _begin_with_user(messages: list[dict[str, Any]], losses: TranslationLosses) -> None:
-    """Put a user message in front if the model's is first, as the API refuses a conversation that the model begins."""
+    """Put a user message in front if the first message is the model's: the API refuses such a conversation."""
     if messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": [{"type": "text", "text": BEGINNING}]})
         losses.add("first_message")
@@ -164,7 +164,7 @@ def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: Translat
         value = getattr(settings, name)
         if value is None:
             continue
-        if thinks or (name == "top_p" and settings.temperature is not None):  # newer models refuse both
+        if thinks or (name == "top_p" and settings.temperature is not None):  # newer models refuse both together
             losses.add(name)
         elif name == "temperature" and value > 1:
             losses.add(name)
@@ -193,8 +193,8 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
     """Set the members that depend on the model: `max_tokens` and `thinking`.
 
     The API requires `max_tokens`. If the client sets none, it is an eighth of the context window (`window`, in tokens),
-    at most `MOST_TOKENS` or an older model's limit, plus the thinking budget. Thinking is removed for models that have
-    none; for newer models its budget becomes an effort of adaptive thinking.
+    at most `MOST_TOKENS` or an older model's limit, plus the thinking budget. For models without thinking, `thinking`
+    is removed; for newer models its budget becomes an effort of adaptive thinking.
     """
     thinking = msgspec.json.decode(members.get("thinking", b"{}"))
     if thinking and never_thinks(model):
@@ -202,8 +202,8 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
         losses.add("reasoning")
         thinking = {}
     if "max_tokens" not in members:
-        most = next((tokens for pattern, tokens in _OLD if pattern.search(model)), MOST_TOKENS)
-        tokens = min(most, max(window // 8, LEAST_BUDGET))
+        limit = next((tokens for pattern, tokens in _OLD if pattern.search(model)), MOST_TOKENS)
+        tokens = min(limit, max(window // 8, LEAST_BUDGET))
         members["max_tokens"] = Raw(_encode(tokens + thinking.get("budget_tokens", 0)))
     if thinking and thinks_adaptively(model):
         config = msgspec.json.decode(members.get("output_config", b"{}"))

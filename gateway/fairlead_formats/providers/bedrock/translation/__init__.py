@@ -1,1 +1,1 @@
-"""Converse to and from the form that no family has. Pure modules."""
+"""Conversion between Converse and the neutral form (`fairlead_formats.neutral`). Pure modules."""

@@ -50,7 +50,7 @@ def read_stop(reason: object) -> StopReason:
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
-    """Read a whole answer. Its id and model are empty, as answers of Converse have neither."""
+    """Read a whole answer. Its id and model are empty, because answers of Converse have neither."""
     message = member(body.get("output"), "message")
     parts = tuple(_parts(items(member(message, "content")), losses))
     return TranslatedAnswer("", "", 0, parts, read_stop(body.get("stopReason")))

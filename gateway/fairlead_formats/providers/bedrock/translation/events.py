@@ -31,7 +31,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class BedrockEventReader:
-    """Converts Bedrock's events to neutral ones. One block must end before the next begins."""
+    """Converts Bedrock's events to neutral events. One block must end before the next begins."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -78,7 +78,7 @@ class BedrockEventReader:
 
 
 class BedrockEventWriter:
-    """Converts neutral events to Bedrock's. A block ends when a neutral event of another kind begins the next."""
+    """Converts neutral events to Bedrock's events. A neutral event of another kind ends a block and begins the next."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._index = -1
@@ -90,18 +90,20 @@ class BedrockEventWriter:
             case StreamStart():
                 return self._event("messageStart", {"role": "assistant"})
             case TextDelta(kind="thinking"):
-                return self._in(REASONING) + self._delta({REASONING: {"text": event.text}})
+                return self._open_block(REASONING) + self._delta({REASONING: {"text": event.text}})
             case TextDelta():
-                return self._in("text") + self._delta({"text": event.text})
+                return self._open_block("text") + self._delta({"text": event.text})
             case CallBegin():
                 start = {TOOL_USE: {"toolUseId": event.id, "name": event.name}}
-                opened = self._close() + self._in(TOOL_USE)
-                return opened + self._event("contentBlockStart", {"start": start, "contentBlockIndex": self._index})
+                block_start = self._close() + self._open_block(TOOL_USE)
+                return block_start + self._event(
+                    "contentBlockStart", {"start": start, "contentBlockIndex": self._index}
+                )
             case CallDelta():
                 return self._delta({TOOL_USE: {"input": event.text}})
         return self._close()
 
-    def _in(self, kind: str) -> bytes:
+    def _open_block(self, kind: str) -> bytes:
         """Begin a block of this kind unless a block of this kind is open."""
         if self._open == kind:
             return b""

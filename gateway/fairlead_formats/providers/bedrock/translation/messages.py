@@ -135,7 +135,7 @@ def _assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def _user_blocks(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], names: set[str], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    """Blocks of a user's turn. `names`: document names written so far, as each must be unique in a request."""
+    """Blocks of a user's turn. `names`: document names written so far; each must be unique in a request."""
     blocks = [block for message in write_results(parts, calls, FORMAT)[:1] for block in message["content"]]
     for part in parts:
         if isinstance(part, MediaPart):
@@ -154,13 +154,13 @@ def _write_media(part: MediaPart, names: set[str], losses: TranslationLosses) ->
         if shown.data and shown.mime in WEB_IMAGES:
             return {"image": {"format": shown.mime.removeprefix("image/"), "source": source}}
         if shown.data and shown.mime in _FORMATS:
-            name = _unique(document_name(shown.name.rpartition(".")[0] or shown.name, len(names) + 1), names)
+            name = _make_unique(document_name(shown.name.rpartition(".")[0] or shown.name, len(names) + 1), names)
             return {"document": {"format": _FORMATS[shown.mime], "name": name, "source": source}}
         shown = media_notice(shown, losses)
     return {"text": text_of_part(shown)}
 
 
-def _unique(name: str, names: set[str]) -> str:
+def _make_unique(name: str, names: set[str]) -> str:
     while name in names:
         name = f"{name[:190]} ({len(names) + 1})"
     names.add(name)

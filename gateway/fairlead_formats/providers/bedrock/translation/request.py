@@ -81,10 +81,10 @@ def _settings(members: RequestMembers, losses: TranslationLosses) -> SamplingSet
     budget = member(thinking, "budget_tokens") if kind == "enabled" else None
     effort = as_effort(output.first("effort"))
     settings = SamplingSettings(
-        max_tokens=config.whole("maxTokens"),
+        max_tokens=config.positive_integer("maxTokens"),
         temperature=config.number("temperature"),
         top_p=config.number("topP"),
-        top_k=fields.whole("top_k"),
+        top_k=fields.positive_integer("top_k"),
         stop=config.texts("stopSequences"),
         effort="none" if kind == "disabled" else effort,
         budget=budget if isinstance(budget, int) and not isinstance(budget, bool) else None,
@@ -119,7 +119,7 @@ def _choice(choice: object) -> ToolChoice | None:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """Write the body of a request to the provider, except for what depends on the model (`adapt_to_model`)."""
+    """Write the body of a request to the provider, except the members that depend on the model (`adapt_to_model`)."""
     settings, written = request.settings, write_messages(request.turns, losses)
     if not written.messages:
         raise BadRequest("messages: the request needs at least one user message", "messages")
@@ -173,7 +173,7 @@ def _config(settings: SamplingSettings, losses: TranslationLosses, *, thinks: bo
         config["temperature"] = min(settings.temperature, 1)
         if settings.temperature > 1:
             losses.add("temperature")
-    if settings.top_p is not None and settings.temperature is not None:  # newer models of Claude refuse both
+    if settings.top_p is not None and settings.temperature is not None:  # newer models of Claude refuse both together
         losses.add("top_p")
     elif settings.top_p is not None:
         config["topP"] = settings.top_p
@@ -195,12 +195,12 @@ def _write_choice(choice: ToolChoice | None, losses: TranslationLosses) -> dict[
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Adapt members of a request to the model.
 
-    Fields that only Claude has are removed for other models, and thinking for models that have none. Newer models of
-    Claude get adaptive thinking with an effort. For models that refuse results and other blocks in one message, the
-    other blocks move into the last result.
+    Fields that only Claude has are removed for other models, and `thinking` is removed for models that cannot think.
+    Newer models of Claude get adaptive thinking with an effort. For models that refuse results and other blocks in one
+    message, the other blocks move into the last result.
     """
     if not _MIXES_RESULTS.search(model) and b'"toolResult"' in bytes(members["messages"]):
-        members["messages"] = Raw(_encode([*map(_results_alone, _decode(members["messages"]))]))
+        members["messages"] = Raw(_encode([*map(_move_into_last_result, _decode(members["messages"]))]))
     fields = _decode(members.get(_FIELDS, b"{}"))
     if not fields:
         return
@@ -221,7 +221,7 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
         del members[_FIELDS]
 
 
-def _results_alone(message: dict[str, Any]) -> dict[str, Any]:
+def _move_into_last_result(message: dict[str, Any]) -> dict[str, Any]:
     """The message, with all blocks that are not results moved into the last result."""
     results = [block for block in message["content"] if "toolResult" in block]
     others = [block for block in message["content"] if "toolResult" not in block]

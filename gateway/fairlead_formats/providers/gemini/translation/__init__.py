@@ -1,1 +1,1 @@
-"""Gemini to and from the form that no family has. Pure modules."""
+"""Conversion between Gemini and the neutral form (`fairlead_formats.neutral`). Pure modules."""

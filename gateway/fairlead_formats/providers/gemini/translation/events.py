@@ -43,7 +43,7 @@ class GeminiEventReader:
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._started = self._calls = False
+        self._started = self._has_calls = False
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
@@ -54,7 +54,7 @@ class GeminiEventReader:
         candidate = first_candidate(event)
         for part in read_parts(items(member(member(candidate, "content"), "parts")), self._losses):
             if isinstance(part, CallPart):
-                self._calls = True
+                self._has_calls = True
                 yield CallBegin(part.call.id, part.call.wire_name)
                 yield CallDelta(_encode(part.call.arguments).decode())
                 yield CallEnd()
@@ -64,7 +64,7 @@ class GeminiEventReader:
                 yield TextDelta(part.text, "thinking")
         reason = member(candidate, "finishReason", "finish_reason")
         if reason:
-            self.stop = read_stop(reason, calls=self._calls)
+            self.stop = read_stop(reason, calls=self._has_calls)
         elif candidate is None and is_blocked(event):
             self.stop = "filter"
 
@@ -80,7 +80,7 @@ class GeminiEventWriter:
         self._losses = losses
         self._call = CallBegin("", "")
         self._arguments: list[str] = []
-        self._wrote_text = self._needs_separator = self._opened = False
+        self._wrote_text = self._needs_separator = self._array_started = False
         self._array = request.array
 
     def write(self, event: StreamEvent) -> bytes:
@@ -113,7 +113,7 @@ class GeminiEventWriter:
 
     def _event(self, text: str) -> bytes:
         if self._array:
-            opening, self._opened = "," if self._opened else "[", True
+            opening, self._array_started = "," if self._array_started else "[", True
             return f"{opening}{text}\n".encode()
         for raw, escaped in _LINE_ENDS.items():
             text = text.replace(raw, escaped)

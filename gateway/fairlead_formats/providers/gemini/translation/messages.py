@@ -78,7 +78,9 @@ def _media(part: object, losses: TranslationLosses) -> MediaPart | None:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """Write turns as contents. The API has no system contents, so these texts are returned as `WrittenTurns.system`."""
+    """Write turns as contents. The API has no system contents, so texts of system turns are returned as
+    `WrittenTurns.system`.
+    """
     calls = calls_by_id(turns)
     system: list[str] = []
     contents: list[dict[str, Any]] = []
@@ -107,7 +109,7 @@ def _write_model_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def _write_user(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    """Write a user's turn: one content with the results, and a second one with all other parts."""
+    """Write a user's turn: one content with the results, and a second content with all other parts."""
     others = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
     return [*write_results(parts, calls, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
 

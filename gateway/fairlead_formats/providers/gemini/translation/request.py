@@ -55,7 +55,7 @@ def read_request(
     parts = items(member(system, "parts")) if isinstance(system, dict) else [{"text": system}]
     config = RequestMembers(members.first("generationConfig", "generation_config"), losses)
     choice = _choice(members.first("toolConfig", "tool_config"))
-    if (config.whole("candidateCount", "candidate_count") or 1) != 1:
+    if (config.positive_integer("candidateCount", "candidate_count") or 1) != 1:
         losses.add("candidateCount")
     settings = _settings(config)
     config.report_rest()
@@ -72,11 +72,11 @@ def _settings(config: RequestMembers) -> SamplingSettings:
     budget = member(thinking, "thinkingBudget", "thinking_budget")
     config.leave_out("responseModalities")
     return SamplingSettings(
-        max_tokens=config.whole("maxOutputTokens", "max_output_tokens"),
+        max_tokens=config.positive_integer("maxOutputTokens", "max_output_tokens"),
         temperature=config.number("temperature"),
         top_p=config.number("topP", "top_p"),
-        top_k=config.whole("topK", "top_k"),
-        seed=config.whole("seed"),
+        top_k=config.positive_integer("topK", "top_k"),
+        seed=config.positive_integer("seed"),
         frequency_penalty=config.number("frequencyPenalty", "frequency_penalty"),
         presence_penalty=config.number("presencePenalty", "presence_penalty"),
         stop=config.texts("stopSequences", "stop_sequences"),
@@ -148,7 +148,7 @@ def write_request(
 
 def _complete_turns(contents: list[dict[str, Any]], losses: TranslationLosses) -> None:
     """Add user messages where the API requires them: before a call at the beginning of the conversation, and after text
-    of the model at its end. A call at the end needs none, as its result follows later.
+    of the model at its end. A call at the end needs no such message, because its result follows later.
     """
     if contents[0]["role"] == "model" and _has_call(contents[0]):
         contents.insert(0, {"role": "user", "parts": [{"text": BEGINNING}]})
@@ -193,8 +193,8 @@ def _write_choice(choice: ToolChoice) -> dict[str, Any]:
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Adapt members of a request to the model: add signatures to calls of other models if the model requires
-    signatures, and write the thinking budget as a level if the model takes levels. A model whose thinking cannot be
-    switched off gets its minimum where the client switches thinking off.
+    signatures, and write the thinking budget as a level if the model takes levels. If the client switches off thinking
+    but the model always thinks, the model gets its minimum.
     """
     if _SIGNED.search(model) and b'"functionCall"' in bytes(members.get("contents", b"")):
         contents = _any(members["contents"])

@@ -3,7 +3,8 @@
 Pure module. Source: OpenAI's API reference, `POST /v1/chat/completions`, deprecated members. A message calls one
 function, in `function_call {name, arguments}`, and a message of the role `function` answers it by name. `function_call`
 has no id, so the gateway adds `id` to the calls that it writes, and finds the stored turn if the client returns the id.
-With `functions` a call may stay without a result, with `tools` it may not: such a call gets a result that says so.
+With `functions` a call may stay without a result. With `tools` it may not, so the result of such a call becomes
+`_NO_RESULT`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def uses_functions(body: bytes) -> bool:
     return bytes(members.get(FUNCTIONS, b""))[:1] == b"[" and bytes(members.get("tools", _NULL)) == b"null"
 
 
-def with_tools(body: bytes) -> bytes:
+def rewrite_to_tools(body: bytes) -> bytes:
     """The body of a request, rewritten to `tools`, `tool_choice` and `tool_calls`. Raises BadRequest."""
     with reading_body():
         members = _members(body)
@@ -65,7 +66,7 @@ class _Messages:
         self._written: list[bytes | Raw] = []
         self._open: tuple[str, object] | None = None
         """Id and name of the call whose result has not been read."""
-        self._calls = 0
+        self._call_count = 0
 
     def rewrite(self, messages: Sequence[Raw]) -> list[bytes | Raw]:
         for message in messages:
@@ -94,10 +95,10 @@ class _Messages:
         self._written.append(message)
 
     def _add_call(self, members: dict[str, Any], call: dict[str, Any]) -> None:
-        self._calls += 1
+        self._call_count += 1
         ident = call.pop("id", None)
         if not isinstance(ident, str) or not is_made_here(ident):
-            ident = f"call_function_{self._calls}"
+            ident = f"call_function_{self._call_count}"
         name = call.pop("name", "")
         function = {"name": name, "arguments": call.pop("arguments", "{}")}
         del members[FUNCTION_CALL]
@@ -108,7 +109,7 @@ class _Messages:
 
     def _add_result(self, message: Raw, members: dict[str, Any]) -> None:
         if self._open is None or _any(members.get("name", _NULL)) != self._open[1]:
-            self._add(message)  # a result without a call, which the API accepts in this role only
+            self._add(message)  # a result without a call, which the API accepts only in this role
             return
         ident, self._open = self._open[0], None
         members.pop("name")
@@ -142,4 +143,4 @@ class FunctionsRequest(WrappedRequest):
 
 def read_functions(inner: WireFormat, body: bytes, *, native: bool) -> FunctionsRequest:
     """Read a client's request. `native`: the provider's API is Chat Completions. Raises BadRequest."""
-    return FunctionsRequest(inner.read(with_tools(body)), inner.read(body) if native else None)
+    return FunctionsRequest(inner.read(rewrite_to_tools(body)), inner.read(body) if native else None)

@@ -1,1 +1,1 @@
-"""OpenAI Chat Completions to and from the form that no family has. Pure modules."""
+"""Conversion between OpenAI Chat Completions and the neutral form (`fairlead_formats.neutral`). Pure modules."""

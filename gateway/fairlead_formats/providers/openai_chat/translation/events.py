@@ -38,7 +38,7 @@ class ChatEventReader:
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
         self._started = self._refused = False
-        self._call: int | None = None
+        self._call_index: int | None = None
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
@@ -64,16 +64,16 @@ class ChatEventReader:
             yield from self._read_call(call)
         reason = member(choice, "finish_reason")
         if reason:
-            if self._call is not None:
+            if self._call_index is not None:
                 yield CallEnd()
             self.stop = read_stop(reason, refused=self._refused)
 
     def _read_call(self, call: object) -> Iterator[StreamEvent]:
         index, function = member(call, "index"), member(call, "function", "custom")
-        if index != self._call:
-            if self._call is not None:
+        if index != self._call_index:
+            if self._call_index is not None:
                 yield CallEnd()
-            self._call = index
+            self._call_index = index
             yield CallBegin(text_of(member(call, "id")), text_of(member(function, "name")))
         text = member(function, "arguments", "input")
         if isinstance(text, str) and text:
@@ -94,12 +94,12 @@ class ChatEventWriter:
             "created": created,
             "model": request.model,
         }
-        self._calls = 0
+        self._call_count = 0
         self._kind = "function"
         """Member of the open call that holds its name and input: `function`, or `custom` for a custom tool."""
         self._input = "arguments"
         """Member within `_kind` that holds the input: `arguments`, or `input` for a custom tool."""
-        self._wrote_text = self._needs_separator = self._refused = self._empty = False
+        self._wrote_text = self._needs_separator = self._refused = self._lacks_arguments = False
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -109,16 +109,16 @@ class ChatEventWriter:
             case TextDelta():
                 return self._chunk({self._member(event.kind): self._text(event)})
             case CallBegin():
-                self._calls += 1
-                self._empty = not event.custom
+                self._call_count += 1
+                self._lacks_arguments = not event.custom
                 self._kind, self._input = ("custom", "input") if event.custom else ("function", "arguments")
                 called = {"name": event.name, self._input: ""}
                 return self._write_call({"id": event.id, "type": self._kind, self._kind: called})
             case CallDelta():
-                self._empty = False
+                self._lacks_arguments = False
                 return self._write_call({self._kind: {self._input: event.text}})
             case CallEnd():
-                needs_object = self._empty and not event.truncated
+                needs_object = self._lacks_arguments and not event.truncated
                 return self._write_call({self._kind: {self._input: "{}"}}) if needs_object else b""
         self._needs_separator = self._wrote_text
         return b""
@@ -134,7 +134,7 @@ class ChatEventWriter:
         return f"\n\n{event.text}" if needs_separator else event.text
 
     def _write_call(self, call: Mapping[str, Any]) -> bytes:
-        return self._chunk({"tool_calls": [{"index": self._calls - 1, **call}]})
+        return self._chunk({"tool_calls": [{"index": self._call_count - 1, **call}]})
 
     def _chunk(
         self, delta: Mapping[str, Any], reason: str | None = None, extra_members: Mapping[str, Any] | None = None

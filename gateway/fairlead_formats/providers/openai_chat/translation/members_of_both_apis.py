@@ -33,7 +33,7 @@ def read_choice(value: object) -> ToolChoice | None:
 
 
 def write_choice(choice: ToolChoice, *, nests: bool) -> Any:
-    """Write `tool_choice`. `nests`: in the nested form of Chat Completions."""
+    """Write `tool_choice`. `nests`: whether to write the nested form of Chat Completions."""
     if not choice.names:
         return choice.mode
     form = nest if nests else dict
@@ -68,7 +68,7 @@ def write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 def write_tools(
     tools: TranslatedTools, choice: ToolChoice | None, settings: SamplingSettings, *, nests: bool
 ) -> dict[str, Any]:
-    """Request members with tool definitions and the choice of tools. `nests`: in the nested form."""
+    """Request members with tool definitions and the choice of tools. `nests`: whether to write the nested form."""
     body: dict[str, Any] = {}
     if tools.definitions:
         body["tools"] = tools.definitions
@@ -79,8 +79,8 @@ def write_tools(
     return body
 
 
-def plain_model(model: str) -> bool:
-    """Whether a model is one of OpenAI's that does not reason, so that it refuses reasoning settings."""
+def is_plain_model(model: str) -> bool:
+    """Whether a model is an OpenAI model that does not reason and therefore refuses reasoning settings."""
     return _PLAIN.search(model) is not None
 
 

@@ -20,8 +20,8 @@ from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import (
     SHARED,
+    is_plain_model,
     nest,
-    plain_model,
     read_choice,
     read_output,
     write_output,
@@ -42,7 +42,7 @@ def read_request(
     named = members.model()
     members.refuse("functions", "a request can have `functions` or `tools`, not both; leave out `functions`")
     members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
-    if (members.whole("n") or 1) != 1:
+    if (members.positive_integer("n") or 1) != 1:
         losses.add("n")
     turns = read_messages(require_list(members, "messages"), losses)
     system, turns = leading_system(turns)
@@ -66,10 +66,10 @@ def read_request(
 def _settings(members: RequestMembers) -> SamplingSettings:
     openai_only = members.take_members(*SHARED, "verbosity")
     return SamplingSettings(
-        max_tokens=members.whole("max_completion_tokens", _MAX),
+        max_tokens=members.positive_integer("max_completion_tokens", _MAX),
         temperature=members.number("temperature"),
         top_p=members.number("top_p"),
-        seed=members.whole("seed"),
+        seed=members.positive_integer("seed"),
         frequency_penalty=members.number("frequency_penalty"),
         presence_penalty=members.number("presence_penalty"),
         stop=members.texts("stop"),
@@ -115,11 +115,11 @@ def write_request(
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Write the token limit under the name that the model accepts: OpenAI's newer models refuse `max_tokens`, older
-    compatible servers accept only `max_tokens`. Remove reasoning settings for models that refuse them.
+    """Write the token limit under the name that the model accepts: OpenAI's newer models refuse `max_tokens`, while
+    older compatible servers accept only `max_tokens`. Remove reasoning settings for models that refuse them.
     """
     if _MAX in members and _OPENAI.search(model):
         members["max_completion_tokens"] = members.pop(_MAX)
-    if "reasoning_effort" in members and plain_model(model):
+    if "reasoning_effort" in members and is_plain_model(model):
         losses.add("reasoning")
         del members["reasoning_effort"]

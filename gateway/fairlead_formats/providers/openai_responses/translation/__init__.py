@@ -1,1 +1,1 @@
-"""OpenAI Responses to and from the form that no family has. Pure modules."""
+"""Conversion between OpenAI Responses and the neutral form (`fairlead_formats.neutral`). Pure modules."""

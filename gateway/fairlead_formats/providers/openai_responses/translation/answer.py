@@ -189,7 +189,7 @@ def _write_call(call: ModelCall, response: str, index: int, *, truncated: bool) 
 
 def _output(answer: TranslatedAnswer, response: str) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = []
-    joins = False
+    in_message = False
     for part in answer.parts:
         index = len(output)
         if isinstance(part, CallPart):
@@ -200,9 +200,9 @@ def _output(answer: TranslatedAnswer, response: str) -> list[dict[str, Any]]:
         elif isinstance(part, (TextPart, RefusalPart)):
             refused = {"type": "refusal", "refusal": part.text}
             content = text_content(part.text) if isinstance(part, TextPart) else refused
-            if joins:
+            if in_message:
                 output[-1]["content"].append(content)
             else:
                 output.append(message_item(item_id("msg", response, index), [content]))
-        joins = isinstance(part, (TextPart, RefusalPart))
+        in_message = isinstance(part, (TextPart, RefusalPart))
     return output

@@ -46,11 +46,11 @@ _DELTAS: Final[Mapping[str, Any]] = {
 
 
 class ResponsesEventReader:
-    """Converts events of Responses to neutral ones. One item must end before the next begins."""
+    """Converts events of Responses to neutral events. One item must end before the next begins."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._calls = self._refused = self._has_message = self._has_arguments = False
+        self._has_calls = self._refused = self._has_message = self._has_arguments = False
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
@@ -72,7 +72,7 @@ class ResponsesEventReader:
         elif kind == "response.output_text.annotation.added":
             self._losses.add("citations")
         elif kind in ("response.completed", "response.incomplete"):
-            self.stop = read_stop(event.get("response"), calls=self._calls, refused=self._refused)
+            self.stop = read_stop(event.get("response"), calls=self._has_calls, refused=self._refused)
         elif kind == "response.failed":
             error = member(event.get("response"), "error")
             raise BadStream("the provider's model failed to answer", _encode(error) if error else None)
@@ -80,7 +80,7 @@ class ResponsesEventReader:
     def _begin(self, item: object) -> Iterator[StreamEvent]:
         kind = text_of(member(item, "type"))
         if kind in _CALLS:
-            self._calls = True
+            self._has_calls = True
             self._has_arguments = False
             yield CallBegin(text_of(member(item, "call_id")), text_of(member(item, "name")))
         elif kind in ("message", "reasoning"):
@@ -103,8 +103,8 @@ class ResponsesEventReader:
 
 
 class ResponsesEventWriter:
-    """Converts neutral events to events of Responses. An item ends when a neutral event of another kind begins the
-    next.
+    """Converts neutral events to events of Responses. A neutral event of another kind ends an item and begins a new
+    one.
     """
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
@@ -115,7 +115,7 @@ class ResponsesEventWriter:
         self._output: list[dict[str, Any]] = []
         self._open = ""
         """Kind of the open item, or empty; `text` and `refusal` are a message item with an open part of this kind."""
-        self._item = ""
+        self._item_id = ""
         self._content: list[dict[str, Any]] = []
         """Finished content parts of the open message."""
         self._text: list[str] = []
@@ -188,8 +188,8 @@ class ResponsesEventWriter:
         return "response.custom_tool_call_input" if self._call.custom else "response.function_call_arguments"
 
     def _new_id(self, kind: str) -> str:
-        self._item = item_id(kind, str(self._head.get("id", "")), len(self._output))
-        return self._item
+        self._item_id = item_id(kind, str(self._head.get("id", "")), len(self._output))
+        return self._item_id
 
     def _add(self, kind: str, item: dict[str, Any]) -> bytes:
         self._open = kind
@@ -212,16 +212,16 @@ class ResponsesEventWriter:
             return out
         if kind in ("text", "refusal"):
             out = self._close_part()
-            item = message_item(self._item, self._content)
+            item = message_item(self._item_id, self._content)
         elif kind == "thinking":
             text = "".join(self._text)
             part = {"type": "summary_text", "text": text}
             out = self._event("response.reasoning_summary_text.done", summary_index=0, text=text)
             out += self._event("response.reasoning_summary_part.done", summary_index=0, part=part)
-            item = reasoning_item(self._item, text)
+            item = reasoning_item(self._item_id, text)
         else:
             arguments = "".join(self._text) or ("" if self._call.custom or truncated else "{}")
-            item = self._call_item(arguments, "incomplete" if truncated else "completed", self._item)
+            item = self._call_item(arguments, "incomplete" if truncated else "completed", self._item_id)
             whole = {"input": arguments} if self._call.custom else {"name": item["name"], "arguments": arguments}
             out = self._event(f"{self._input_event_prefix}.done", **whole)
         out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})
@@ -238,7 +238,7 @@ class ResponsesEventWriter:
         return self._event(kind, content_index=len(self._content), **members)
 
     def _event(self, kind: str, **members: Any) -> bytes:
-        return self._write(kind, {"item_id": self._item, "output_index": len(self._output), **members})
+        return self._write(kind, {"item_id": self._item_id, "output_index": len(self._output), **members})
 
     def _state(self, kind: str, **members: Any) -> bytes:
         state = {"status": "in_progress", "incomplete_details": None, "output": self._output, "usage": None}

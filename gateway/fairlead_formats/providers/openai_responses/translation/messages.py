@@ -33,16 +33,16 @@ from fairlead_formats.wire.protocol import BadRequest
 
 FORMAT: Final = ResponsesMessages()
 _MAX_CALL_ID: Final = 64
-"""Maximum characters of a call id that the API accepts."""
+"""Maximum number of characters of a call id that the API accepts."""
 
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """Read items as turns, where adjacent items of the same role form one turn. Raises BadRequest."""
-    runs = merge_runs((_turn(item, losses) for item in entries), _same_side)
+    runs = merge_runs((_turn(item, losses) for item in entries), _have_same_role)
     return match_results([turn for turn in runs if turn.parts])
 
 
-def _same_side(first: MessageTurn, second: MessageTurn) -> bool:
+def _have_same_role(first: MessageTurn, second: MessageTurn) -> bool:
     return first.role == second.role != "system"
 
 

@@ -21,7 +21,7 @@ from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import (
     SHARED,
-    plain_model,
+    is_plain_model,
     read_choice,
     read_output,
     write_output,
@@ -96,7 +96,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
     if member(text, "verbosity") is not None:
         openai_only["verbosity"] = member(text, "verbosity")
     return SamplingSettings(
-        max_tokens=members.whole("max_output_tokens"),
+        max_tokens=members.positive_integer("max_output_tokens"),
         temperature=members.number("temperature"),
         top_p=members.number("top_p"),
         effort=as_effort(member(reasoning, "effort")),
@@ -111,8 +111,8 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """Write the body of a request to the provider. The provider is asked to store nothing, and so to return reasoning
-    encrypted.
+    """Write the body of a request to the provider. It asks the provider not to store the response, and therefore to
+    return encrypted reasoning.
     """
     settings = request.settings
     body: dict[str, Any] = {
@@ -154,6 +154,6 @@ def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Remove reasoning settings for models that refuse them."""
-    if plain_model(model) and "reasoning" in members:
+    if is_plain_model(model) and "reasoning" in members:
         losses.add("reasoning")
         del members["reasoning"]
