@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from fairlead_offers.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_FOUND, Problem
-from fairlead_web.problem_responses import failure, problem_response
+from fairlead_web.problem_responses import internal_error, problem_response
 
 _ENDPOINTS: Final = (
     "MCP is at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1, and "
@@ -41,4 +41,4 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def handle_failure(request: Request, error: Exception) -> Response:
-        return failure()
+        return internal_error()
