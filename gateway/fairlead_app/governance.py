@@ -89,8 +89,8 @@ class Governance(Collector):
         are configured.
         """
         if self.pipelines is not None:
-            self.pipelines.keep_logs()
-            self.pipelines.read_metrics(registry)
+            self.pipelines.export_logs()
+            self.pipelines.export_metrics(registry)
         if self._settler is not None:
             self._settler.start()
 
