@@ -49,7 +49,7 @@ PROBE_SECONDS: Final = 10.0
 """Timeout of the access check at the API server, in seconds."""
 SWITCH_SECONDS: Final = 0.0001
 """Switch interval of threads in seconds. A thread that compiles schemas or formats metrics can delay the event loop by
-this time, several times per call. Python's default is fifty times as long.
+this interval, several times per call. Python's default interval is fifty times as long.
 """
 
 

@@ -1,7 +1,7 @@
 """Activation of snapshots: binds each tool to its upstream, builds the snapshot's `Selection` (its views for every
-subject), and serves it in place of the previous one.
+subject), and serves it in place of the previous snapshot.
 
-The SnapshotStore calls `swap` for each snapshot, and `free_replaced` when no request uses the previous one any more.
+The SnapshotStore calls `swap` for each snapshot, and `free_replaced` when no request uses a replaced snapshot any more.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from fairlead_gateway.yielding import in_turns, let_go
 log = logging.getLogger("fairlead_gateway")
 
 MAX_NAMED: Final = 10
-"""Limit on the policies named in one log line."""
+"""Maximum number of policies named in one log line."""
 DEFAULT_RETRIES: Final = 1
-"""Default number of retries, for servers that set none."""
+"""Number of retries of a call, for servers that do not set `limits.retries`."""
 MAX_TIMEOUT: Final = 600.0
-"""Default limit in seconds on calls that keep reporting progress, for servers that set none."""
+"""Limit in seconds on calls that keep reporting progress, for servers that do not set `limits.maxTimeout`."""
 PREPARE_SECONDS: Final = 1.0
-"""Time to prepare the views in use before an activation. All other views are built by their first request."""
+"""Maximum time in seconds for preparing views before an activation. All other views are built by their first request.
+"""
 
 
 class Activation:
-    """Activates snapshots: `endpoint.selection` then serves the snapshot, and metrics get the limits of its tiers."""
+    """Activates snapshots, after which `endpoint.selection` serves the snapshot, and metrics have its tiers' limits."""
 
     def __init__(self, shared: SharedParts, endpoint: McpEndpoint, registry: Registry, outbox: Outbox) -> None:
         self._shared = shared
@@ -61,7 +62,9 @@ class Activation:
         """
 
     async def swap(self, snapshot: Snapshot) -> bool:
-        """Activate a snapshot. False if upstreams of some servers could not be created yet, and a retry is needed."""
+        """Activate a snapshot. Returns False if a retry is needed, because upstreams of some servers could not be
+        created yet.
+        """
         endpoint = self._endpoint
         await self._registry.sync(snapshot.servers)
         before = endpoint.selection
@@ -109,7 +112,7 @@ class Activation:
             server,
             self._registry.upstream(server.key),
             self._registry.guard(server.key),
-            timeout=shortest(settings.timeout, limits.timeout_ms),
+            timeout=shortest_timeout(settings.timeout, limits.timeout_ms),
             max_timeout=MAX_TIMEOUT if limits.max_timeout_ms is None else limits.max_timeout_ms / 1000,
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or SERVER_INFO,
@@ -141,6 +144,6 @@ def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream 
     return Hedged(registry.upstream(server.key), registry.guard(server.key), after_ms / 1000, tool.name)
 
 
-def shortest(default: float, *milliseconds: int | None) -> float:
-    """The smallest of `default`, in seconds, and the given milliseconds, in seconds."""
+def shortest_timeout(default: float, *milliseconds: int | None) -> float:
+    """The shortest of several timeouts, in seconds. `default` is in seconds; None stands for no timeout."""
     return min([default, *(value / 1000 for value in milliseconds if value is not None)])

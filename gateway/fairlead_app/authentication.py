@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("fairlead_gateway")
 
 
-NOBODY: Final = Issuers()
+NO_ISSUERS: Final = Issuers()
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -40,14 +40,14 @@ class Trust(msgspec.Struct, frozen=True):
     """URLs of the issuers whose tokens are accepted."""
     scopes: tuple[str, ...] = ()
     """OAuth scopes that a token must have."""
-    names: Issuers = NOBODY
+    names: Issuers = NO_ISSUERS
     """Issuers of the names of agents and groups."""
     sign_in: ConsoleSignIn | None = None
     """Sign-in to the console by OpenID Connect; None if it is not configured."""
     made: MadeKeys | None = None
     """API keys that users create for themselves; None if nobody may create any."""
     console_token: str = ""
-    """Token with which a local browser can sign in to the console once; empty: no such token."""
+    """Token with which a local browser can sign in to the console once; empty if there is none."""
 
 
 def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:

@@ -43,8 +43,8 @@ from fairlead_tools.handlers.tools import CustomTools
 class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Credentials, addresses and processes by which a gateway reaches its servers.
 
-    `children` is the host of child processes, or None if there are none. With `shared_children` the operator starts
-    the processes, otherwise the gateway. `custom` are the tools of the server `local`.
+    `children` is the host of child processes, or None if there are none. With `shared_children`, the operator starts
+    the processes, otherwise the gateway does. `custom` are the tools of the server `local`.
     """
 
     credentials: Credentials
@@ -53,7 +53,7 @@ class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     children: ChildHost | None = None
     shared_children: bool = True
     outputs: ProcessOutputs | None = None
-    """Output of server processes, also of servers that never answered; None: the output that `children` keeps."""
+    """Output of server processes, also of servers that never answered. None means the output of `children`."""
 
 
 class McpPath(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from fairlead_app.parts import GatewayParts
 from fairlead_app.served_console import ConsoleEntry
 from fairlead_app.settings import Settings
 from fairlead_app.shared_parts import shared_parts
-from fairlead_app.tool_services import Observed, rest_context, tool_services
+from fairlead_app.tool_services import AdminSources, rest_context, tool_services
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.pins import PinReader
 from fairlead_gateway.catalog.source import InitialCatalog, SnapshotStore, Source
@@ -35,9 +35,9 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT
 
-CLOSED: Final = Rules(default_action="Deny")
+DENY_ALL: Final = Rules(default_action="Deny")
 """Rules that deny all tools."""
-NOBODY: Final = Trust()
+NO_TRUST: Final = Trust()
 
 
 class CatalogFeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +64,10 @@ def compose(
     servers: ServerAccess,
     *,
     models: ConfiguredModels | None = None,
-    trust: Trust = NOBODY,
+    trust: Trust = NO_TRUST,
     runtime: Runtime | None = None,
 ) -> Gateway:
-    """Create a gateway, which does nothing before its `start`.
+    """Create a gateway. It does nothing until its `start` is called.
 
     `models` are the configured routes, windows and providers of models; `trust` authenticates clients. Raises
     BadSetting for invalid settings, such as unreadable certificates.
@@ -85,15 +85,17 @@ def compose(
     registry = server_registry(shared, servers, outbox)
     path = call_path(shared, registry, RouterTools(lambda: tools))
     activation = Activation(shared, path.endpoint, registry, outbox)
-    observed = Observed(moves=activation.moves, children=servers.children, outputs=servers.outputs, pins=catalog.pins)
+    sources = AdminSources(
+        moves=activation.moves, children=servers.children, outputs=servers.outputs, pins=catalog.pins
+    )
     tools = tool_services(shared, path, models)
-    rest = rest_context(shared, path, tools, outbox, observed)
+    rest = rest_context(shared, path, tools, outbox, sources)
     snapshots = SnapshotStore(
         catalog.source,
         activation.swap,
         initial=InitialCatalog(
             own=local_catalog,
-            rules=CLOSED if catalog.closed else Rules(),
+            rules=DENY_ALL if catalog.closed else Rules(),
             cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
         ),
         environment=installation.environment,

@@ -102,7 +102,9 @@ def _of_document(document: object, added: AddedModels, where: str) -> Models:
         routes = {**added.routes, **read_routes(file.routes)}
         providers = read_providers(file.providers, routes, added.providers)
     except msgspec.ValidationError as error:
-        raise BadSetting(f"{where} must hold the members routes, models, liveModels or providers: {error}") from error
+        raise BadSetting(
+            f"{where} may contain only the members routes, models, liveModels and providers: {error}"
+        ) from error
     except (InvalidRoute, InvalidProvider, UnknownFormat) as error:
         raise BadSetting(f"{where}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
@@ -134,10 +136,10 @@ def embedding_config(settings: ToolSearchSettings, reach: ModelApiReach) -> Embe
         return None
     missing = missing_modules() if embedder == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
     if missing:
-        wheel = ", and the wheel fairlead-search-model of the same release" if embedder == "built-in" else ""
+        wheel = ", then install the wheel fairlead-search-model of the same release" if embedder == "built-in" else ""
         raise BadSetting(
-            f"FAIRLEAD_EMBEDDER is {embedder}, and {', '.join(missing)} is not installed: "
-            f"{install_command('search')}{wheel}"
+            f"FAIRLEAD_EMBEDDER is {embedder}, but these modules are missing: {', '.join(missing)}. "
+            f"Run {install_command('search')}{wheel}"
         )
     return EmbeddingConfig() if embedder == "built-in" else _endpoint(settings, reach)
 
@@ -146,7 +148,9 @@ def certificates(settings: TlsSettings) -> Certificates | None:
     """TLS certificates of the listener; None for plain HTTP. Raises BadSetting."""
     if settings.cert is None:
         if settings.key is not None or settings.client_ca is not None:
-            raise BadSetting("FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: FAIRLEAD_TLS_CERT")
+            raise BadSetting(
+                "FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: set FAIRLEAD_TLS_CERT too"
+            )
         return None
     try:
         return Certificates(settings.cert, settings.key, settings.client_ca)
@@ -162,8 +166,8 @@ def vector_folder(settings: ToolSearchSettings, rest: RestSettings) -> Path | No
     missing = missing_modules(NEEDED_ON_DISK)
     if missing:
         raise BadSetting(
-            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, and {', '.join(missing)} is not installed: "
-            f"{install_command('lancedb')}"
+            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, but these modules are missing: {', '.join(missing)}. "
+            f"Run {install_command('lancedb')}"
         )
     if not rest.processes:
         raise BadSetting("FAIRLEAD_SEARCH_DIRECTORY requires a separate process: set FAIRLEAD_REST_PROCESSES above 0")
@@ -186,7 +190,7 @@ def _endpoint(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingCo
 
 
 def compressor_config(settings: CompressorSettings, reach: ModelApiReach) -> CompressorConfig | None:
-    """Configuration of the model that compresses results; None without one. Raises BadSetting."""
+    """Configuration of the model that compresses results; None if no model is configured. Raises BadSetting."""
     if not settings.url:
         return None
     _check_model_api("FAIRLEAD_COMPRESSOR", settings.url, settings.model)
@@ -205,19 +209,21 @@ def compressor_config(settings: CompressorSettings, reach: ModelApiReach) -> Com
 def _check_model_api(name: str, url: str, model: str) -> None:
     """Raises BadSetting if the URL or the model is missing."""
     if not url:
-        raise BadSetting(f"{name}_URL is missing: the base of an OpenAI-compatible API, such as http://vllm:8000/v1")
+        raise BadSetting(
+            f"{name}_URL is missing: set it to the base URL of an OpenAI-compatible API, such as http://vllm:8000/v1"
+        )
     if not model:
-        raise BadSetting(f"{name}_URL needs {name}_MODEL: the name of the model there")
+        raise BadSetting(f"{name}_URL needs {name}_MODEL: set it to the name of a model at {url}")
 
 
 def _window(where: str, name: str, setting: int | ModelSetting) -> ContextWindow | None:
-    """Context window of a model; None for the packaged one. Raises BadSetting."""
+    """Context window of a model; None if the packaged window applies. Raises BadSetting."""
     if isinstance(setting, int):
         return ContextWindow(setting)
     if setting.context is not None:
         return ContextWindow(setting.context, setting.max_input)
     if setting.max_input is not None or setting.price is None:
-        raise BadSetting(f"{where}: models: {name}: give its context, in tokens, or its price alone")
+        raise BadSetting(f"{where}: models: {name}: set context (in tokens), or only price")
     return None
 
 
@@ -239,8 +245,8 @@ def check_paths(
 
 
 def _check_writable(name: str, path: Path, kind: str) -> None:
-    """Raise BadSetting if a path cannot be written. A file needs an existing directory; a directory is created with its
-    parents.
+    """Raise BadSetting if a path cannot be written. A file needs an existing directory; a missing directory will be
+    created with its parents.
     """
     existing = path if path.exists() else path.parent
     while kind == "folder" and not existing.exists():

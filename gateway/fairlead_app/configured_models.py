@@ -35,7 +35,7 @@ class ConfiguredModels:
         """
         self.current = models
         self.changes = FileChanges(path) if path is not None else None
-        """Changes of the file; None without one."""
+        """Changes of the file; None without a file."""
         self._path = path
         self._added = added
         self._task: asyncio.Task[None] | None = None
@@ -71,7 +71,7 @@ class ConfiguredModels:
         return self.current.prices
 
     def live(self) -> LiveModels | None:
-        """Context windows last reported by the configured model server; None without one."""
+        """Context windows last reported by the configured model server; None without a model server."""
         return None if self._refresher is None else self._refresher.models
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class ConfiguredModels:
             await self._refresher.stop()
 
     def _set_model_server(self, source: LiveSource | None) -> None:
-        """Poll `source` from now on, instead of the previous model server; None: poll no server."""
+        """Poll `source` from now on, instead of the previous model server. None stops the polling."""
         self._refresher = None
         if source is not None:
             # imported here, because the import of the HTTP client takes a third of a second
@@ -104,7 +104,7 @@ class ConfiguredModels:
                 models = await asyncio.to_thread(load_models, self._path, self._added)
             except BadSetting as error:
                 self.reload_failed = True
-                log.error("The changed routes and providers are not applied, the previous ones stay in use: %s", error)
+                log.error("The changed routes and providers are not applied; the previous file stays in use: %s", error)
             else:
                 await self._apply(models)
 

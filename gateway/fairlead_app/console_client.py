@@ -20,7 +20,7 @@ def console_client(
         names = [name for name in ("client_secret", "scopes", "issuer", "url") if getattr(settings, name)]
         if names:
             raise BadSetting(
-                f"FAIRLEAD_CONSOLE_{names[0].upper()} is about signing in to the console: set "
+                f"FAIRLEAD_CONSOLE_{names[0].upper()} configures the sign-in to the console, which needs a client: set "
                 "FAIRLEAD_CONSOLE_CLIENT_ID too"
             )
         return None
@@ -60,7 +60,11 @@ def _base(settings: ConsoleSettings, identity: IdentitySettings) -> str:
         )
     parts = urlsplit(base)
     if parts.path or parts.query or parts.fragment or parts.username is not None or not parts.hostname:
-        raise BadSetting(f"{name}: {base!r} is not a scheme and a host: set FAIRLEAD_CONSOLE_URL, with no path in it")
+        raise BadSetting(
+            f"{name}: {base!r} must consist of only scheme and host: set FAIRLEAD_CONSOLE_URL to a URL without a path"
+        )
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
-        raise BadSetting(f"{name}: {base!r} must be an https URL, as it carries sign-in codes and session cookies")
+        raise BadSetting(
+            f"{name}: {base!r} must be an https URL, because browsers send sign-in codes and session cookies to it"
+        )
     return base

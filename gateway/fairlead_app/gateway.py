@@ -15,7 +15,7 @@ from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_web.guard import Readiness
 
 CATALOG_SECONDS: Final = 5.0
-"""Longest time that the start waits for the first catalog before the gateway accepts clients without one."""
+"""Maximum time that the start waits for the first catalog, before the gateway accepts clients without a catalog."""
 
 
 class Gateway:

@@ -67,7 +67,7 @@ class Governance(Collector):
         """`environ` has the environment variables of OpenTelemetry. Raises BadSetting."""
         self._metrics = metrics
         self.sharing = Sharing() if limits.redis.url else None
-        """State of limits that replicas synchronize through Redis; None if each replica has limits of its own."""
+        """State of limits that replicas synchronize through Redis; None if each replica has its own limits."""
         self._settler = None if self.sharing is None else _settler(limits.redis, self.sharing, clock)
         caps = Caps(limits.calls_per_minute, limits.concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
@@ -89,8 +89,8 @@ class Governance(Collector):
         are configured.
         """
         if self.pipelines is not None:
-            self.pipelines.keep_logs()
-            self.pipelines.read_metrics(registry)
+            self.pipelines.export_logs()
+            self.pipelines.export_metrics(registry)
         if self._settler is not None:
             self._settler.start()
 
@@ -179,7 +179,7 @@ def result_store(
 
 
 def _disk_store(directory: Path, bounds: Bounds) -> ContextStore:
-    """Raises BadSetting."""
+    """Open the store for results in a directory. Raises BadSetting."""
     import sqlite3
 
     from fairlead_gateway.result_stores.disk import DiskStore
@@ -211,7 +211,7 @@ def _argument_renderer(settings: AuditSettings) -> ArgumentRenderer:
 
 
 def _auditor(settings: AuditSettings, render_arguments: ArgumentRenderer, pipelines: Pipelines | None) -> Auditor:
-    """Raises BadSetting."""
+    """Create the writer of the audit log. Raises BadSetting."""
     emit = None
     if settings.otlp:
         emit = None if pipelines is None else pipelines.open_audit()
@@ -227,5 +227,7 @@ def _auditor(settings: AuditSettings, render_arguments: ArgumentRenderer, pipeli
 def _recent(
     settings: RecentCallSettings, render_arguments: ArgumentRenderer | None, clock: Callable[[], float]
 ) -> RecentCalls | None:
-    """Ring buffer of recent calls. If `render_arguments` is None, the arguments of calls are not stored."""
+    """Ring buffer of recent calls; None if it is disabled. If `render_arguments` is None, the arguments of calls are
+    not stored.
+    """
     return RecentCalls(settings.most, settings.bytes, render_arguments, clock) if settings.most else None

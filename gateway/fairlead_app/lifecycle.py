@@ -21,7 +21,7 @@ class GatewayLifecycle:
         self._loop = asyncio.get_running_loop()
 
     def drain(self) -> bool:
-        """Report not ready from now on. True on the first call."""
+        """Report from now on that the gateway is not ready. Returns True only on the first call."""
         was_draining, self._draining = self._draining, True
         return not was_draining
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class ModelEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     """Endpoints in front of models, with their metrics.
 
-    `llm` serves language models, `speech` speech models; both are None without a provider.
+    `llm` serves language models, `speech` serves speech models; both are None if no provider is configured.
     """
 
     configured: ConfiguredModels
@@ -47,7 +47,7 @@ def model_endpoints(
     guard: RequestGuard,
     recorder: ContextRecorder,
 ) -> ModelEndpoints:
-    """Create the endpoints, if providers are configured, or may be added later to the watched file of models."""
+    """Create the endpoints, if providers are configured or may be added later to the watched file of models."""
     requests, sessions = ModelCollector(), SpeechCollector()
     llm, speech = None, None
     if models.changes is not None or models.current.providers:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from prometheus_client.registry import CollectorRegistry
 
 from fairlead_api.reports import PATH
-from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import expose_metrics
 from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, failure
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
@@ -23,7 +23,7 @@ def operations_pages(
 
     async def metrics_page(request: PageRequest) -> PageResponse:
         accept = request.headers.get(b"accept", b"").decode("latin-1")
-        body, media_type = await exposed(metrics, accept)
+        body, media_type = await expose_metrics(metrics, accept)
         return PageResponse(body, media_type=media_type)
 
     async def alive_page(request: PageRequest) -> PageResponse:
@@ -49,6 +49,8 @@ def require_token(token: str, page: Page) -> Page:
             return failure(401, message, b"www-authenticate: Bearer\r\n")
         if request.address and ipaddress.ip_address(request.address).is_loopback:
             return await page(request)
-        return failure(403, "without FAIRLEAD_PULL_TOKEN this page is only served to loopback addresses")
+        return failure(
+            403, "FAIRLEAD_PULL_TOKEN is not set, so this page is served only to loopback addresses: set the token"
+        )
 
     return answer

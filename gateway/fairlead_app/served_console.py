@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Scope
 from fairlead_api.bad_setting import BadSetting
 from fairlead_console.paths import is_for_console
 from fairlead_console.settings import ConsoleSettings
-from fairlead_console.trace_url import checked_trace_url
+from fairlead_console.trace_url import check_trace_url
 from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.deferred import Deferred
 from fairlead_gateway.heap import Heap
@@ -26,11 +26,11 @@ class ConsoleEntry(msgspec.Struct, frozen=True):
     """Credentials for sign-in to the console besides API keys, and the key of its session cookies."""
 
     key: bytes
-    """Key of the session cookies, shared by replicas; if empty, a random one of this process."""
+    """Key of the session cookies, shared by replicas; if empty, this process uses a random key."""
     token: str = ""
     """Token in the URL that `fairlead up` prints; empty without `fairlead up`."""
     sign_in: ConsoleSignIn | None = None
-    """Sign-in by an OpenID provider; None without one."""
+    """Sign-in by an OpenID provider; None if no provider is configured."""
 
 
 class ServedConsole:
@@ -41,7 +41,9 @@ class ServedConsole:
         self._console = console
 
     async def request(self, scope: Scope) -> ConsoleRequest | None:
-        """A request for the console; None if the request's path is not the console's. The first one creates it."""
+        """The request as one for the console; None if its path does not belong to the console. The first request
+        creates the console.
+        """
         if self._console is None or not is_for_console(scope):
             return None
         console = self._console.made or await self._console.get()
@@ -61,7 +63,7 @@ def served_console(
     Raises BadSetting.
     """
     try:
-        trace_url = checked_trace_url(settings.trace_url)
+        trace_url = check_trace_url(settings.trace_url)
     except ValueError as error:
         raise BadSetting(f"FAIRLEAD_CONSOLE_TRACE_URL: {error}") from error
 

@@ -36,21 +36,21 @@ class InstallationSettings(EnvironmentSettings, frozen=True, kw_only=True):
 
     name: InstallationName = field(default="", name="installation")
     """Name of the installation in the header `Via` of requests to servers (`fairlead-` and 16 hexadecimal digits), by
-    which loops are detected. Set the same one for the operator. By default it is derived from `pull_token`; without a
-    token each process has a random one.
+    which loops are detected. Set the same name for the operator. By default, the name is derived from `pull_token`;
+    without a token, each process has a random name.
     """
     environment: EnvironmentName = "cluster"
     """Name of the environment, whose latencies are measured and judged separately. `fairlead up` sets `local`."""
     pull_token: Token = ""
-    """Bearer token that the operator sends when it fetches latencies. Without it, only loopback addresses may fetch
-    them.
+    """Bearer token that the operator sends when it fetches latencies. Without a token, only loopback addresses may
+    fetch latencies.
     """
     session_key: str = ""
-    """Secret key that signs session ids, shared by replicas behind one address. Without it each process has a random
-    one.
+    """Secret key that signs session ids, shared by replicas behind one address. Without it, each process has a random
+    key.
     """
     namespace: NamespaceName | None = None
-    """Namespace of the release, with its documents and credentials. By default the pod's namespace, otherwise
+    """Namespace of the release, with its documents and credentials. By default the pod's namespace; outside of a pod
     `fairlead-system`.
     """
     documents: Path | None = None
@@ -62,11 +62,13 @@ class InstallationSettings(EnvironmentSettings, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     """Path of the kubeconfig. By default `KUBECONFIG`, `~/.kube/config`, or the pod's service account."""
     cache_dir: Path | None = None
-    """Directory that caches the last documents; without it they are not cached."""
+    """Directory that caches the last documents; without it, documents are not cached."""
 
     @property
     def local_namespace(self) -> str:
-        """Namespace of the server `local`: that of the release on a cluster, otherwise `default`."""
+        """Namespace of the server `local`: `default` with `documents` and without `namespace`, otherwise
+        `release_namespace`.
+        """
         return DEFAULT_LOCAL_NAMESPACE if self.documents is not None and not self.namespace else self.release_namespace
 
     @property

@@ -1,4 +1,6 @@
-"""Components of a gateway that all others depend on: settings, limits, authentication, and the served selection."""
+"""Components of a gateway that all other components depend on: settings, limits, authentication, and the served
+selection.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from fairlead_search.embedding import EmbeddingConfig, missing_modules
 from fairlead_web.guard import RequestGuard
 
 
-class Observed(msgspec.Struct, frozen=True, kw_only=True):
+class AdminSources(msgspec.Struct, frozen=True, kw_only=True):
     """Sources of information for administrators besides the catalog: child processes and their output, moves of tools
     between tiers, and held-back definitions.
     """
@@ -86,7 +86,7 @@ def _search(shared: SharedParts, encoder: EmbeddingConfig | None, worker: Worker
 
 
 def rest_context(
-    shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, observed: Observed
+    shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, sources: AdminSources
 ) -> RestContext:
     """Create the context of the REST API. Raises BadSetting."""
     settings, trust = shared.settings, shared.trust
@@ -104,8 +104,8 @@ def rest_context(
         groups=frozenset(trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.identity.admin_groups)),
         issuers=trust.names,
         keys=trust.made,
-        pins=observed.pins or NoPins(),
-        moves=observed.moves,
+        pins=sources.pins or NoPins(),
+        moves=sources.moves,
         approvals=settings.identity.gateway_approvals,
     )
     records = Records(
@@ -116,7 +116,7 @@ def rest_context(
         if settings.records.aggregates
         else None,
         recent=shared.governance.recent,
-        outputs=observed.outputs or ProcessOutputs(observed.children),
-        children=observed.children,
+        outputs=sources.outputs or ProcessOutputs(sources.children),
+        children=sources.children,
     )
     return RestContext(tools, guard, administration, records, settings.listening.limits.body)

@@ -4,5 +4,5 @@ It parses arguments, prints tables or JSON, and turns expected errors into one s
 (0 success, 1 failure, 2 wrong usage). The implementation of a command is in the package that it starts.
 
 `app` has the commands, with a folder for each subject. `options`, `connecting`, `rest`, `output` and `failure` are
-common to all.
+common to all commands.
 """

@@ -13,7 +13,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairlead_cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, USED_WRONGLY, Failure, die_on_broken_pipe, missing
+from fairlead_cli.failure import (
+    BROKEN_PIPE,
+    FAILED,
+    INTERRUPTED,
+    USAGE_ERROR,
+    Failure,
+    die_on_broken_pipe,
+    missing_package,
+)
 
 if TYPE_CHECKING:
     from fairlead_cli.tree import Command
@@ -68,7 +76,7 @@ def _run(words: Sequence[str]) -> int:
             raise
         sys.stdout.flush()
         if isinstance(error, ModuleNotFoundError) and not (error.name or "fairlead").startswith("fairlead"):
-            print(f"{name}: {missing(error, EXTRA)}", file=sys.stderr)
+            print(f"{name}: {missing_package(error, EXTRA)}", file=sys.stderr)
             return FAILED
         fault = f"{type(error).__name__}: {error}".rstrip(".")
         print(f"{name}: internal error: {fault}. {TRACEBACK}=1 prints a traceback; please report it.", file=sys.stderr)
@@ -89,14 +97,14 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     except TyperException as error:
-        from fairlead_cli.wording import after
+        from fairlead_cli.wording import with_advice
 
         text = " ".join(error.format_message().replace("Value error, ", "").split())
         advice = f"`{command.verb_of(words)} --help` shows its usage."
         option = getattr(error, "option_name", "")
         if command.verb_of(words) == "fairlead call" and option.startswith("--"):
             advice = f"An argument of the tool is written without dashes: {option.lstrip('-')}=VALUE. {advice}"
-        raise Failure(after(f"{text[:1].lower()}{text[1:]}", advice), code=USED_WRONGLY) from error
+        raise Failure(with_advice(f"{text[:1].lower()}{text[1:]}", advice), code=USAGE_ERROR) from error
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED
 

@@ -102,7 +102,7 @@ def up(
         list[Path] | None,
         typer.Argument(
             metavar="DIR|FILE",
-            help="Manifests, or MCP client configurations such as mcp.json. Without any: the quick start.",
+            help="Manifests, or MCP client configurations such as mcp.json. Without arguments: the quick start.",
             show_default=False,
         ),
     ] = None,
@@ -122,21 +122,21 @@ def up(
             metavar="URL|NAME",
             envvar="FAIRLEAD_LLM",
             help="Model behind /v1/chat/completions: openai, anthropic or gemini, with OPENAI_API_KEY, "
-            "ANTHROPIC_API_KEY or GEMINI_API_KEY; a URL of an API like OpenAI's, with FAIRLEAD_LLM_KEY where it needs "
-            "one; scripted, which needs none and only calls tools; scripted-strict, which also rejects what OpenAI's "
-            "API rejects; or auto: the first whose key is set, else scripted.",
+            "ANTHROPIC_API_KEY or GEMINI_API_KEY; a URL of an API like OpenAI's, with FAIRLEAD_LLM_KEY if it needs a "
+            "key; scripted, which needs no key and only calls tools; scripted-strict, which also rejects requests that "
+            "OpenAI's API rejects; or auto: the first provider whose key is set, else scripted.",
         ),
     ] = None,
     tier: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Latency tier of clients that name none: fast, … Without it they see every tool."
+            metavar="NAME", help="Latency tier of clients that name no tier: fast, … Without it, they see every tool."
         ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free one.")] = 8080,
-    metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9464,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free port.")] = 8080,
+    metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free port.")] = 9464,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; :: or 0.0.0.0 lets other machines in.")
+        str, typer.Option(help="Address to listen on; with :: or 0.0.0.0, other machines can connect.")
     ] = "127.0.0.1",
     state_dir: Annotated[
         Path | None,
@@ -158,10 +158,10 @@ def up(
     Servers are started as child processes, or reached by URL; packages from PyPI and npm are installed on first use.
     Changed files are read again. Ctrl-C ends the command.
 
-    By default, a tool is called to measure its latency only if a manifest has `probe.arguments` for it, as that of
-    the demo server in the quick start has. With --probe, read-only tools (`readOnlyHint`) of servers that run here
-    are probed too. `calibration.probe` in a manifest overrides both. A tool is probed when its server connects, once
-    an hour, and while a latency tier hides it; probing takes at most 5 % of the time.
+    By default, a tool is called to measure its latency only if a manifest has `probe.arguments` for it, as the manifest
+    of the demo server in the quick start does. With --probe, read-only tools (`readOnlyHint`) of servers that run on
+    this machine are probed too. `calibration.probe` in a manifest overrides both. A tool is probed when its server
+    connects, once an hour, and while a latency tier hides it; probing takes at most 5 % of the time.
 
     Examples:
 
@@ -171,7 +171,7 @@ def up(
 
         fairlead up servers/              (a folder of manifests)
 
-        fairlead up --tools my_tools.py   (functions of yours beside the quick start)
+        fairlead up --tools my_tools.py   (your own functions, in addition to the quick start)
 
         fairlead up --llm scripted        (and a model that calls tools by itself)
     """
@@ -211,15 +211,16 @@ def tools(
     ] = None,
     gateway: ListingOptions = ListingOptions(),
     output: OutputOption = Output.table,
-    format: Annotated[  # noqa: A002 - its word on the command line
+    format: Annotated[  # noqa: A002 - the name of the option
         str | None,
         typer.Option(help="Print what goes into a provider's request: openai, anthropic, gemini, bedrock, …"),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="With --format: make tools strict, where that loses nothing.")
+        bool, typer.Option("--strict", help="With --format: make tools strict unless that changes their schemas.")
     ] = False,
     losses: Annotated[
-        bool, typer.Option("--losses", help="With --format: name all that the format cannot hold, tool by tool.")
+        bool,
+        typer.Option("--losses", help="With --format: list everything that the format cannot express, tool by tool."),
     ] = False,
 ) -> None:
     """List the tools that a gateway offers, or show one of them.
@@ -241,10 +242,10 @@ def tools(
         fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
     """
     from fairlead_cli.calling.tools import run_offer, run_tool, run_tools
-    from fairlead_cli.failure import USED_WRONGLY, Failure
+    from fairlead_cli.failure import USAGE_ERROR, Failure
 
     if tool is not None and format is not None:
-        raise Failure("give either a tool or --format, not both", code=USED_WRONGLY)
+        raise Failure("give either a tool or --format, not both", code=USAGE_ERROR)
     destination = gateway.destination()
     if tool is not None:
         run_tool(destination, tool, output)
@@ -316,7 +317,10 @@ def call(
 def crds(
     install: Annotated[
         bool,
-        typer.Option("--install", help="Apply them to the kubeconfig's cluster, and wait until it serves them."),
+        typer.Option(
+            "--install",
+            help="Apply the definitions to the kubeconfig's cluster, and wait until the cluster serves them.",
+        ),
     ] = False,
     kubeconfig: KubeconfigOption = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the cluster.")] = 60.0,
@@ -343,7 +347,7 @@ def migrate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Manifests, or an mcp.json.")],
     in_place: Annotated[bool, typer.Option("--in-place", "-i", help="Rewrite the files themselves.")] = False,
 ) -> None:
-    """Rewrite manifests of an earlier release to the fields of this one; comments and order stay.
+    """Rewrite manifests of an earlier release to the fields of this release; comments and order stay.
 
     Examples:
 
@@ -376,7 +380,7 @@ def completion(
 
         source <(fairlead completion bash)        (in ~/.bashrc)
 
-        source <(fairlead completion zsh)         (in ~/.zshrc, behind compinit)
+        source <(fairlead completion zsh)         (in ~/.zshrc, after compinit)
 
         fairlead completion fish | source         (in ~/.config/fish/config.fish)
     """
@@ -388,13 +392,13 @@ def completion(
 
 def _own_shell() -> Shell:
     """The user's shell, from the variable SHELL. Raises Failure if there is no completion script for that shell."""
-    from fairlead_cli.failure import USED_WRONGLY, Failure
+    from fairlead_cli.failure import USAGE_ERROR, Failure
 
     name = Path(os.environ.get("SHELL", "")).name
     if name in [shell.value for shell in Shell]:
         return Shell(name)
     problem = f"SHELL is {name}, which has no completion" if name else "SHELL is not set"
-    raise Failure(f"{problem}; name a shell: fairlead completion bash, zsh or fish", code=USED_WRONGLY)
+    raise Failure(f"{problem}; name a shell: fairlead completion bash, zsh or fish", code=USAGE_ERROR)
 
 
 @app.command()

@@ -9,7 +9,7 @@ import typer
 from fairlead_cli.failure import Failure
 from fairlead_tools.commands import DEFAULT_URL
 
-SECONDS: Final = 1.0
+TIMEOUT_SECONDS: Final = 1.0
 """Timeout in seconds, short because a person is waiting."""
 
 
@@ -35,7 +35,7 @@ def _fetch(ctx: typer.Context, path: str) -> Any:
     try:
         client = ManagementClient.of(
             Destination.parse(
-                given.get("url") or DEFAULT_URL, given.get("header") or [], None, SECONDS, given.get("token")
+                given.get("url") or DEFAULT_URL, given.get("header") or [], None, TIMEOUT_SECONDS, given.get("token")
             )
         )
         return client.get(path)

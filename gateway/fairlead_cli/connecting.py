@@ -12,10 +12,10 @@ from typing import TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from fairlead_api.meta import ServerKey
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import printable
-from fairlead_cli.proxies import is_here
-from fairlead_cli.wording import CREDENTIAL, NAMED_URL, after
+from fairlead_cli.proxies import is_this_machine
+from fairlead_cli.wording import CREDENTIAL, NAMED_URL, with_advice
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_mcp.session import McpSession
@@ -59,7 +59,7 @@ class Destination:
         try:
             key = ServerKey.parse(server if "/" in server else self._key(server))
         except ValueError as error:
-            raise Failure(f"--server: {error}", code=USED_WRONGLY) from error
+            raise Failure(f"--server: {error}", code=USAGE_ERROR) from error
         parts = urlsplit(self.url)
         path = _SERVER_PATH.format(quote(key.namespace, safe=""), quote(key.name, safe=""))
         return replace(self, url=urlunsplit((parts.scheme, parts.netloc, path, "", "")), server=str(key))
@@ -102,51 +102,51 @@ class Destination:
                 tiers = ""
             tier_list = f"; tiers: {tiers}" if tiers else ""
             message = f"{self.url} does not exist: no latency tier is called {self.tier!r}{tier_list}"
-            return Failure(f"--tier: {message}", code=USED_WRONGLY)
+            return Failure(f"--tier: {message}", code=USAGE_ERROR)
         if self.server is not None:
             message = f"{self.url} does not exist: there is no server {self.server} that you may see"
-            return Failure(f"--server: {message}; `fairlead servers` lists the servers", code=USED_WRONGLY)
+            return Failure(f"--server: {message}; `fairlead servers` lists the servers", code=USAGE_ERROR)
         if not urlsplit(self.url).path.strip("/"):
-            return no_path(self.url)
+            return no_path_failure(self.url)
         return Failure(f"{self.url} does not exist (404): check the path in --url, which usually ends in /mcp.")
 
     def _explain(self, error: McpError) -> str:
         if isinstance(error, ConnectFailed):
             advice = f"Is a gateway running at {self.url}? Start one with `fairlead up`, or name it with --url."
-            return after(str(error), advice)
+            return with_advice(str(error), advice)
         if isinstance(error, Timeout):
             return f"{self.url} did not respond within {self.timeout:g} s; --timeout waits longer."
         if isinstance(error, HttpRefused) and error.status in (401, 403):
-            return after(str(error), CREDENTIAL)
+            return with_advice(str(error), CREDENTIAL)
         if isinstance(error, HttpRefused):
-            return after(str(error), f"Check that {self.url} is the endpoint of an MCP server.")
+            return with_advice(str(error), f"Check that {self.url} is the endpoint of an MCP server.")
         if isinstance(error, NotMcp):
-            return after(str(error), f"Check that {self.url} has the path of an MCP endpoint, such as /mcp.")
+            return with_advice(str(error), f"Check that {self.url} has the path of an MCP endpoint, such as /mcp.")
         if isinstance(error, RpcError):
             return printable(error.message)
         return printable(str(error)) if isinstance(error, HandshakeRefused) else str(error)
 
 
 def check_url(url: str, option: str = "--url") -> None:
-    """Raises Failure with code USED_WRONGLY for a text that is not an MCP endpoint, and suggests a correction."""
+    """Raises Failure with code USAGE_ERROR for a text that is not an MCP endpoint, and suggests a correction."""
     try:
         Target.from_url(url)
     except InvalidTarget as error:
         if "://" in url or not re.fullmatch(r"[\w.\[\]:-]+(/\S*)?", url):
-            raise Failure(f"{option}: {error}, such as {DEFAULT_URL}", code=USED_WRONGLY) from error
+            raise Failure(f"{option}: {error}, such as {DEFAULT_URL}", code=USAGE_ERROR) from error
         host, _, path = url.partition("/")
-        scheme = "http" if is_here(_host_of(host)) else "https"
+        scheme = "http" if is_this_machine(_host_of(host)) else "https"
         meant = f"{scheme}://{host}/{path or 'mcp'}"
         message = f"{option}: {url!r} must start with http:// or https://: {option} {meant}"
-        raise Failure(message, code=USED_WRONGLY) from error
+        raise Failure(message, code=USAGE_ERROR) from error
 
 
-def no_path(url: str) -> Failure:
+def no_path_failure(url: str) -> Failure:
     """The failure of a URL without a path."""
     parts = urlsplit(url)
     meant = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
     message = f"--url: {url} has no path, but an MCP endpoint usually ends in /mcp: --url {meant}"
-    return Failure(message, code=USED_WRONGLY)
+    return Failure(message, code=USAGE_ERROR)
 
 
 def _host_of(netloc: str) -> str:
@@ -161,19 +161,19 @@ def _token(given: str) -> str:
         try:
             token = Path(given[1:]).expanduser().read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise Failure(f"--token: {given[1:]} cannot be read: {error}", code=USED_WRONGLY) from error
+            raise Failure(f"--token: {given[1:]} cannot be read: {error}", code=USAGE_ERROR) from error
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise Failure("--token: the value is not a valid API key or token", code=USED_WRONGLY)
+        raise Failure("--token: the value is not a valid API key or token", code=USAGE_ERROR)
     return token
 
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise Failure(f"--header: {text.partition('=')[0]!r} must have the form NAME:VALUE", code=USED_WRONGLY)
+        raise Failure(f"--header: {text.partition('=')[0]!r} must have the form NAME:VALUE", code=USAGE_ERROR)
     try:
         checked_name(name.strip()), checked_value(name.strip(), value)
     except InvalidTarget as error:
-        raise Failure(f"--header: {error}", code=USED_WRONGLY) from error
+        raise Failure(f"--header: {error}", code=USAGE_ERROR) from error
     return name.strip(), value.strip()

@@ -14,10 +14,10 @@ from typing import Final
 from fairlead_api.extras import install_command
 
 FAILED: Final = 1
-USED_WRONGLY: Final = 2
+USAGE_ERROR: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-"""Exit code of a process that SIGPIPE ended, as shells report it; INTERRUPTED is that for SIGINT."""
+"""Exit code of a process that SIGPIPE ended, as shells report it; INTERRUPTED is the code for SIGINT."""
 _ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
 """Error number in an OSError's text, which people do not need."""
 
@@ -40,10 +40,10 @@ def needs(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fairlead"):
             raise
-        raise missing(error, extra) from error
+        raise missing_package(error, extra) from error
 
 
-def missing(error: ModuleNotFoundError, extra: str) -> Failure:
+def missing_package(error: ModuleNotFoundError, extra: str) -> Failure:
     """The failure of a command that needs a package of an extra."""
     package = error.name or str(error).split()[-1]
     return Failure(f"this command needs the Python package {package}, which is missing: {install_command(extra)}")

@@ -14,8 +14,8 @@ import msgspec
 from fairlead_cli.output import printable
 from fairlead_gateway.policy.hidden_tools_notice import META_HIDDEN, HiddenTool, sentence
 
-NAMED: Final = 10
-"""Number of hidden tools that a line names."""
+MAX_NAMED: Final = 10
+"""Maximum number of hidden tools that a line names."""
 
 
 def hidden_of(page: bytes) -> Any:
@@ -38,7 +38,7 @@ def hidden_lines(hidden: Any) -> Iterator[str]:
     unnamed = max(0, count - len(tools)) if isinstance(count, int) else 0
     for tier, some in by_tier.items():
         extra = unnamed if len(by_tier) == 1 else 0
-        named = [_tool_label(tool) for tool in some[:NAMED]]
+        named = [_tool_label(tool) for tool in some[:MAX_NAMED]]
         rest = len(some) + extra - len(named)
         words = ", ".join([*named, f"and {rest} more"] if rest else named)
         yield f"{len(some) + extra} hidden in tier {printable(tier)}: {words}"

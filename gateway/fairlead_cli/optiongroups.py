@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 
 def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
-    """Decorator that turns each field of a command's option groups into an option of its own, in field order.
+    """Decorator that turns each field of a command's option groups into a separate option, in field order.
 
     A group is a parameter whose annotation is a dataclass. Each field needs a default, and an annotation that typer
     supports.
@@ -33,7 +33,7 @@ def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
         verb(**given)
 
     run.__annotations__ = {option.name: option.annotation for option in options} | {"return": None}
-    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # `inspect` prefers it
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # `inspect.signature` returns it
     return run
 
 

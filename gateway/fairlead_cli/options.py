@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairlead_cli.completing import server_names, tool_names
-from fairlead_cli.failure import USED_WRONGLY, die_on_broken_pipe
+from fairlead_cli.failure import USAGE_ERROR, die_on_broken_pipe
 from fairlead_cli.output import Output
 from fairlead_tools.commands import DEFAULT_URL
 
@@ -25,12 +25,17 @@ UrlOption = Annotated[
 ]
 GatewayOption = Annotated[
     str | None,
-    typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a gateway to use instead.", show_default=False),
+    typer.Option(
+        "--url",
+        envvar="FAIRLEAD_URL",
+        help="MCP endpoint of a gateway, instead of a file, folder or cluster.",
+        show_default=False,
+    ),
 ]
 """Gateway that does the work of a command, instead of writing to a file or a cluster."""
 StateDirOption = Annotated[
     Path | None,
-    typer.Option("--state-dir", help="Folder that a `fairlead up` got with --state-dir.", show_default=False),
+    typer.Option("--state-dir", help="Folder that `fairlead up` was given with --state-dir.", show_default=False),
 ]
 HeaderOption = Annotated[
     list[str] | None,
@@ -59,7 +64,9 @@ ServerOption = Annotated[
 ]
 ServerArgument = Annotated[
     str,
-    typer.Argument(metavar="SERVER", help="Name or prefix, or NAMESPACE/NAME.", autocompletion=server_names),
+    typer.Argument(
+        metavar="SERVER", help="Name or prefix of the server, or NAMESPACE/NAME.", autocompletion=server_names
+    ),
 ]
 ToolArgument = Annotated[
     str,
@@ -118,8 +125,8 @@ class EndpointOptions(GatewayOptions):
 
 
 def show_help(context: typer.Context) -> None:
-    """Callback of a group of commands: prints its help if no command is given, and exits with USED_WRONGLY."""
+    """Callback of a group of commands: prints its help if no command is given, and exits with USAGE_ERROR."""
     if context.invoked_subcommand is None:
         die_on_broken_pipe()
         print(context.get_help())
-        raise typer.Exit(USED_WRONGLY)
+        raise typer.Exit(USAGE_ERROR)

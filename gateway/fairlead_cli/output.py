@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-NAMED: Final = 8
-"""Number of names in a sentence, before it gives the number of further ones."""
+MAX_NAMED: Final = 8
+"""Maximum number of names in a sentence; further names are counted."""
 
 
 class Output(StrEnum):
@@ -67,7 +67,7 @@ def first_line(text: str, limit: int = 100) -> str:
 
 
 def some_names(names: Iterable[str]) -> str:
-    """The first names, and the number of further ones: `a, b and 3 more`."""
+    """The first names, and the number of further names: `a, b and 3 more`."""
     all_names = list(names)
-    rest = len(all_names) - NAMED
-    return ", ".join(all_names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(all_names) - MAX_NAMED
+    return ", ".join(all_names[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 
-from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.output import some_names
-from fairlead_cli.proxies import without_proxy
-from fairlead_cli.wording import CREDENTIAL, after, look_at_tools
+from fairlead_cli.proxies import proxy_mounts
+from fairlead_cli.wording import CREDENTIAL, with_advice, with_tools_hint
 
 if TYPE_CHECKING:
     import httpx2
@@ -71,15 +71,15 @@ class ManagementClient:
 
     def get(self, path: str, **query: str | Sequence[str]) -> Any:
         """The response to a GET. Raises Failure."""
-        return self._ask("GET", f"{path}?{urlencode(query, doseq=True)}" if query else path)
+        return self._request("GET", f"{path}?{urlencode(query, doseq=True)}" if query else path)
 
     def post(self, path: str, body: Any) -> Any:
         """The response to a POST. Raises Failure."""
-        return self._ask("POST", path, json.dumps(body).encode())
+        return self._request("POST", path, json.dumps(body).encode())
 
     def delete(self, path: str) -> Any:
         """The response to a DELETE. Raises Failure."""
-        return self._ask("DELETE", path)
+        return self._request("DELETE", path)
 
     def lines(self, path: str, quiet: float, last: str | None) -> Iterator[str]:
         """The lines of an event stream after the event `last`, until the stream ends or is silent for `quiet` seconds.
@@ -89,17 +89,17 @@ class ManagementClient:
         with self._open("GET", path, headers, None, quiet) as answer:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 raise Failure(f"{self._base} sent a response that is not an event stream; {_CHECK_URL}")
-            held = b""
+            rest = b""
             for piece in answer.iter_bytes():
-                *whole, held = (held + piece).split(b"\n")
+                *whole, rest = (rest + piece).split(b"\n")
                 for line in whole:
                     yield line.decode("utf-8", "replace").rstrip("\r")
-                if len(held) > _MAX_LINE:
+                if len(rest) > _MAX_LINE:
                     raise Failure(f"{self._base} sent a line of more than {_MAX_LINE} bytes; {_CHECK_URL}")
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+    def _request(self, method: str, path: str, body: bytes | None = None) -> Any:
         with self._open(method, path, {}, body, self._timeout) as answer:
-            return self._json(self._whole(answer))
+            return self._json(self._read_body(answer))
 
     def _json(self, data: bytes) -> Any:
         try:
@@ -110,7 +110,7 @@ class ManagementClient:
             raise Failure(f"{self._base} sent a response that is not a JSON object; {_CHECK_URL}")
         return document
 
-    def _whole(self, answer: httpx2.Response) -> bytes:
+    def _read_body(self, answer: httpx2.Response) -> bytes:
         """The body. Raises Failure if it is too large or takes too long."""
         end = time.monotonic() + self._timeout
         pieces, size = [], 0
@@ -120,7 +120,7 @@ class ManagementClient:
             if size > _MAX_ANSWER:
                 raise Failure(f"{self._base} sent a response of more than {_MAX_ANSWER >> 20} MiB; {_CHECK_URL}")
             if time.monotonic() > end:
-                raise self._late(self._timeout)
+                raise self._timeout_failure(self._timeout)
         return b"".join(pieces)
 
     @contextmanager
@@ -130,19 +130,19 @@ class ManagementClient:
         import httpx2
 
         kind = {} if body is None else {"Content-Type": "application/json"}
-        sent = {"Accept-Encoding": "identity", **kind, **headers, **self._headers}
+        request_headers = {"Accept-Encoding": "identity", **kind, **headers, **self._headers}
         try:
             with (
                 httpx2.Client(
-                    timeout=httpx2.Timeout(timeout, connect=self._timeout), mounts=without_proxy(self._base)
+                    timeout=httpx2.Timeout(timeout, connect=self._timeout), mounts=proxy_mounts(self._base)
                 ) as client,
-                client.stream(method, self._base + path, headers=sent, content=body) as answer,
+                client.stream(method, self._base + path, headers=request_headers, content=body) as answer,
             ):
                 if not answer.is_success:
                     raise self._refusal(answer)
                 yield answer
         except httpx2.TimeoutException as error:
-            raise self._late(timeout) from error
+            raise self._timeout_failure(timeout) from error
         except httpx2.ProxyError as error:
             raise Failure(
                 f"the proxy for {self._base} rejected the request: {error}; check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
@@ -150,7 +150,7 @@ class ManagementClient:
         except (httpx2.RemoteProtocolError, httpx2.DecodingError) as error:
             details = str(error).rstrip(".")
             if "disconnected" in details or "closed connection" in details:
-                message = f"{self._base} closed the connection before responding, as a gateway that stops does"
+                message = f"{self._base} closed the connection before responding, as a gateway does when it stops"
                 raise Failure(f"{message}: try again, or {_CHECK_URL}") from error
             raise Failure(f"{self._base} sent a response that is not valid HTTP: {details}; {_CHECK_URL}") from error
         except (httpx2.HTTPError, OSError) as error:  # OSError: the file in SSL_CERT_FILE
@@ -160,11 +160,11 @@ class ManagementClient:
                 reason, advice = "the server does not use TLS", "Try http:// instead of https://."
             if "CERTIFICATE" in reason:
                 advice = "Set SSL_CERT_FILE to the certificate authority of the gateway."
-            raise Failure(after(f"cannot reach {self._base}: {reason}", advice)) from error
+            raise Failure(with_advice(f"cannot reach {self._base}: {reason}", advice)) from error
         except (httpx2.InvalidURL, ValueError) as error:  # a proxy in the environment is not a URL
             raise Failure(f"cannot reach {self._base}: {error}; check HTTP_PROXY and HTTPS_PROXY") from error
 
-    def _late(self, timeout: float) -> Failure:
+    def _timeout_failure(self, timeout: float) -> Failure:
         return Failure(f"{self._base} did not respond within {timeout:g} s; --timeout waits longer.")
 
     def _refusal(self, answer: httpx2.Response) -> Failure:
@@ -184,18 +184,18 @@ class ManagementClient:
 
 
 def _exit_code(code: str) -> int:
-    return USED_WRONGLY if code.startswith("UNKNOWN_") or code == "INVALID_ARGUMENTS" else FAILED
+    return USAGE_ERROR if code.startswith("UNKNOWN_") or code == "INVALID_ARGUMENTS" else FAILED
 
 
 def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
     """A problem document (RFC 9457) as a sentence."""
     alternatives, fits = problem.get("known"), problem.get("wouldFit")
     if code == "UNKNOWN_TOOL":
-        return look_at_tools(detail)
+        return with_tools_hint(detail)
     if code == "UNAUTHENTICATED":
-        detail = after(detail, CREDENTIAL)
+        detail = with_advice(detail, CREDENTIAL)
     if isinstance(fits, list) and fits:
-        detail = after(detail, f"Tools that fit: {'; or '.join(map(str, fits))}")
+        detail = with_advice(detail, f"Tools that fit: {'; or '.join(map(str, fits))}")
     if isinstance(alternatives, list) and not all(str(name) in detail for name in alternatives):
-        detail = after(detail, f"Valid values: {some_names(map(str, alternatives))}")
+        detail = with_advice(detail, f"Valid values: {some_names(map(str, alternatives))}")
     return detail

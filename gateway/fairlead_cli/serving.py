@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.failure import USAGE_ERROR, Failure, needs
 from fairlead_cli.options import OutputOption
 from fairlead_cli.output import Output, print_json, print_table, remark
-from fairlead_cli.wording import after
+from fairlead_cli.wording import with_advice
 from fairlead_formats.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def serve(
     if row is None:
         near = did_you_mean(name, SERVERS)
         meant = "" if near is None else f" Did you mean {near}?"
-        raise Failure(f"{name!r} is not a bundled server.{meant} Servers: {', '.join(SERVERS)}", code=USED_WRONGLY)
+        raise Failure(f"{name!r} is not a bundled server.{meant} Servers: {', '.join(SERVERS)}", code=USAGE_ERROR)
     with needs("servers"):
         from fairlead_servers.definition import SettingError, prepare_folder
         from fairlead_servers.serving import serve_http, serve_stdio
@@ -83,7 +83,7 @@ def serve(
             definition = row.definition()
         server = definition.make(prepare_folder(name, row.folder, data), name, os.environ, given)
     except SettingError as error:
-        raise Failure(str(error), code=USED_WRONGLY) from error
+        raise Failure(str(error), code=USAGE_ERROR) from error
     at_end = export(os.environ, name)
     if transport is Transport.stdio:
         serve_stdio(server, at_end)
@@ -131,9 +131,9 @@ def ingest(
             for kind, count in archive.ingest(file).items():
                 totals[kind] += count
     except (BadRecord, SettingError) as error:
-        raise Failure(after(str(error), "Nothing of this file was imported."), code=USED_WRONGLY) from error
+        raise Failure(with_advice(str(error), "Nothing of this file was imported."), code=USAGE_ERROR) from error
     except ArchiveError as error:
-        raise Failure(after(str(error), "Nothing of this file was imported.")) from error
+        raise Failure(with_advice(str(error), "Nothing of this file was imported.")) from error
     if output is Output.json:
         print_json({"archive": str(archive.path), "records": totals})
     else:
@@ -146,7 +146,7 @@ def _pairs(words: Sequence[str]) -> Mapping[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise Failure(f"--set must be KEY=VALUE, not {word!r}", code=USED_WRONGLY)
+            raise Failure(f"--set must be KEY=VALUE, not {word!r}", code=USAGE_ERROR)
         pairs[key.replace("-", "_")] = value
     return pairs
 

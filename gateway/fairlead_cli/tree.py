@@ -1,6 +1,6 @@
-"""The command line as a tree of commands, with the features that all of them have in common.
+"""The command line as a tree of commands, with the features that all commands have in common.
 
-A command that prints a result declares `output: OutputOption`; `--json` is added to all of them here.
+A command that prints a result declares `output: OutputOption`; this module adds `--json` to these commands.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tree() -> Command:
     command = Command(group)
     flag = _flag()
     for _, verb in command.verbs():
-        _with_json(verb, flag)
+        _add_json_flag(verb, flag)
     for each in _commands(group):
         each.short_help = _first_sentence(each.help)  # typer would truncate it to one line
     return command
@@ -87,7 +87,7 @@ def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]
             yield f"{before}{name}", each
 
 
-def _with_json(verb: TyperCommand, flag: TyperOption) -> None:
+def _add_json_flag(verb: TyperCommand, flag: TyperOption) -> None:
     """Add `--json` to a command that has `--output`, and hide `--output` in its help."""
     index = next((at for at, param in enumerate(verb.params) if param.name == "output"), None)
     if index is None or verb.callback is None:
@@ -96,10 +96,10 @@ def _with_json(verb: TyperCommand, flag: TyperOption) -> None:
     assert isinstance(other, TyperOption)
     other.hidden = True
     verb.params.insert(index, flag)
-    verb.callback = _with_decision(verb.callback)
+    verb.callback = _set_output(verb.callback)
 
 
-def _with_decision(run: Callable[..., Any]) -> Callable[..., Any]:
+def _set_output(run: Callable[..., Any]) -> Callable[..., Any]:
     def run_with_output(*, json: bool = False, **params: Any) -> Any:
         return run(**params | ({"output": Output.json} if json else {}))
 

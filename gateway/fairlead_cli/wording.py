@@ -21,14 +21,14 @@ def ready_to_paste(text: str) -> str:
 
 def unknown_tool(name: str, near: str | None) -> str:
     """Sentence about a tool that does not exist, with a similar name, and where to look."""
-    return after(names.unknown_tool(name, near), _TOOLS)
+    return with_advice(names.unknown_tool(name, near), _TOOLS)
 
 
-def look_at_tools(problem: str) -> str:
+def with_tools_hint(problem: str) -> str:
     """Append where to look to `problem`, the gateway's sentence about an unknown tool."""
-    return after(problem, _TOOLS)
+    return with_advice(problem, _TOOLS)
 
 
-def after(sentence: str, advice: str) -> str:
+def with_advice(sentence: str, advice: str) -> str:
     """Join a sentence and an advice."""
     return f"{sentence}{'' if sentence.endswith(('.', '?', '!')) else '.'} {advice}"

@@ -1,6 +1,6 @@
-"""Synchronous registry, for programs without an event loop, and for notebooks, which have one but may block.
+"""Synchronous registry, for programs without an event loop, and for notebooks, where a cell may block.
 
-It runs a `registry.AsyncToolRegistry` in an event loop on a thread of its own; each method waits for the corresponding
+It runs a `registry.AsyncToolRegistry` in an event loop on a separate thread; each method waits for the corresponding
 asynchronous method.
 """
 
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 30.0
+"""Maximum duration of closing a registry, in seconds."""
 
 
 class Closed(RuntimeError):
@@ -46,7 +47,7 @@ class Closed(RuntimeError):
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own until `close`."""
+    """An event loop that runs in a separate thread until `close`."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -56,8 +57,10 @@ class LoopThread:
         self._thread.start()
 
     def wait(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run `work` on the loop and wait for its result. Interrupting the wait cancels the work. Raises Closed, and
-        RuntimeError on the loop's own thread, where waiting would be a deadlock.
+        """Run `work` on the loop and wait for its result. Interrupting the wait cancels the work.
+
+        Raises Closed; TimeoutError after `timeout` seconds; and RuntimeError on the loop's own thread, where waiting
+        would be a deadlock.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -85,8 +88,8 @@ class LoopThread:
             self._thread.join(CLOSE_SECONDS)
 
     def finish(self, work: Coroutine[Any, Any, object]) -> bool:
-        """If called on the loop's own thread, which cannot block, schedule `work` and then the end of the loop. Returns
-        False on any other thread.
+        """On the loop's own thread, which must not block, schedule `work` and then the end of the loop, and return
+        True. On any other thread, only return False.
         """
         if threading.current_thread() is not self._thread:
             return False
@@ -104,14 +107,15 @@ class LoopThread:
 
 
 def _close(thread: LoopThread, registry: AsyncToolRegistry, callbacks: Threads) -> None:
-    """Finalizer of a `ToolRegistry` that closes it when it is garbage-collected, or when the process ends."""
+    """Close a `ToolRegistry`. This is its finalizer, for when it is garbage-collected or the process ends."""
     closing = _close_registry(registry, callbacks)
     if thread.finish(closing):
         return
     try:
         thread.wait(closing, CLOSE_SECONDS)
     except (TimeoutError, RuntimeError) as error:
-        logger.warning("the tool registry was not closed properly: %s", error)
+        reason = str(error) or f"it was not done within {CLOSE_SECONDS:g} s"
+        logger.warning("closing the tool registry failed: %s", reason)
     thread.close()
 
 
@@ -132,7 +136,7 @@ def _run_in_thread(callback: Callable[..., object] | None, threads: Threads) -> 
 
 
 async def _run_on_loop(work: Callable[[], T]) -> T:
-    """Make a coroutine of a function that does not wait but has to run in the event loop's thread."""
+    """Call a function that does not wait but has to run in the event loop's thread."""
     return work()
 
 
@@ -193,7 +197,7 @@ class ToolRegistry:
     # Lifecycle
 
     def close(self) -> None:
-        """Close the registry finally. Calls that run in other threads fail. Idempotent."""
+        """Close the registry permanently. Calls that run in other threads fail. Idempotent."""
         self._finalizer()
 
     def close_mcp_clients(self) -> None:
@@ -201,12 +205,11 @@ class ToolRegistry:
         self._wait(self._registry.close_mcp_clients())
 
     def refresh_cache(self) -> None:
-        """List the tools of all servers now. A server that cannot be reached is logged, and delays no other."""
+        """List the tools of all servers now. A server that cannot be reached is logged and delays no other server."""
         self._wait(self._registry.refresh_cache())
 
     def clear_cache(self) -> None:
         """Drop all cached tools, so that the next lookup lists them again."""
-
         self._wait(_run_on_loop(self._registry.clear_cache))
 
     def health_check(self) -> dict[str, bool]:

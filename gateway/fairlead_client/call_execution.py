@@ -33,7 +33,7 @@ Call: TypeAlias = Callable[[Tool, bytes, float], Awaitable[Raw]]
 """Makes one attempt with a tool, raw arguments and a timeout in seconds. Raises McpError and HandlerFailed."""
 
 _COMPLETE: Final = "complete"
-_NOTHING: Final = Raw(b"{}")
+_NO_RESULT: Final = Raw(b"{}")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -47,12 +47,14 @@ class Executor:
         self._checks = Checks()
 
     async def run(self, name: str, tool: Tool, arguments: object, *, timeout: float, retry: Retry) -> Outcome:
-        """Call a tool with the arguments of a model or program; `timeout` is that of one attempt, in seconds."""
+        """Call a tool with the arguments of a model or program. `name` is the tool's name in the call; `timeout` is
+        that of one attempt, in seconds.
+        """
         if tool.requires:
             message = missing_capability_message(tool.name, tool.requires)
             return Outcome(name, tool.name, error=ExecutionError(tool.name, message, code=MISSING_CLIENT_CAPABILITY))
         began = time.monotonic()
-        raw = arguments_of(tool, arguments)
+        raw = encode_arguments(tool, arguments)
         check = self._checks.of(tool.server, tool.own_name, tool.raw, tool.key)
         if not isinstance(raw, InvalidArguments) and (wrong := check.arguments(raw)) is not None:
             message = f"the arguments of {tool.name} do not match its inputSchema: {wrong}"
@@ -80,17 +82,17 @@ class Executor:
         """Make one attempt. Returns the decoded result, the error, and the raw result; the first two may be None."""
         repeatable = retry.repeatable or tool.repeatable
         try:
-            answer, result = _read(await self._call(tool, raw, timeout))
+            answer, result = _decode_result(await self._call(tool, raw, timeout))
         except McpError as error:
-            return None, failure(tool.name, error, repeatable=repeatable), _NOTHING
+            return None, failure(tool.name, error, repeatable=repeatable), _NO_RESULT
         except HandlerFailed as failed:
-            return None, handler_failure(tool.name, failed.cause), _NOTHING
+            return None, handler_failure(tool.name, failed.cause), _NO_RESULT
         except (msgspec.DecodeError, RecursionError) as error:
             message = f"the result of {tool.name} cannot be decoded: {error}"
-            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR, cause=error), _NOTHING
+            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR, cause=error), _NO_RESULT
         kind = result.get("resultType", _COMPLETE)
         if kind != _COMPLETE:
-            message = f"{tool.name} returned a result of type {str(kind)[:40]}, which a registry does not support"
+            message = f"{tool.name} returned a result of type {str(kind)[:40]}, which a tool registry does not support"
             return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR), answer
         reported_error = refusal_of(tool.name, result, repeatable=repeatable)
         if reported_error is None and result.get("isError") is True:
@@ -98,8 +100,8 @@ class Executor:
         return result, reported_error, answer
 
 
-def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
-    """Decode a result and repair it to MCP's schema; returns it raw and decoded."""
+def _decode_result(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
+    """Decode a result and adapt it to MCP's schema. Returns the adapted result, first raw, then decoded."""
     result = _decode(answer)
     if result.get("resultType") not in (None, _COMPLETE):
         return answer, result
@@ -107,9 +109,10 @@ def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
     return (answer, result) if strict is answer else (strict, _decode(strict))
 
 
-def arguments_of(tool: Tool, arguments: object) -> bytes | InvalidArguments:
+def encode_arguments(tool: Tool, arguments: object) -> bytes | InvalidArguments:
     """Parse arguments and encode them for a tool. Original property names are restored. Nulls for optional properties
-    are removed: in strict mode, a model cannot leave a property out, and sends null instead.
+    are removed: in strict mode, a model cannot leave a property out and sends null instead. Returns the error if the
+    arguments are not a JSON object.
     """
     call = arguments if isinstance(arguments, InvalidCall) else read_arguments(arguments)
     if isinstance(call, InvalidCall):

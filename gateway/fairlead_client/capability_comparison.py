@@ -1,9 +1,9 @@
 """Finds the tools that a server lists only to clients with certain capabilities.
 
-A registry declares no capabilities, so it refuses calls of such tools and names the missing capability. To find them,
-the server's list is compared with a second list that is requested with all capabilities. The second list takes another
-session, or even another process, so the comparison waits until a program looks up a name that the server does not list.
-It is repeated only when the server's list has changed.
+A registry declares no capabilities, so it refuses calls of such tools and names the missing capability. To find these
+tools, the server's list is compared with a second list, which is requested with all capabilities. The second list needs
+another session, or even another process. So the lists are compared only when a program looks up a name that the server
+does not list, and again only after the server's list has changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairlead_mcp.gated import Gated, find_gated_tools, name_of
 
 logger = logging.getLogger(__name__)
 
-SECONDS: Final = 10.0
+COMPARISON_SECONDS: Final = 10.0
 """Timeout of a comparison in seconds. The lookup of a tool waits for the comparison."""
 
 
@@ -37,25 +37,27 @@ class CapabilityComparison:
         self._gated: tuple[Gated, ...] = ()
 
     def gated_tools(self, items: Iterable[Raw]) -> tuple[Gated, ...]:
-        """Tools of the last comparison that are not in `items`, the tools that are listed without capabilities."""
+        """Tools that the last comparison found and that are not in `items`, the list without capabilities."""
         names = frozenset(map(name_of, items))
         return tuple(hidden for hidden in self._gated if name_of(hidden.definition) not in names)
 
     async def compare(self, connection: ServerConnection, items: Iterable[Raw]) -> None:
-        """Find tools that require client capabilities. If the comparison fails, the result of the last one stays. The
-        comparison is skipped if it would start a second container.
+        """Find tools that require client capabilities. `items` is the list without capabilities. If the comparison
+        fails, the result of the previous comparison stays. A comparison that would start a second container is skipped.
         """
         names = frozenset(map(name_of, items))
         container = starts_container(connection.server.endpoint)
         if names != self._compared_names and not (container and connection.session.era is Era.LEGACY):
             try:
-                async with asyncio.timeout(SECONDS):
+                async with asyncio.timeout(COMPARISON_SECONDS):
                     named = {name for name in names if name is not None}
-                    declaring = self._connector.declaring(connection)
-                    self._gated = await find_gated_tools(declaring, named, SECONDS)
+                    declaring = self._connector.capability_sessions(connection)
+                    self._gated = await find_gated_tools(declaring, named, COMPARISON_SECONDS)
                 self._compared_names = names
             except (McpError, TimeoutError) as error:
-                why = str(error) or f"the server did not respond within {SECONDS:g} s"
+                reason = str(error) or f"the server did not respond within {COMPARISON_SECONDS:g} s"
                 logger.info(
-                    "tools of %s that require client capabilities cannot be listed: %s", connection.server.name, why
+                    "tools of server %s that require client capabilities cannot be listed: %s",
+                    connection.server.name,
+                    reason,
                 )

@@ -1,6 +1,6 @@
 """Opens sessions with the servers of a registry, and runs stdio servers as child processes.
 
-There is one `ServerConnector` per registry, which must be used in the event loop and thread of its first use.
+Each registry has one `ServerConnector`. It must be used only in the event loop and thread of its first use.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ CONNECT_SECONDS: Final = 10.0
 """Timeout in seconds for the handshake with a server at a URL."""
 START_SECONDS: Final = 60.0
 """Timeout in seconds for starting a child process and the handshake with it. It includes the download of a package."""
-CONNECTIONS: Final = MAX_PARALLEL
-"""Most connections to one server."""
+MAX_CONNECTIONS: Final = MAX_PARALLEL
+"""Maximum number of connections to one server."""
 
 
 @dataclass(eq=False)
 class ServerConnection:
-    """A session after its handshake, with the number of its calls in flight."""
+    """A session after its handshake."""
 
     server: ServerDeclaration
     session: McpSession
     child: Child | None = None
+    """The server's child process; None for a server at a URL."""
     busy: int = 0
+    """Number of requests in flight."""
     retired: bool = False
     """Whether the connection gets no further calls and is closed when its last call ends."""
     closing: bool = False
@@ -67,40 +69,41 @@ class ServerConnector:
         self._resolve = resolve
         self._host: ChildHost | None = None
         self._handlers: dict[Hashable, MethodObserver] = {}
-        """Functions to call with the notifications of child processes, by key of the child."""
+        """Functions to call with the methods of notifications of child processes, by the server's name."""
 
-    def seconds(self, server: ServerDeclaration) -> float:
+    def connect_timeout(self, server: ServerDeclaration) -> float:
         """Timeout in seconds for connecting to a server."""
-        return self.start_seconds if self.runs(server) else self.connect_seconds
+        return self.start_seconds if self.runs_as_child(server) else self.connect_seconds
 
-    def runs(self, server: ServerDeclaration) -> bool:
+    def runs_as_child(self, server: ServerDeclaration) -> bool:
         """Whether the server is a child process."""
         return isinstance(server.endpoint, ChildEndpoint)
 
-    def streams(self, server: ServerDeclaration) -> bool:
-        """Whether the server uses one event stream (HTTP+SSE), whose end is the end of the connection."""
+    def uses_event_stream(self, server: ServerDeclaration) -> bool:
+        """Whether the server uses one event stream (HTTP+SSE). When the stream ends, the connection ends."""
         return isinstance(server.endpoint, EventsEndpoint)
 
     async def open(self, server: ServerDeclaration, on_notification: MethodObserver) -> ServerConnection:
         """Open a session; `on_notification` is called with the method of each notification. Raises McpError."""
-        opened = self._prepare(server, on_notification)
+        connection = self._prepare(server, on_notification)
         try:
-            await opened.session.connect(self.seconds(server))
+            await connection.session.connect(self.connect_timeout(server))
         except BaseException:
-            await self.close(opened)
+            await self.close(connection)
             raise
-        return opened
+        return connection
 
-    async def close(self, opened: ServerConnection) -> None:
+    async def close(self, connection: ServerConnection) -> None:
         """Close a session and its child process. The time is limited; never raises."""
-        await opened.session.aclose()
-        if opened.child is not None and self._host is not None and self._host.find(opened.server.name) is opened.child:
-            self._host.retire(opened.server.name)
+        await connection.session.aclose()
+        name, child = connection.server.name, connection.child
+        if child is not None and self._host is not None and self._host.find(name) is child:
+            self._host.retire(name)
 
-    def declaring(self, connection: ServerConnection) -> Declaring:
-        """Return a function that opens further sessions with a connection's server, which declare client capabilities
-        and decline requests of the server. A legacy stdio server receives the capabilities of its client only once, at
-        the start, so that its further session needs another process.
+    def capability_sessions(self, connection: ServerConnection) -> Declaring:
+        """Return a function that opens further sessions with a connection's server. These sessions declare client
+        capabilities and decline requests of the server. A legacy stdio server receives the capabilities of its client
+        only once, at the start, so a further session needs another process.
         """
 
         @asynccontextmanager
@@ -110,14 +113,14 @@ class ServerConnector:
                 yield McpSession.over_child(child, capabilities)
                 return
             offering = Offering(capabilities, decline)
-            opened = self._prepare(
-                replace(server, name=f"{server.name} as seen with client capabilities"), lambda method: None, offering
+            further = self._prepare(
+                replace(server, name=f"{server.name} with client capabilities"), lambda method: None, offering
             )
             try:
-                await opened.session.connect(self.seconds(server))
-                yield opened.session
+                await further.session.connect(self.connect_timeout(server))
+                yield further.session
             finally:
-                await self.close(opened)
+                await self.close(further)
 
         return session
 
@@ -143,7 +146,7 @@ class ServerConnector:
                     endpoint,
                     NetworkAccess(credential, self._resolve),
                     on_method=on_notification,
-                    connections=CONNECTIONS,
+                    connections=MAX_CONNECTIONS,
                     offering=offering,
                 ),
             )
@@ -175,9 +178,9 @@ class _ChildListener:
             on_notification(method)
 
 
-async def ask(session: McpSession, seconds: float) -> None:
+async def check_responds(session: McpSession, seconds: float) -> None:
     """Check that a server responds, by a method that every server implements. Raises McpError."""
     try:
         await session.request("tools/list", timeout=seconds)
     except RpcError:
-        return  # an error response shows too that the server responds
+        return  # an error response is a response too

@@ -1,6 +1,6 @@
 """Converts the tools of a registry to a provider's format, and adds them to requests.
 
-No I/O. `fairlead_formats` converts the definitions; this module adds them to that member of a request which has the
+No I/O. `fairlead_formats` converts the definitions. This module adds them to the member of a request that contains the
 request's own tools.
 """
 
@@ -32,7 +32,7 @@ class Definitions(list[JsonObject]):
         self,
         tools: Iterable[JsonObject],
         *,
-        format: str,  # noqa: A002  # the word that REST has for it
+        format: str,  # noqa: A002  # the REST API has the same word
         member: str,
         names: Names,
         report: tuple[Loss, ...],
@@ -44,21 +44,21 @@ class Definitions(list[JsonObject]):
         self.member = member
         """Location of the list in a request, as a JSON Pointer (RFC 6901) such as `/tools` or `/toolConfig/tools`."""
         self.names = names
-        """Mapping between the registry's names and those in the list; `execute` accepts both."""
+        """Mapping between the registry's tool names and those in the list; `execute` accepts both."""
         self.report = report
         """Losses: parts that the format cannot express, and tools that are not strict although `strict` was set."""
         self.max_tools = max_tools
-        """Most tools that the provider accepts in one request; None if unknown."""
+        """Maximum number of tools that the provider accepts in one request; None if unknown."""
 
     def report_of(self, tool: str) -> tuple[Loss, ...]:
         """The part of the report about one tool, by the registry's name."""
         return tuple(loss for loss in self.report if loss.tool == tool)
 
 
-def definitions(
+def convert_tools(
     tools: Sequence[Tool], names: Names, format_: Format, options: Options, conversions: Conversions
 ) -> Definitions:
-    """Convert tools to a provider's format. A tool that cannot be converted is left out, and the report has it."""
+    """Convert tools to a provider's format. A tool that cannot be converted is left out, and the report says so."""
     converted = conversions.convert(
         format_,
         [tool.definition for tool in tools],
@@ -78,15 +78,15 @@ def definitions(
 
 
 def openai_format(request: Mapping[str, Any]) -> str:
-    """OpenAI's format of a request: Responses if it has `input`, the legacy `functions`, or else Chat Completions."""
+    """OpenAI's format of a request: the legacy format for `functions`, Responses for `input`, else Chat Completions."""
     if "functions" in request:
         return registry.OPENAI_FUNCTIONS
     return registry.OPENAI_RESPONSES if "input" in request and "messages" not in request else registry.OPENAI_CHAT
 
 
 def add_offered(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
-    """Copy a request and append the offered tools to those of the request. If the request has a tool of the same name,
-    the offered tool is left out.
+    """Copy a request and append the offered tools to those of the request. If the request has a tool of the same name
+    as an offered tool, the offered tool is left out, which is logged.
 
     Raises ValueError if the member with the request's tools is not a list.
     """
@@ -98,7 +98,10 @@ def add_offered(request: Mapping[str, Any], offered: Definitions, format_: Forma
     new_tools = [tool for tool in offered if _name(tool) not in request_names]
     if len(new_tools) < len(offered):
         common = sorted(request_names.intersection(map(_name, offered)))
-        logger.warning("tools of the registry are not added, as the request has these names: %s", ", ".join(common))
+        logger.warning(
+            "some tools of the registry are not added, because the request already has tools of these names: %s",
+            ", ".join(common),
+        )
     combined = [*(request_tools or ()), *new_tools]
     if offered.max_tools is not None and len(combined) > offered.max_tools:
         logger.warning(

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_client.tools import Tool, seconds
+from fairlead_client.tools import Tool, to_seconds
 from fairlead_formats.schema.property_names import other_names
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.messages import Message
@@ -29,11 +29,12 @@ from fairlead_tools.names import tool_id
 LocalTool: TypeAlias = Callable[..., Any] | CustomTool
 """A function, with or without `@tool`, or a `CustomTool`."""
 
-AT_ONCE: Final = 10_000
-"""Most calls of local tools at once. The calls of blocking functions that run at once are further limited by the number
-of threads.
+MAX_CALLS: Final = 10_000
+"""Maximum number of concurrent calls of local tools. Calls of blocking functions are further limited by the number of
+threads.
 """
 MAX_RESULT: Final = 16 << 20
+"""Maximum size of a result in bytes."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -44,8 +45,8 @@ class LocalTools:
     def __init__(self, tools: Iterable[LocalTool] = (), *, threads: int = THREADS) -> None:
         self._tools = CustomTools()
         self._shown: dict[str, Tool] = {}
-        self._handlers = Handlers(self._tools, limit=AT_ONCE, threads=threads, raises=True)
-        self._waiting: dict[_FutureOutcome, HandlerCall] = {}
+        self._handlers = Handlers(self._tools, limit=MAX_CALLS, threads=threads, raises=True)
+        self._calls: dict[_FutureOutcome, HandlerCall] = {}
         for tool in tools:
             self.add(tool)
 
@@ -62,7 +63,7 @@ class LocalTools:
         """Call a tool and return its raw result. Raises McpError and HandlerFailed."""
         params = _encode({"name": tool.own_name, "arguments": Raw(arguments)})
         outcome = _FutureOutcome()
-        call = self._waiting[outcome] = self._handlers.call(
+        call = self._calls[outcome] = self._handlers.call(
             params, outcome, deadline=time.monotonic() + timeout, max_bytes=MAX_RESULT
         )
         try:
@@ -71,11 +72,11 @@ class LocalTools:
             call.cancel()
             raise
         finally:
-            del self._waiting[outcome]
+            del self._calls[outcome]
 
     async def aclose(self) -> None:
         """Cancel all calls. A handler in a thread continues until it checks its cancellation (`Context`)."""
-        for outcome, call in self._waiting.items():
+        for outcome, call in self._calls.items():
             call.cancel()
             outcome.take_error(ConnectFailed("the tool registry was closed", reason="Closed"))
         await self._handlers.aclose(0)
@@ -112,6 +113,6 @@ def _tool(prepared: Prepared) -> Tool:
         key=hashlib.blake2b(prepared.definition, digest_size=16).hexdigest(),
         trusted=True,
         idempotent=tool.idempotent is True,
-        longest=seconds(tool.max_duration_ms),
+        longest=to_seconds(tool.max_duration_ms),
         other_names=other_names(decoded.get("inputSchema")),
     )

@@ -1,4 +1,4 @@
-"""Parses the calls of a model's message, and writes their outcomes in the format of the message. No I/O."""
+"""Prepares a model's message for parsing, and writes the outcomes of its calls in the message's format. No I/O."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Executed:
     outcomes: tuple[Outcome, ...]
     """Outcomes in the order of the calls."""
     pending: tuple[str, ...]
-    """Ids of the calls that are left to the caller."""
+    """Ids of the model's calls that the registry leaves to the program, without results in `messages`."""
     report: tuple[ResultLoss, ...]
     """Losses: parts of the results that the format cannot express."""
 
@@ -43,7 +43,7 @@ def decode(message: object, depth: int = 0) -> object:
     return message
 
 
-def with_results(
+def write_results(
     provider: str,
     calls: Sequence[ModelCall],
     outcomes: Sequence[Outcome],
@@ -52,8 +52,8 @@ def with_results(
     carry: Carry = DEFAULT_CARRY,
 ) -> Executed:
     """Write the messages with the results of `calls`. With `leave_unknown`, calls of tools that the registry does not
-    have are left to the caller. Calls with freeform text instead of arguments are always left to the caller, as no tool
-    of a registry accepts them. Raises UnknownFormat.
+    have are left to the program. Calls with freeform text instead of arguments are always left to the program, as no
+    tool of a registry accepts them. Raises UnknownFormat.
     """
     results = [
         None if _is_left(call, outcome, leave_unknown) else outcome.as_result()
@@ -64,5 +64,5 @@ def with_results(
 
 
 def _is_left(call: ModelCall, outcome: Outcome, leave_unknown: bool) -> bool:
-    """Whether a call is left to the caller of the registry, and therefore gets no result."""
+    """Whether a call is left to the program that uses the registry, and therefore gets no result."""
     return call.valid and isinstance(outcome.error, UnknownFunction) and (leave_unknown or call.kind == CUSTOM)

@@ -1,13 +1,12 @@
 """Outcomes of calls through a registry: a result, or one of four errors, which the registry returns and never raises.
 
-No I/O. The codes of the errors are those of the gateway's refusals (`fairlead_tools.refusals`), and `UNKNOWN_TOOL`, for
-which MCP has the JSON-RPC error -32602 instead.
+No I/O. The codes of the errors are those of the gateway's refusals (`fairlead_tools.refusals`) and the constants below.
 
     ToolCallError
       UnknownFunction     no tool has this name
       InvalidArguments    the arguments do not match the tool's schema, or are not a JSON object; nothing was called
-      ExecutionError      the call failed; it has the cause, and whether a retry makes sense
-      ToolFailed          the tool returned a result with `isError`; it has the unchanged result
+      ExecutionError      the call failed without a result; the error has the cause, and whether a retry makes sense
+      ToolFailed          the tool returned a result with `isError`; the error has the unchanged result
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from fairlead_formats.tool_format import JsonObject
 from fairlead_tools.refusal import INVALID_ARGUMENTS, META_ERROR
 
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
+"""No tool has the name in the call. MCP servers answer such calls with the JSON-RPC error -32602."""
 TOOL_FAILED: Final = "TOOL_FAILED"
 CLOSED: Final = "CLOSED"
 """The registry was closed."""
@@ -32,7 +32,7 @@ class ToolCallError(Exception):
     retryable: bool = False
     """Whether the call may be repeated without harm and with a chance of another outcome."""
     retry_after: float | None = None
-    """Seconds that the server requests to wait before a retry; None if it does not."""
+    """Seconds that the server asks to wait before a retry; None if the server did not say."""
 
     def __init__(self, tool: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,9 @@ class ToolCallError(Exception):
 
 
 class UnknownFunction(ToolCallError):
-    """No tool of this registry has the name; `did_you_mean` is the most similar name of a tool, or None."""
+    """No tool of this registry has the name. `did_you_mean` is the most similar name of a tool; None if none is
+    similar.
+    """
 
     code = UNKNOWN_TOOL
 
@@ -83,7 +85,7 @@ class ExecutionError(ToolCallError):
 
     @property
     def cause(self) -> BaseException | None:
-        """The underlying exception; None without one."""
+        """The underlying exception; None if there is none."""
         return self.__cause__
 
 
@@ -122,7 +124,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """The text blocks of the result, one per line; after a failure, its message."""
+        """The text blocks of the result, one per line; after a failure, the error's message."""
         return str(self.error) if self.error is not None else text_of(self.result or {})
 
     @property
@@ -151,7 +153,7 @@ class Outcome:
         return {"content": content, "isError": True, "_meta": {META_ERROR: detail}}
 
 
-def no_call(value: object) -> Outcome:
+def invalid_call_outcome(value: object) -> Outcome:
     """Outcome for a value that is not a call, such as None or an object of a provider's SDK."""
     what = "None" if value is None else f"an object of type {type(value).__name__}"
     message = (

@@ -19,19 +19,19 @@ from msgspec import Raw
 from fairlead_client.call_execution import Executor
 from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_client.connector import CONNECT_SECONDS, START_SECONDS, ServerConnector
-from fairlead_client.definitions import Definitions, add_offered, definitions, openai_format
+from fairlead_client.definitions import Definitions, add_offered, convert_tools, openai_format
 from fairlead_client.local_tools import LocalTool, LocalTools
-from fairlead_client.messages import Executed, decode, with_results
+from fairlead_client.messages import Executed, decode, write_results
 from fairlead_client.outcomes import (
     CLOSED,
     ExecutionError,
     Outcome,
     ToolCallError,
     UnknownFunction,
-    no_call,
+    invalid_call_outcome,
 )
 from fairlead_client.remote_server import RemoteServer
-from fairlead_client.retry_policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
+from fairlead_client.retry_policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, failure, max_parallel
 from fairlead_client.servers import Servers, read_declarations
 from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import Tool
@@ -50,6 +50,7 @@ from fairlead_tools.refusal import UPSTREAM_ERROR
 logger = logging.getLogger(__name__)
 
 CACHE_TTL: Final = 600.0
+"""Default time for which the tools of a server are cached, in seconds."""
 _CLOSED: Final = "the tool registry is closed"
 
 
@@ -59,8 +60,9 @@ class AsyncToolRegistry:
     `servers` are `Server` objects, McpServers, mappings, or the parsed content of an `mcp.json`. `local_tools` are
     functions, with or without `@tool`, or `CustomTool`s. `cache_ttl` is in seconds. `timeout` (seconds of one attempt)
     and `retry` are defaults for calls. With `initialize_on_startup`, `async with` (or `start`) lists the tools of all
-    servers; without it, servers are connected at the first use. `threads` is the number of blocking local tools that
-    run at once. Raises BadServer and BadTool.
+    servers; without it, servers are connected at the first use. `connect_timeout` and `start_timeout` are the seconds
+    for the handshake with a server at a URL, and for starting a child process with its handshake. `threads` is the
+    number of blocking local tools that run at once. Raises BadServer and BadTool.
     """
 
     def __init__(
@@ -86,14 +88,14 @@ class AsyncToolRegistry:
         self._callbacks = Callbacks(on_connect, on_disconnect)
         self._remotes = {
             server.name: RemoteServer(
-                server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, moved=self._on_change
+                server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, on_change=self._on_change
             )
             for server in read_declarations(servers)
         }
         self._local = LocalTools(local_tools, threads=threads)
         self._conversions = Conversions()
         self._executor = Executor(self._call)
-        self._compiled: ToolTable | None = None
+        self._cached_table: ToolTable | None = None
         self._index: tuple[ToolTable, Bm25Index] | None = None
         """Cached search index, and the table of tools for which it was created."""
         self._closed = False
@@ -121,7 +123,7 @@ class AsyncToolRegistry:
             await self._ensure_fresh(float("inf"))
 
     async def close(self) -> None:
-        """Close the registry finally. Calls in flight fail. The time is limited; idempotent."""
+        """Close the registry permanently. Calls in flight fail. The time is limited; idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -136,10 +138,10 @@ class AsyncToolRegistry:
         await asyncio.gather(*(remote.disconnect() for remote in self._remotes.values()))
 
     async def refresh_cache(self) -> None:
-        """List the tools of all servers now. A server that cannot be reached is logged, and delays no other."""
+        """List the tools of all servers now. A server that cannot be reached is logged and delays no other server."""
         self._check_open()
         for remote in self._remotes.values():
-            remote.renew()
+            remote.reset()
         await self._ensure_fresh(float("inf"))
 
     def clear_cache(self) -> None:
@@ -169,15 +171,16 @@ class AsyncToolRegistry:
 
     async def get_tool(self, name: str) -> Tool | None:
         """Find a tool by its name, its id (`mcp.{server}.{tool}`), its name in a provider's definitions, or the
-        server's own name if only one server has it. None if there is no such tool, or if its server cannot be reached.
+        server's own name for the tool if only one server uses that name. None if there is no such tool, or if its
+        server cannot be reached.
         """
         self._check_open()
-        tool = await self._tool(name)
+        tool = await self._find_tool(name)
         return tool if tool is not None and tool.name in self._table().by_name else None
 
     async def search(self, query: str, limit: int = 8) -> tuple[Tool, ...]:
-        """At most `limit` tools that match words of the query or related words, best first, for models that cannot be
-        given all tools. Stale lists are renewed first. Raises ValueError for a limit below 1.
+        """At most `limit` tools that match words of the query or related words, best first, for models that cannot
+        receive all tools. Stale lists are renewed first. Raises ValueError for a limit below 1.
         """
         if limit < 1:
             raise ValueError(f"limit is {limit}, but must be at least 1")
@@ -207,7 +210,7 @@ class AsyncToolRegistry:
         tools = await self.get_all_tools()
         table = self._table()
         return await asyncio.to_thread(
-            definitions, tools, table.names, format_, Options(strict=strict, model=model), self._conversions
+            convert_tools, tools, table.names, format_, Options(strict=strict, model=model), self._conversions
         )
 
     async def get_tool_definitions_safe(
@@ -220,14 +223,14 @@ class AsyncToolRegistry:
             return error
 
     async def get_openai_tools(self, strict: bool = True, *, model: str | None = None) -> Definitions:
-        """All tools in the format of OpenAI's Chat Completions. A tool that strict mode would change is not strict, and
-        the report has the reason.
+        """All tools in the format of OpenAI's Chat Completions. A tool whose schema strict mode would change is not
+        strict, and the report has the reason.
         """
         return await self.get_tool_definitions(formats.OPENAI_CHAT, strict=strict, model=model)
 
     async def add_to_openai_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
-        """Copy a request for Chat Completions (also with `functions`) or Responses, and append all tools to its own.
-        Raises ValueError if the `tools` of the request are not a list.
+        """Copy a request for Chat Completions (also with the legacy `functions`) or Responses, and append all tools of
+        the registry to those of the request. Raises ValueError if the request's tools are not a list.
         """
         return await self._add_to_request(request, openai_format(request), strict=strict)
 
@@ -253,11 +256,12 @@ class AsyncToolRegistry:
         retry: Retry | None = None,
     ) -> Outcome:
         """Call a tool by any name that `get_tool` accepts, or by a call of a provider's message. `arguments` may be a
-        JSON text. Never raises: the outcome has any error, also for a `call` that is not a call, such as None.
-        Cancelling this coroutine cancels the call at the server.
+        JSON text. Never raises: an error is in the outcome, also for a `call` that is not a valid call, such as None.
+        `timeout` (seconds of one attempt) and `retry` replace the registry's defaults. Cancelling this coroutine
+        cancels the call at the server.
         """
         if not isinstance(call, str | ModelCall | Request):
-            return no_call(call)
+            return invalid_call_outcome(call)
         name = call if isinstance(call, str) else call.name
         call_arguments: object = arguments
         if isinstance(call, Request):
@@ -269,11 +273,11 @@ class AsyncToolRegistry:
             call_arguments = call.arguments
         timeout = self._timeout if timeout is None else timeout
         try:
-            tool = None if self._closed else await self._tool(name, timeout)
+            tool = None if self._closed else await self._find_tool(name, timeout)
             if self._closed:
                 return Outcome(name, error=ExecutionError(name, _CLOSED, code=CLOSED))
             if tool is None:
-                return Outcome(name, error=self._missing(name))
+                return Outcome(name, error=self._unknown_tool_error(name))
             return await self._executor.run(
                 name,
                 tool,
@@ -295,12 +299,12 @@ class AsyncToolRegistry:
         retry: Retry | None = None,
     ) -> list[Outcome]:
         """Make several calls; returns their outcomes in the order of the requests. The strategy is `sequential`,
-        `parallel` (at most `policy.MAX_PARALLEL` at once) or `parallel_with_limit(n)`. A failed call does not stop the
-        others. None is an empty list. Raises ValueError for another strategy.
+        `parallel` (at most `retry_policy.MAX_PARALLEL` calls at once) or `parallel_with_limit(n)`. A failed call does
+        not stop the others. `requests` None is an empty list. Raises ValueError for an invalid strategy.
         """
         calls = list(requests or ())
         works = [functools.partial(self.execute, call, timeout=timeout, retry=retry) for call in calls]
-        return await run_all(works, at_once=at_once(strategy, len(calls)))
+        return await run_all(works, at_once=max_parallel(strategy, len(calls)))
 
     async def execute_message(
         self,
@@ -315,15 +319,16 @@ class AsyncToolRegistry:
         carry: Carry = DEFAULT_CARRY,
     ) -> Executed:
         """Make all calls of a model's message; returns the messages with their results in the same format. `message` is
-        decoded JSON or an object of the provider's SDK: a response, its message, or parts of that. `names` are those of
-        the definitions that the model received, needed only if the tools have changed since. With `leave_unknown`,
-        calls of unknown tools stay pending; freeform (`custom`) calls always do. Raises UnknownFormat.
+        decoded JSON or an object of the provider's SDK: a response, the message of a response, or parts of a message.
+        `names` is `Definitions.names` of the definitions that the model received, needed only if the tools have changed
+        since. With `leave_unknown`, calls of unknown tools stay pending; freeform (`custom`) calls always stay pending.
+        Raises UnknownFormat.
         """
         calls = message_format(provider).parse_calls(decode(message), names)
         outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)
-        # in a thread, as results may have megabytes of media, which are validated
+        # in a thread, because validating results with megabytes of media takes time
         return await asyncio.to_thread(
-            with_results, provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry
+            write_results, provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry
         )
 
     # Internals
@@ -333,20 +338,20 @@ class AsyncToolRegistry:
             raise RuntimeError(_CLOSED)
 
     def _on_change(self) -> None:
-        self._compiled = None
+        self._cached_table = None
 
     def _table(self) -> ToolTable:
-        if self._compiled is None:
+        if self._cached_table is None:
             online = [tool for remote in self._remotes.values() if remote.online for tool in remote.tools.values()]
             offline = [tool for remote in self._remotes.values() if not remote.online for tool in remote.tools.values()]
-            self._compiled = ToolTable(self._local, online, offline)
-        return self._compiled
+            self._cached_table = ToolTable(self._local, online, offline)
+        return self._cached_table
 
     async def _ensure_fresh(self, patience: float | None = None) -> None:
         await asyncio.gather(*(remote.ensure_fresh(patience) for remote in self._remotes.values()))
 
-    async def _tool(self, name: str, patience: float | None = None) -> Tool | None:
-        """Find a tool by name. Only the necessary servers are listed, with a timeout of `patience` seconds."""
+    async def _find_tool(self, name: str, patience: float | None = None) -> Tool | None:
+        """Find a tool by name. Only the tools of necessary servers are listed, with a timeout of `patience` seconds."""
         tool = self._table().find(name)
         if tool is None:
             await self._ensure_fresh(patience)
@@ -363,7 +368,7 @@ class AsyncToolRegistry:
                 await asyncio.gather(*(remote.find_gated() for remote in self._remotes.values()))
         return self._table().find(name)
 
-    def _missing(self, name: str) -> ToolCallError:
+    def _unknown_tool_error(self, name: str) -> ToolCallError:
         for remote in self._remotes.values():
             if (absence := remote.absence(name)) is not None:
                 return failure(name, absence, repeatable=False)

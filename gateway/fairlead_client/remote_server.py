@@ -1,8 +1,8 @@
 """Connection and cached tools of one MCP server of a registry.
 
 The server is connected at the first use. Its list of tools is cached for the registry's TTL, or for the server's
-`ttlMs` if that is shorter. The notification `list_changed` and the loss of the connection make the list stale; the next
-lookup then requests it again, once for all concurrent callers.
+`ttlMs` if that is shorter. The notification `list_changed` and the loss of the connection make the list stale. The next
+lookup then requests the list again, once for all concurrent callers.
 
 A failed connection gets no further calls, while calls that still run on it may finish; the next request opens a new
 connection. A process that fails repeatedly is restarted after growing delays (`restart_backoff`).
@@ -22,7 +22,7 @@ from msgspec import Raw
 from fairlead_client import task_wait
 from fairlead_client.callbacks import Callbacks
 from fairlead_client.capability_comparison import CapabilityComparison
-from fairlead_client.connector import ServerConnection, ServerConnector, ask
+from fairlead_client.connector import ServerConnection, ServerConnector, check_responds
 from fairlead_client.restart_backoff import RestartBackoff, RestartDelayed
 from fairlead_client.servers import ServerDeclaration
 from fairlead_client.single_flight import SingleFlight
@@ -48,16 +48,17 @@ logger = logging.getLogger(__name__)
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LIST_SECONDS: Final = 30.0
-IMPATIENT: Final = 1.0
-"""Seconds that a lookup waits for a server that failed or was too slow the last time. The attempt continues in the
-background.
+"""Timeout of each request for a list of tools, in seconds."""
+IMPATIENT_SECONDS: Final = 1.0
+"""Seconds that a lookup waits for a server whose process failed, or which was too slow, the last time. The attempt
+continues in the background.
 """
-_ROUNDS: Final = 2
-"""Most lists that one lookup requests, if the server announces changes while it lists its tools."""
+_MAX_LISTS: Final = 2
+"""Maximum number of lists that one lookup requests, if the server announces changes while it lists its tools."""
 
 
 class RemoteServer:
-    """Connection and tools of one server. `moved()` is called whenever `tools` or `online` have changed."""
+    """Connection and tools of one server. `on_change()` is called whenever `tools` or `online` have changed."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class RemoteServer:
         *,
         ttl: float,
         clock: Callable[[], float],
-        moved: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.server = server
         self.tools: Mapping[str, Tool] = {}
@@ -79,7 +80,7 @@ class RemoteServer:
         self._callbacks = callbacks
         self._ttl = ttl
         self._clock = clock
-        self._moved = moved
+        self._on_change = on_change
         self._connection: ServerConnection | None = None
         self._connecting = SingleFlight(f"connecting to {server.name}", self._connect)
         self._refreshing = SingleFlight(f"listing the tools of {server.name}", self._refresh)
@@ -87,17 +88,17 @@ class RemoteServer:
         self._items: Sequence[Raw] = ()
         """Definitions of the last list."""
         self._fresh_until = float("-inf")
-        self._complaint = ""
-        """Last error that was logged as a warning, so that its repetitions are not; empty after a success."""
+        self._logged_error = ""
+        """Last error that was logged as a warning, whose repetitions are not warnings; empty after a success."""
         self._failure: McpError | None = None
         self._restarts = RestartBackoff(clock, randomness.random)
         self._slow = False
         """Whether the last attempt to list the tools timed out."""
         self._changes = 0
         """Number of times that the list was made stale."""
-        self._seen = -1
+        self._changes_listed = -1
         """Value of `_changes` when the last list was requested."""
-        self._watch: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
         self._background = TaskSet()
         self._closed = False
 
@@ -114,20 +115,20 @@ class RemoteServer:
 
     async def ensure_fresh(self, patience: float | None = None) -> None:
         """List the tools again if they are stale. Never raises: `online` says whether the server could be reached.
-        `patience` is the timeout in seconds. None means no timeout, or `IMPATIENT` if the server was slow or its
-        process failed the last time.
+        `patience` is the timeout in seconds. None means no timeout, or `IMPATIENT_SECONDS` if the server was slow or
+        its process failed the last time.
         """
         if patience is None:
-            doubtful = self._slow or (self._failure is not None and self._connector.runs(self.server))
+            doubtful = self._slow or (self._failure is not None and self._connector.runs_as_child(self.server))
             if doubtful and self._refreshing.running:
                 return  # the callers that started the listing wait for it
-            patience = IMPATIENT if doubtful else float("inf")
+            patience = IMPATIENT_SECONDS if doubtful else float("inf")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience if patience < float("inf") else None):
-                await self._renew()
+                await self._list_until_fresh()
 
-    async def _renew(self) -> None:
-        for _ in range(_ROUNDS):
+    async def _list_until_fresh(self) -> None:
+        for _ in range(_MAX_LISTS):
             if self.fresh or self._refusal() is not None:
                 return
             try:
@@ -135,20 +136,20 @@ class RemoteServer:
             except McpError as error:
                 self._log_failure(error)
                 return
-            self._complaint = ""
-            if self._seen == self._changes:
+            self._logged_error = ""
+            if self._changes_listed == self._changes:
                 return
 
     def _log_failure(self, error: McpError) -> None:
-        """Log an error as a warning, or for debugging only if it repeats the last one."""
+        """Log an error as a warning, or only at level DEBUG if it repeats the last error."""
         message = str(error)
-        level = logging.DEBUG if message == self._complaint else logging.WARNING
+        level = logging.DEBUG if message == self._logged_error else logging.WARNING
         logger.log(level, "the tools of server %s are left out: %s", self.server.name, message)
-        self._complaint = message
+        self._logged_error = message
 
     def absence(self, name: str) -> McpError | None:
-        """Why a tool with this server's prefix may be missing: the server's tools could not be listed. None if the
-        server is online, or if the name does not have its prefix.
+        """Reason why a tool with this server's prefix may be missing: the server's tools could not be listed. None if
+        the server is online, or if `name` does not have the server's prefix.
         """
         server = self.server
         ids = tool_id(server.key._replace(name=server.name), "")
@@ -161,21 +162,21 @@ class RemoteServer:
         self._changes += 1
         self._fresh_until = float("-inf")
 
-    def renew(self) -> None:
+    def reset(self) -> None:
         """Make the tools stale, and end the delay before a restart of a failed process."""
-        self._restarts.forget()
+        self._restarts.end_delay()
         self.invalidate()
 
     def forget(self) -> None:
         """Drop the cached tools."""
-        self.renew()
+        self.reset()
         self.tools = {}
-        self._moved()
+        self._on_change()
 
     async def _refresh(self) -> None:
         before = self._changes
         try:
-            connection = await self._connected()
+            connection = await self._get_connection()
             with self._use(connection):
                 try:
                     items = await connection.session.list_all("tools/list", timeout=LIST_SECONDS)
@@ -184,7 +185,7 @@ class RemoteServer:
                         raise
                     items = []
                 self._items = items
-                self._show()
+                self._update_tools()
         except McpError as error:
             self._failure = error
             if self._connection is None and not isinstance(error, RestartDelayed):
@@ -195,13 +196,13 @@ class RemoteServer:
         self._slow = False
         self._failure = None
         self._set_online(True)
-        self._seen = before
+        self._changes_listed = before
         if self._changes == before:
             ttl_s = connection.session.ttl.get("tools/list", 0) / 1000
             self._fresh_until = self._clock() + (min(self._ttl, ttl_s) if ttl_s > 0 else self._ttl)
 
-    def _show(self) -> None:
-        """Set `tools` to those of the last list, and those that only a capability comparison has found."""
+    def _update_tools(self) -> None:
+        """Set `tools` to the tools of the last list and those that only a capability comparison has found."""
         gated = self._comparison.gated_tools(self._items)
         requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
         self.tools = list_tools(self.server, [*self._items, *(hidden.definition for hidden in gated)], requires)
@@ -213,24 +214,26 @@ class RemoteServer:
                 await self._comparing.result()
 
     async def _compare(self) -> None:
-        connection = await self._connected()
+        connection = await self._get_connection()
         with self._use(connection):
             await self._comparison.compare(connection, self._items)
-        self._show()
-        self._moved()
+        self._update_tools()
+        self._on_change()
 
     def _set_online(self, online: bool) -> None:
         self.online = online
-        self._moved()
+        self._on_change()
 
     # Requests
 
     async def call(self, tool: str, arguments: bytes, timeout: float) -> Raw:
-        """Call a tool by the server's own name, and return the raw result. Raises McpError."""
+        """Call a tool by the server's own name for it, and return the raw result. `timeout` is in seconds. Raises
+        McpError.
+        """
         end = self._clock() + timeout
         try:
             async with asyncio.timeout(timeout):
-                connection = await self._connected()
+                connection = await self._get_connection()
         except TimeoutError as error:
             raise Timeout(f"server {self.server.name} could not be connected in time", sent=False) from error
         with self._use(connection):
@@ -245,12 +248,12 @@ class RemoteServer:
 
     async def check(self) -> bool:
         """Whether a handshake succeeds now. Never raises."""
-        self._restarts.forget()
+        self._restarts.end_delay()
         try:
-            if self._connector.runs(self.server):
-                connection = await self._connected()
+            if self._connector.runs_as_child(self.server):
+                connection = await self._get_connection()
                 with self._use(connection):
-                    await ask(connection.session, self._connector.connect_seconds)
+                    await check_responds(connection.session, self._connector.connect_seconds)
             else:
                 await self._connector.check(self.server)
         except McpError as error:
@@ -263,7 +266,7 @@ class RemoteServer:
 
     # The connection
 
-    async def _connected(self) -> ServerConnection:
+    async def _get_connection(self) -> ServerConnection:
         if self._closed:
             raise ConnectFailed("the registry is closed", reason="Closed")
         if self._connection is not None:
@@ -273,8 +276,8 @@ class RemoteServer:
         return await self._connecting.result()
 
     def _refusal(self) -> McpError | None:
-        """Why the server's process is not started now; None if it may be, and for servers at a URL."""
-        return self._restarts.refusal if self._connector.runs(self.server) else None
+        """Error that says why the server's process may not be started now; None if it may, and for servers at a URL."""
+        return self._restarts.refusal if self._connector.runs_as_child(self.server) else None
 
     async def _connect(self) -> ServerConnection:
         try:
@@ -283,10 +286,10 @@ class RemoteServer:
             failure = error.by(self.server.name) if isinstance(error, HandshakeRefused) else error
             self._restarts.note_failure(failure)
             raise failure from error
-        self._restarts.up()
+        self._restarts.note_start()
         self._connection = connection
-        self._callbacks.connected(self.server.name)
-        self._watch = asyncio.get_running_loop().create_task(
+        self._callbacks.queue_connected(self.server.name)
+        self._watch_task = asyncio.get_running_loop().create_task(
             self._watch_connection(connection), name=f"connection to {self.server.name}"
         )
         return connection
@@ -298,7 +301,7 @@ class RemoteServer:
         try:
             yield
         except McpError as error:
-            if _fatal(error):
+            if _ends_connection(error):
                 self._lose(connection, error)
             raise
         finally:
@@ -310,22 +313,24 @@ class RemoteServer:
         if self._connection is not connection:
             return
         self._connection = None
-        if self._watch is not None and self._watch is not asyncio.current_task():
-            self._watch.cancel()
+        if self._watch_task is not None and self._watch_task is not asyncio.current_task():
+            self._watch_task.cancel()
         connection.retired = True
-        self._callbacks.disconnected(self.server.name, error)
+        self._callbacks.queue_disconnected(self.server.name, error)
         if error is not None:
             logger.warning("the connection to server %s is lost: %s", self.server.name, error)
-            # A call in flight may itself have ended the process: then its caller decides about retries, without a delay
+            # a call in flight may have made the process end; its caller then decides about a retry, without a delay
             if connection.busy == 0:
                 self._restarts.note_loss(error)
             self.online = False
         self.invalidate()
-        self._moved()
+        self._on_change()
         self._close_retired(connection)
 
     def _close_retired(self, connection: ServerConnection, *, at_once: bool = False) -> None:
-        """Close a retired connection if no request runs on it; or `at_once`, so that running requests fail."""
+        """Close a retired connection if no request runs on it. With `at_once`, close it in any case, so that running
+        requests fail.
+        """
         if connection.retired and not connection.closing and (at_once or connection.busy == 0):
             connection.closing = True
             self._background.start(self._connector.close(connection), f"closing {self.server.name}")
@@ -335,17 +340,17 @@ class RemoteServer:
         await self._connecting.stop()
         await self._refreshing.stop()
         await self._comparing.stop()
-        self._restarts.forget()
+        self._restarts.end_delay()
         connection = self._connection
         if connection is not None:
             self._lose(connection, None)
             self._close_retired(connection, at_once=True)
-        tasks = [*self._background, *([self._watch] if self._watch is not None else [])]
+        tasks = [*self._background, *([self._watch_task] if self._watch_task is not None else [])]
         if tasks:
             await asyncio.wait(tasks)
 
     async def aclose(self) -> None:
-        """Close the connection finally. The time is limited."""
+        """Close the connection permanently. The time is limited."""
         self._closed = True
         await self.disconnect()
 
@@ -357,14 +362,14 @@ class RemoteServer:
             self.invalidate()
 
     async def _watch_connection(self, connection: ServerConnection) -> None:
-        """Receive notifications of the server, and notice when the connection ends, if its transport reports that."""
+        """Receive notifications of the server, and drop the connection when its transport reports the end."""
         session, child = connection.session, connection.child
         try:
             if child is not None:
                 if session.era is Era.MODERN and session.negotiated.announced:
                     self._background.start(_subscribe(connection), f"announcements of {self.server.name}")
                 self._lose(connection, await child.end())
-            elif self._connector.streams(self.server):
+            elif self._connector.uses_event_stream(self.server):
                 await session.listen(self._connector.connect_seconds)
             elif session.negotiated.announced:
                 await self._listen(connection)
@@ -392,6 +397,6 @@ async def _subscribe(connection: ServerConnection) -> None:
         await connection.session.listen()
 
 
-def _fatal(error: McpError) -> bool:
+def _ends_connection(error: McpError) -> bool:
     """Whether a connection cannot be used any more after an error."""
     return isinstance(error, ConnectFailed | ConnectionLost | ProtocolError)

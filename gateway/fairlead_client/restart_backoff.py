@@ -26,9 +26,9 @@ class RestartDelayed(ConnectFailed):
 
 
 class RestartBackoff:
-    """Counts consecutive failures of one server's process, and computes growing delays between its starts. A process
-    that runs for `Backoff.stable` seconds resets the count. A process that ends after a successful start is restarted
-    at once if the count is 0.
+    """Counts consecutive failures of one server's process, and computes growing delays between its starts. The count is
+    reset when the process ends after it ran for at least `Backoff.stable` seconds. A process that ends after a
+    successful start is restarted at once if the count was 0.
     """
 
     def __init__(self, clock: Callable[[], float], random: Callable[[], float]) -> None:
@@ -38,14 +38,14 @@ class RestartBackoff:
         self._due = float("-inf")
         self._began = float("-inf")
 
-    def up(self) -> None:
+    def note_start(self) -> None:
         """Record a successful start and handshake."""
         self._began = self._clock()
         self._failure = None
 
     def note_failure(self, error: McpError) -> None:
-        """Record that the process could not be started, or could not list its tools. All callers of one attempt may
-        record its error, which counts once.
+        """Record that the process could not be started, or could not list its tools. If several callers of one attempt
+        record the same error, it counts once.
         """
         self._count_failure(error, 0.0)
 
@@ -57,7 +57,7 @@ class RestartBackoff:
         if first:
             self._due = float("-inf")
 
-    def forget(self) -> None:
+    def end_delay(self) -> None:
         """End the delay, so that the next use starts the process."""
         self._due = float("-inf")
 

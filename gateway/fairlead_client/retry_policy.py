@@ -24,15 +24,15 @@ from fairlead_tools.refusals import refusal_for
 
 CALL_SECONDS: Final = 60.0
 MAX_PARALLEL: Final = 64
-"""Most calls at once with the strategy `parallel`. It equals the number of connections to one server, so that the
-timeout of a call does not include waiting for a connection.
+"""Maximum number of concurrent calls with the strategy `parallel`. It equals the maximum number of connections to one
+server, so that the timeout of a call does not include waiting for a connection.
 """
 
-_NOT_TAKEN: Final = frozenset({429, 503})
+_UNPROCESSED_STATUSES: Final = frozenset({429, 503})
 """HTTP statuses of requests that were rejected before any work was done."""
-_NOT_BEGUN: Final = frozenset({RATE_LIMITED, BREAKER_OPEN})
-"""Codes with which a gateway refuses calls that it did not send to the server, so that a retry does no harm."""
-_BROKEN_OFF: Final = frozenset({CONNECTION_LOST, TIMEOUT})
+_UNSENT_CODES: Final = frozenset({RATE_LIMITED, BREAKER_OPEN})
+"""Codes with which a gateway refuses calls that it did not send to the server, so that a retry is safe."""
+_INTERRUPTED_CODES: Final = frozenset({CONNECTION_LOST, TIMEOUT})
 """Codes with which a gateway answers calls that the server may have executed, so that a retry may repeat an effect."""
 
 
@@ -40,17 +40,18 @@ _BROKEN_OFF: Final = frozenset({CONNECTION_LOST, TIMEOUT})
 class Retry:
     """Retries after failures; `attempts` is the total number of attempts.
 
-    The pause before the second attempt is `first` seconds. It doubles for each further attempt up to `longest`, and is
-    shortened randomly by up to a half. A longer pause that the server requests is respected up to `longest`; a request
-    beyond `longest` ends the attempts.
+    The pause before the second attempt is `first` seconds. It doubles for each further attempt up to `longest` seconds,
+    and is shortened randomly by up to a half. If the server requests a longer pause, that is used; if the requested
+    pause exceeds `longest`, no further attempt is made.
     """
 
     attempts: int = 3
     first: float = 0.2
     longest: float = 5.0
     repeatable: bool = False
-    """Set this if the tool may be called twice: then calls are also repeated after lost connections and timeouts.
-    Otherwise such calls are repeated only if a trusted tool has `readOnlyHint` or `idempotentHint`.
+    """Set this if the tool may be called twice: then calls are also repeated after lost connections and timeouts. By
+    default, such calls are repeated only if the tool is trusted and has `readOnlyHint` or `idempotentHint`, or is
+    declared idempotent.
     """
 
     def __post_init__(self) -> None:
@@ -90,8 +91,10 @@ def parallel_with_limit(limit: int) -> ParallelWithLimit:
     return ParallelWithLimit(limit)
 
 
-def at_once(strategy: Strategy, calls: int) -> int:
-    """Most calls at once for a strategy and a number of calls. Raises ValueError for an invalid strategy."""
+def max_parallel(strategy: Strategy, calls: int) -> int:
+    """Maximum number of concurrent calls for a strategy, if `calls` calls are made. Raises ValueError for an invalid
+    strategy.
+    """
     if isinstance(strategy, ParallelWithLimit):
         return strategy.limit
     if strategy == "sequential":
@@ -103,7 +106,7 @@ def at_once(strategy: Strategy, calls: int) -> int:
 
 def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
     """Convert an exception of a local tool's function to an error. A `ToolCallError` is returned unchanged. An OSError
-    (files, connections, timeouts) is retryable: a program that enables retries knows its own function.
+    (files, connections, timeouts) is retryable, because a program that enables retries knows its own function.
     """
     if isinstance(cause, ToolCallError):
         return cause
@@ -116,7 +119,7 @@ def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
 def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
     """Convert a failed connection to an error; `repeatable` says whether the call may be executed twice."""
     refusal = refusal_for(error)
-    message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # users may see addresses
+    message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # here, users may see addresses
     if isinstance(error, RpcError) and error.code == INVALID_PARAMS:
         refused = InvalidArguments(tool, refusal.message, (error.message,))
         refused.__cause__ = error
@@ -135,7 +138,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
 
 
 def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
-    """Error for a result by which a server refuses a call with a code in `_meta`, as gateways do. None for all other
+    """Error for a result that refuses the call with a code in `_meta`, as results of gateways do. None for all other
     results.
     """
     meta = result.get("_meta")
@@ -149,17 +152,17 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
         tool,
         message,
         code=code,
-        retryable=code in _NOT_BEGUN or (repeatable and code in _BROKEN_OFF),
+        retryable=code in _UNSENT_CODES or (repeatable and code in _INTERRUPTED_CODES),
         retry_after=after / 1000 if isinstance(after, int) else None,
     )
 
 
 def _retryable(error: McpError, *, repeatable: bool) -> bool:
-    """Whether a failed call may be repeated. The gateway repeats calls under the same conditions, except that here
-    calls are also repeated after timeouts and when no connection was free.
+    """Whether a failed call may be repeated. The conditions are those of the gateway, except that a registry also
+    repeats calls after timeouts and when no connection was free.
     """
     if isinstance(error, Timeout):
         return repeatable or not error.sent
-    if isinstance(error, PoolFull) or (isinstance(error, HttpRefused) and error.status in _NOT_TAKEN):
+    if isinstance(error, PoolFull) or (isinstance(error, HttpRefused) and error.status in _UNPROCESSED_STATUSES):
         return True
     return worth_retrying(error, idempotent=repeatable)

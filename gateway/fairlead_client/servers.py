@@ -1,7 +1,7 @@
 """Reads the servers of a registry, which users declare as objects, an `mcp.json`, or McpServer manifests.
 
-No I/O. Each declaration is converted to a `ServerDeclaration` with endpoint and credential. What the Kubernetes API
-server would reject in an McpServer is rejected here with the same message.
+No I/O. Each declaration is converted to a `ServerDeclaration` with endpoint and credential. An McpServer that the
+Kubernetes API server would reject is rejected with the same message.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Server:
     package: str | None = None
     """`pypi:NAME==VERSION`, which needs `uv`, or `npm:NAME@VERSION`, which needs `npx`."""
     executable: str | None = None
-    """The program of a package, if its name differs from that of the package."""
+    """The program in the package, if its name differs from that of the package."""
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of the child process, in addition to inherited ones (`fairlead_mcp.surroundings`)."""
+    """Environment variables of the child process, in addition to inherited variables (`fairlead_mcp.surroundings`)."""
     cwd: str | Path | None = None
     transport: Transport | None = None
     """Transport of a `url`: `streamable-http` (default) or `sse`."""
@@ -73,10 +73,11 @@ class Server:
     ca_bundle: str | None = None
     """CA certificates (PEM) that verify an https server, instead of the system's."""
     prefix: str | None = None
-    """Prefix of tool names, as in `{prefix}__{tool}`. None for the server's name in lower case; empty for none."""
+    """Prefix of tool names, as in `{prefix}__{tool}`. None means the server's name in lower case, "" means no prefix.
+    """
     trust_annotations: bool | None = None
-    """Whether `readOnlyHint` and `idempotentHint` of its tools permit retries of calls that may have been executed.
-    None means True, but False for a `url`."""
+    """Whether `readOnlyHint` and `idempotentHint` of the server's tools permit retries of calls that may have been
+    executed. None means False for a `url`, and True otherwise."""
 
     def __repr__(self) -> str:
         where = self.url or self.package or self.command
@@ -94,9 +95,9 @@ class ServerDeclaration:
     endpoint: HttpEndpoint | EventsEndpoint | ChildEndpoint
     credential: Credential
     trusted: bool
-    """Whether annotations such as `readOnlyHint` decide about retries."""
+    """Whether annotations of the server's tools, such as `readOnlyHint`, are trusted."""
     overrides: Mapping[str, ToolOverride] = field(default_factory=dict)
-    """Overrides of a manifest for single tools, by the server's own names."""
+    """A manifest's overrides for individual tools, by the server's own names."""
     named_only: bool = False
     """Whether tools without an override are left out (`discovery.tools: Named`)."""
 
@@ -106,13 +107,13 @@ Servers: TypeAlias = Mapping[str, Any] | Iterable[ServerLike]
 
 
 def read_declarations(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[ServerDeclaration, ...]:
-    """Read the servers of a list or of the content of an `mcp.json`, in which `${NAME}` is replaced from `environ`.
+    """Read the servers of a list, or of the content of an `mcp.json`. In both, `${NAME}` is replaced from `environ`.
 
-    Raises BadServer.
+    Raises BadServer if a server is not valid, or if two servers have the same name or prefix.
     """
     declarations: dict[str, ServerDeclaration] = {}
     prefixes: dict[str, str] = {}
-    for declaration in _each(servers, environ):
+    for declaration in _declarations(servers, environ):
         if declaration.name in declarations:
             raise BadServer(f"two servers have the name {declaration.name!r}: rename one of them")
         if declaration.prefix and declaration.prefix in prefixes:
@@ -126,7 +127,7 @@ def read_declarations(servers: Servers, environ: Mapping[str, str] = os.environ)
     return tuple(declarations.values())
 
 
-def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
+def _declarations(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
     if isinstance(servers, str | bytes | Path):
         raise BadServer("servers must be objects or the parsed content of a file, not the name of a file")
     for item in [servers] if isinstance(servers, Mapping) else servers:
@@ -194,7 +195,7 @@ def _of_server(server: Server, environ: Mapping[str, str]) -> ServerDeclaration:
     credential = Credential(headers=_headers(server), env=dict(server.env))
     resource = _validate(manifest, server.name)
     cwd = None if server.cwd is None else str(server.cwd)
-    return _of_resource(resource, server.name, credential, cwd, environ, bare=server.prefix == "")
+    return _of_resource(resource, server.name, credential, cwd, environ, unprefixed=server.prefix == "")
 
 
 def _package(server: Server) -> dict[str, Any]:
@@ -233,7 +234,7 @@ def _of_resource(
     cwd: str | None,
     environ: Mapping[str, str],
     *,
-    bare: bool = False,
+    unprefixed: bool = False,
 ) -> ServerDeclaration:
     spec = server.spec
     if spec.image is not None:
@@ -248,13 +249,13 @@ def _of_resource(
         kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
         endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     else:
-        words = _runner(spec.package) if spec.package is not None else list(spec.command or ())
+        words = _package_command(spec.package) if spec.package is not None else list(spec.command or ())
         env = inherited_variables(words[0], environ) | env
         endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
     return ServerDeclaration(
         name=name,
         key=ServerKey(server.metadata.namespace, server.metadata.name),
-        prefix="" if bare else spec.prefix or server.metadata.name,
+        prefix="" if unprefixed else spec.prefix or server.metadata.name,
         endpoint=endpoint,
         credential=Credential(headers=credential.headers, env=env),
         trusted=spec.trusts_annotations,
@@ -263,7 +264,7 @@ def _of_resource(
     )
 
 
-def _runner(package: Package) -> list[str]:
+def _package_command(package: Package) -> list[str]:
     """Command that downloads a package if needed, and runs it."""
     if package.registry == "pypi":
         program = package.executable or package.name

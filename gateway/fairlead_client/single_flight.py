@@ -28,8 +28,8 @@ class SingleFlight(Generic[T]):
         return self._task is not None
 
     async def result(self) -> T:
-        """Start the work, unless it is running, and await its result. Raises its exceptions, and ConnectFailed if it
-        was stopped.
+        """Start the work, unless it is running, and await its result. Raises the exceptions of the work, and
+        ConnectFailed if the work was stopped.
         """
         task = self._task
         if task is None:
@@ -51,4 +51,4 @@ class SingleFlight(Generic[T]):
         if self._task is task:
             self._task = None
         if not task.cancelled():
-            task.exception()  # retrieve it, as asyncio would log it if all callers were cancelled
+            task.exception()  # retrieve the exception; otherwise asyncio logs it if all callers were cancelled

@@ -17,22 +17,22 @@ from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.methods import TASKS
 from fairlead_mcp.session import McpSession
 
-NOBODY: Final = "the tool requests input during the call, which a registry cannot provide"
+NO_INPUT_MESSAGE: Final = "the tool requests input during the call, which a tool registry cannot provide"
 
 
-class _Question(msgspec.Struct):
-    method: str = "a question without a method"
+class _InputRequest(msgspec.Struct):
+    method: str = "a request without a method"
 
 
-_decode_question = msgspec.json.Decoder(_Question).decode
+_decode_input_request = msgspec.json.Decoder(_InputRequest).decode
 
 
 async def call(
     session: McpSession, tool: str, arguments: bytes, seconds_left: Callable[[], float], background: TaskSet
 ) -> Raw:
     """Call a tool and return the raw result, within `seconds_left()`. The call declares support of tasks only if the
-    server requires that, since tasks are meant for clients that can show them to a user. A task whose call ends early
-    is cancelled in `background`. Raises McpError.
+    server requires that, since tasks are meant for clients that can show them to a user. If the call ends before its
+    task, the task is cancelled in `background`. Raises McpError.
     """
     try:
         return await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()))
@@ -62,10 +62,10 @@ class _SessionTaskClient:
 
     async def answer(self, requests: dict[str, Raw]) -> jsonrpc.RawObject:
         try:
-            question = _decode_question(next(iter(requests.values())))
+            request = _decode_input_request(next(iter(requests.values())))
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the task requests input in an invalid format") from error
-        raise missing_capability_error(question.method, NOBODY)
+        raise missing_capability_error(request.method, NO_INPUT_MESSAGE)
 
     def report_status(self, status: str) -> None:
         """Ignore the status, as calls of a registry do not report progress."""

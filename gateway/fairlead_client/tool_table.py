@@ -1,4 +1,4 @@
-"""Resolves names to tools: local tools first, then the tools of servers in their order.
+"""Resolves names to tools: local tools first, then the tools of servers in the order of the servers.
 
 No I/O. `registry` creates a new table whenever the tools of a server have changed.
 """
@@ -20,22 +20,22 @@ class ToolTable:
     """
 
     def __init__(self, local: Iterable[Tool], online: Iterable[Tool], unreachable_tools: Iterable[Tool] = ()) -> None:
-        shown: dict[str, Tool] = {tool.name: tool for tool in local}
+        listed: dict[str, Tool] = {tool.name: tool for tool in local}
         for tool in online:
-            first = shown.setdefault(tool.name, tool)
+            first = listed.setdefault(tool.name, tool)
             if first is not tool:
                 logger.info(
-                    "tool %s of server %s is not used: server %s has a tool with this name",
+                    "tool %s of server %s is not used, because %s has a tool of the same name",
                     tool.name,
                     tool.server,
                     first.server,
                 )
-        self.by_name: Mapping[str, Tool] = {name: shown[name] for name in sorted(shown)}
+        self.by_name: Mapping[str, Tool] = {name: listed[name] for name in sorted(listed)}
         self.tools = tuple(self.by_name.values())
         """Sorted by name, so that the order does not depend on which server answered first."""
         self.names = Names(self.by_name)
         """Mapping between the registry's names and names that every provider accepts."""
-        unreachable = {tool.name: tool for tool in unreachable_tools if tool.name not in shown}
+        unreachable = {tool.name: tool for tool in unreachable_tools if tool.name not in listed}
         self._by_id = _unique((tool.id, tool) for tool in (*self.tools, *unreachable.values()))
         self._by_own_name = _unique((tool.own_name, tool) for tool in self.tools if not tool.local)
         self._unreachable = unreachable
@@ -44,8 +44,9 @@ class ToolTable:
         return len(self.tools)
 
     def find(self, name: str) -> Tool | None:
-        """Find a tool by its name, its id, its name in a provider's definitions, or the server's own name if only one
-        server has it. Tools of unreachable servers are found too, so that a call returns why the server is unreachable.
+        """Find a tool by its name, its id, its name in a provider's definitions, or the server's own name for the tool
+        if only one server uses that name. Tools of unreachable servers are found too, so that a call returns why the
+        server is unreachable.
         """
         return (
             self.by_name.get(name)
@@ -62,7 +63,7 @@ class ToolTable:
 
 def _unique(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, Tool]:
     """Mapping from key to tool, without the keys that more than one tool has."""
-    by_name: dict[str, Tool | None] = {}
+    by_key: dict[str, Tool | None] = {}
     for key, tool in pairs:
-        by_name[key] = None if key in by_name else tool
-    return {key: tool for key, tool in by_name.items() if tool is not None}
+        by_key[key] = None if key in by_key else tool
+    return {key: tool for key, tool in by_key.items() if tool is not None}

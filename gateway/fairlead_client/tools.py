@@ -22,7 +22,7 @@ from fairlead_tools.names import exposed_name, tool_id
 logger = logging.getLogger(__name__)
 
 MAX_NAME: Final = 1024
-"""Most characters of a tool's name."""
+"""Maximum number of characters of a tool's name."""
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -31,9 +31,9 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     """Name in this registry: `{prefix}__{tool}`, or the plain name of a local tool."""
     own_name: str
-    """The server's own name of the tool."""
+    """The server's own name for the tool."""
     server: str
-    """The user's name of the server; `local` for tools of this process."""
+    """The name that the user chose for the server; `local` for tools of this process."""
     id: str
     """`mcp.{server}.{tool}`, as in the REST API."""
     definition: JsonObject
@@ -49,10 +49,10 @@ class Tool(msgspec.Struct, frozen=True):
     idempotent: bool = False
     """Whether the author or a manifest declares the tool idempotent."""
     longest: float | None = None
-    """Longest timeout of a call in seconds; None without a limit."""
+    """Maximum timeout of a call in seconds; None for no maximum."""
     requires: tuple[str, ...] = ()
-    """Client capabilities that the server requires to list the tool. A registry has none: it finds such a tool only by
-    its name, and refuses its calls.
+    """Client capabilities without which the server does not list the tool. A registry has no capabilities: it finds
+    such a tool only by name, and refuses calls of it.
     """
     other_names: dict[str, str] = {}
     """Original names of properties by their names in formats that do not accept the original ones; usually empty."""
@@ -77,7 +77,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     @property
     def annotations(self) -> JsonObject:
-        """Annotations of the tool (MCP, `ToolAnnotations`), which count only if `trusted`."""
+        """Annotations of the tool (MCP, `ToolAnnotations`). They have an effect only if the tool is `trusted`."""
         annotations = self.definition.get("annotations")
         return annotations if isinstance(annotations, dict) else {}
 
@@ -92,18 +92,19 @@ class _NamedTool(msgspec.Struct):
     name: str = ""
 
 
-_named = msgspec.json.Decoder(_NamedTool).decode
+_decode_name = msgspec.json.Decoder(_NamedTool).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-_ANYBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+_NO_REQUIREMENTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
 def list_tools(
-    server: ServerDeclaration, items: Iterable[Raw], requires: Mapping[str, tuple[str, ...]] = _ANYBODY
+    server: ServerDeclaration, items: Iterable[Raw], requires: Mapping[str, tuple[str, ...]] = _NO_REQUIREMENTS
 ) -> dict[str, Tool]:
     """Create the tools of a server's list, by the server's own names. Unusable definitions are logged and left out. If
-    two tools have the same name, the first is used. `requires` has required client capabilities by tool name.
+    two tools have the same name, the first is used. `requires` maps tool names to the client capabilities that they
+    require.
     """
     tools: dict[str, Tool] = {}
     for item in items:
@@ -118,14 +119,14 @@ def list_tools(
 
 
 def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[str, ...]]) -> Tool | None:
-    name = _named(raw).name
+    name = _decode_name(raw).name
     if not name or len(name) > MAX_NAME:
         raise UnusableDefinition(f"the tool's name is empty or longer than {MAX_NAME} characters")
     override = server.overrides.get(name)
     if server.named_only if override is None else not override.enabled:
         return None
-    stated = override.latency if override is not None else None
-    latency = effective_latency(stated, authored_latency(raw).latency, trusted=server.trusted)
+    override_latency = override.latency if override is not None else None
+    latency = effective_latency(override_latency, authored_latency(raw).latency, trusted=server.trusted)
     exposed = exposed_name(server.prefix, name) if server.prefix else name
     definition = with_name(raw, name=exposed, description=override.description if override is not None else None)
     decoded = _decode(definition)
@@ -139,12 +140,12 @@ def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[st
         key=hashlib.blake2b(definition, digest_size=16).hexdigest(),
         trusted=server.trusted,
         idempotent=latency is not None and latency.idempotent is True,
-        longest=seconds(latency.max_duration_ms if latency is not None else None),
+        longest=to_seconds(latency.max_duration_ms if latency is not None else None),
         requires=requires.get(name, ()),
         other_names=other_names(decoded.get("inputSchema")),
     )
 
 
-def seconds(milliseconds: int | None) -> float | None:
-    """Convert milliseconds to seconds."""
+def to_seconds(milliseconds: int | None) -> float | None:
+    """Convert milliseconds to seconds; None stays None."""
     return None if milliseconds is None else milliseconds / 1000

@@ -43,44 +43,46 @@ class ConsolePages(Protocol):
 
 
 class Access:
-    """Creates and reads the sessions of browsers. A gateway has one object."""
+    """Creates and reads the sessions of browsers. Each gateway has one instance."""
 
     def __init__(self, sealer: CookieSealer, *, token: str, anonymous: bool) -> None:
-        """`token`: if not empty, only browsers on this machine that have the token get access. `anonymous`: without a
-        token, whether all browsers get access.
+        """If `token` is not empty, only browsers on this machine that have the token get access. Otherwise, `anonymous`
+        says whether all browsers get access.
         """
         self.sealer = sealer
         self._token = token
-        self.here_only = bool(token)
+        self.local_only = bool(token)
         """Whether only browsers on this machine have access."""
         self.needs_session = bool(token) or not anonymous
-        """Whether pages are only shown to browsers with a session."""
+        """Whether pages are shown only to browsers with a session."""
 
     def session(self, scope: Scope) -> ConsoleSession | None:
         """Return the valid session of a request's cookie, or None."""
         return self.sealer.session(header(scope, b"cookie"))
 
-    def renewable(self, scope: Scope) -> ConsoleSession | None:
-        """Return the session of a request's cookie if its credential has expired but it may be renewed, else None."""
-        return self.sealer.renewable(header(scope, b"cookie"))
+    def renewable_session(self, scope: Scope) -> ConsoleSession | None:
+        """Return the session of a request's cookie if its credential has expired but the session may be renewed, else
+        None.
+        """
+        return self.sealer.renewable_session(header(scope, b"cookie"))
 
     def cookie(self, scope: Scope, session: ConsoleSession) -> str:
         """Make the `Set-Cookie` of a session. Raises CredentialTooLong."""
         return self.sealer.header(session, secure=is_secure(scope))
 
     def exchange(self, scope: Scope) -> Response | None:
-        """Exchange the token in a request's query for a session: a redirect to a URL without the token, which sets the
-        cookie. None for a request without the valid token.
+        """Exchange the token in a request's query for a session. Returns a redirect that sets the session's cookie and
+        leads to a URL without the token; None for a request without the valid token.
         """
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if not (self._token and hmac.compare_digest(given.encode(), self._token.encode())):
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if not (self._token and hmac.compare_digest(token.encode(), self._token.encode())):
             return None
         return redirect(ROOT, self.cookie(scope, self.sealer.begin()))
 
 
 class ConsoleRequest:
-    """Request of a browser for the console. As a `ForeignApi`, it tells the guard where its credential is, and answers
-    errors with pages instead of problem documents.
+    """Request of a browser for the console. As a `ForeignApi`, it gives the session's credential to the guard, and
+    answers errors with pages instead of problem documents.
     """
 
     own_pages = True
@@ -91,23 +93,23 @@ class ConsoleRequest:
         self._access = access
         self._pages = pages
         self._scope = scope
-        self._moved = not path.startswith(ROOT)
+        self._is_redirected = not path.startswith(ROOT)
         """Whether the path is `/` or `/console`, which are redirected to the console."""
-        self.public = self._moved or path.startswith(_PUBLIC)
+        self.public = self._is_redirected or path.startswith(_PUBLIC)
         """Whether the path needs no credential."""
         self._session = None if path.startswith(STATIC) else access.session(scope)
-        self._begun: ConsoleSession | None = None
+        self._new_session: ConsoleSession | None = None
         """Session that this request starts, to protect forms against CSRF at a gateway without authentication."""
         scope[SESSION] = self._session
 
     def credential(self, scope: Scope) -> bytes | None:
         """Return the session's credential as a value of `Authorization`. Raises Problem without a session."""
-        if self._access.here_only and not is_local(Request(scope)):
-            raise Problem(FORBIDDEN, "this console can only be opened in a browser on the gateway's machine")
+        if self._access.local_only and not is_local(Request(scope)):
+            raise Problem(FORBIDDEN, "this console can be opened only in a browser on the gateway's machine")
         if self._session is None:
             if self._access.needs_session:
                 raise Problem(UNAUTHENTICATED, "sign in to see the console")
-            scope[SESSION] = self._session = self._begun = self._access.sealer.begin()
+            scope[SESSION] = self._session = self._new_session = self._access.sealer.begin()
         return f"Bearer {self._session.credential}".encode() if self._session.credential else None
 
     def refusal(self, problem: Problem) -> Response:
@@ -121,17 +123,17 @@ class ConsoleRequest:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query = scope["query_string"].decode("latin-1")
-        if self._moved:
+        if self._is_redirected:
             await redirect(ROOT + (f"?{query}" if query else ""))(scope, receive, send)
         elif not self.public and (exchanged := self._access.exchange(scope)) is not None:
             await exchanged(scope, receive, send)
         else:
-            await self._pages.serve(scope, receive, send if self._begun is None else self._with_session(send))
+            await self._pages.serve(scope, receive, send if self._new_session is None else self._with_session(send))
 
     def _with_session(self, send: Send) -> Send:
         """Wrap `send` so that the response sets the cookie of the new session."""
-        assert self._begun is not None
-        cookie = (b"set-cookie", self._access.cookie(self._scope, self._begun).encode())
+        assert self._new_session is not None
+        cookie = (b"set-cookie", self._access.cookie(self._scope, self._new_session).encode())
 
         async def with_cookie(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":

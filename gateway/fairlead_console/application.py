@@ -37,7 +37,7 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
 class Console:
-    """ASGI application with all pages, which also authenticates the requests for them. A gateway has one object."""
+    """ASGI application with all pages. It also authenticates requests for pages. Each gateway has one instance."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class Console:
     ) -> None:
         """`api` is the REST API behind its guard. `key` encrypts sessions; replicas with the same key share them.
 
-        With `token` only browsers on this machine have access, and a session starts at a URL with the token. Otherwise
-        `sign_in` configures the sign-in by an OpenID provider. `trace_url` is the URL of a trace with a placeholder for
-        its ID. `counts` counts page views.
+        With `token`, only browsers on this machine have access, and a session starts at a URL with the token.
+        Otherwise, `sign_in` configures the sign-in by an OpenID provider. `trace_url` is the URL of a trace with a
+        placeholder for the trace's id. `counts` counts page views.
         """
         self._counts = counts
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
@@ -72,13 +72,13 @@ class Console:
         _add_shared_routes(app, self._context, entries[0].path)
         self._app = app
 
-    def _sign_in(self, by: ConsoleSignIn | None) -> APIRouter:
-        form = SignInForm(self._context, self._access, "" if by is None else by.client.provider)
-        if by is None:
+    def _sign_in(self, sign_in: ConsoleSignIn | None) -> APIRouter:
+        form = SignInForm(self._context, self._access, "" if sign_in is None else sign_in.client.provider)
+        if sign_in is None:
             return sign_in_routes.router(self._access, form, None)
         from fairlead_console.oidc_sign_in import OidcSignIn  # imported here, as it imports an HTTP client
 
-        return sign_in_routes.router(self._access, form, OidcSignIn(self._context, self._access, form, by))
+        return sign_in_routes.router(self._access, form, OidcSignIn(self._context, self._access, form, sign_in))
 
     def request(self, scope: Scope) -> ConsoleRequest | None:
         """Make a ConsoleRequest; None if the request is not for the console."""
@@ -93,9 +93,10 @@ class Console:
         elif scope["path"].startswith(STATIC):
             await self._app(scope, receive, send)
         else:
-            await self._count(scope, receive, send)
+            await self._serve_page(scope, receive, send)
 
-    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a page and count the view."""
         began, status = time.perf_counter_ns(), 0
 
         async def record_status(message: MutableMapping[str, Any]) -> None:
@@ -103,7 +104,7 @@ class Console:
             status = message.get("status", status)
             await send(message)
 
-        page = page_named(scope["path"], self._pages)
+        page = page_label(scope["path"], self._pages)
         try:
             await self._app(scope, receive, record_status)
         finally:
@@ -122,7 +123,7 @@ def page_of(path: str) -> str:
     return path.removeprefix(ROOT).partition("/")[0]
 
 
-def page_named(path: str, pages: Collection[str]) -> str:
+def page_label(path: str, pages: Collection[str]) -> str:
     """Return the label of a page, or OTHER if it is unknown, so that requests cannot create time series."""
     name = page_of(path)
     return name if name in pages else OTHER

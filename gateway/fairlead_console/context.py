@@ -29,7 +29,7 @@ SESSION: Final = "fairlead.console.session"
 _THEME: Final = "fairlead_theme"
 CSRF_FIELD: Final = "csrf"
 MAX_FORM: Final = 1 << 20
-"""Limit for the size of a form, in bytes."""
+"""Maximum size of a form in bytes."""
 MAX_FIELDS: Final = 1000
 
 
@@ -43,7 +43,7 @@ class NavigationEntry(msgspec.Struct, frozen=True):
 
 
 class ConsoleContext:
-    """Services that all pages share. One per gateway."""
+    """Services that all pages share. Each gateway has one instance."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ConsoleContext:
         self.call_statistics = VisibleCallReader(rest.records.calls, clock)
         """Reads scores and call statistics; use it only in the worker thread."""
         self.first_views = FirstViews(rest.services.work.worker, self.templates)
-        """Prepares pages that nobody has visited yet."""
+        """Prepares pages before their first view."""
         self.first_views.add(self.call_statistics.scores.of)
         self.first_views.add(lambda seen: rest.services.catalogs.visible(seen, None))
 
@@ -96,7 +96,7 @@ class ConsoleContext:
         theme = request.cookies.get(_THEME, "")
         return {
             "theme": theme if theme in ("dark", "light") else "",
-            # only for a navigation: a page that refreshes itself by a script has the style sheet already
+            # only for a navigation: a page that a script refreshes has the style sheet already
             "inline_css": request.headers.get("sec-fetch-dest") == "document",
             "navigation": self._navigation,
             "here": request.url.path,
@@ -110,7 +110,7 @@ class ConsoleContext:
 
 
 class Visit:
-    """One authenticated request for a page, with the REST API as its principal may use it."""
+    """One authenticated request for a page, with a client of the REST API that has the visitor's identity."""
 
     def __init__(self, console: ConsoleContext, request: Request) -> None:
         self._console = console

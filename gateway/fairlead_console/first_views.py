@@ -1,5 +1,5 @@
-"""Prepares what takes long when a page is viewed for the first time: compiled templates, and the lists of tools and
-scores that a principal sees.
+"""Prepares the data that take long to compute when a page is viewed for the first time: compiled templates, and the
+lists of tools and scores that a principal sees.
 
 Preparation starts when somebody visits a page, so that an unused console takes no resources. Each template and list is
 a separate job of the worker thread, so that a page waits for at most one of these jobs.
@@ -15,25 +15,25 @@ from fairlead_console.html import Templates
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.workers.heavy_work import WorkerThread
 
-Piece = Callable[[SubjectCatalog], object]
+Preparation = Callable[[SubjectCatalog], object]
 
 
 class FirstViews:
-    """Prepares first views by filling the caches of pages. One per gateway."""
+    """Prepares first views by filling the caches of pages. Each gateway has one instance."""
 
     def __init__(self, worker: WorkerThread, templates: Templates) -> None:
         self._worker = worker
         self._templates = templates
-        self._pieces: list[Piece] = []
+        self._preparations: list[Preparation] = []
         self._prepared: tuple[int, int] | None = None
         """`id` of the snapshot and of the views that were prepared last. If a new object gets the same `id`, its
         preparation is skipped, which only makes the first view slower.
         """
         self._preparing: asyncio.Task[None] | None = None
 
-    def add(self, piece: Piece) -> None:
+    def add(self, preparation: Preparation) -> None:
         """Add a function that prepares data for a principal's catalog. It is called in the worker thread."""
-        self._pieces.append(piece)
+        self._preparations.append(preparation)
 
     def prepare(self, seen: SubjectCatalog) -> None:
         """Start preparing all pages for a principal's catalog, unless the last preparation was for the same catalog or
@@ -49,8 +49,8 @@ class FirstViews:
     async def _prepare(self, seen: SubjectCatalog, *, compiled: bool) -> None:
         for name in () if compiled else self._templates.names:
             await self._worker.do(partial(self._templates.compile, name))
-        for piece in self._pieces:
-            await self._worker.do(partial(piece, seen))
+        for preparation in self._preparations:
+            await self._worker.do(partial(preparation, seen))
 
     def _after_task(self, task: asyncio.Task[None]) -> None:
         self._preparing = None

@@ -50,15 +50,15 @@ class HistogramPicture(msgspec.Struct, frozen=True):
 def histogram(
     bounds_ms: Sequence[int], buckets: Sequence[int], marks: Sequence[tuple[str, float]]
 ) -> HistogramPicture | None:
-    """Make a picture of the buckets from the first to the last one with calls; None if no bucket has any.
+    """Make a picture of the buckets from the first to the last bucket with calls; None if no bucket has calls.
 
     `marks` are labels with milliseconds.
     """
-    hit = [index for index, count in enumerate(buckets) if count]
-    if not hit:
+    filled = [index for index, count in enumerate(buckets) if count]
+    if not filled:
         return None
-    places = [_bucket_of(bounds_ms, value) for _, value in marks]
-    first, last = max(0, min(hit + places) - 1), min(len(buckets) - 1, max(hit + places) + 1)
+    mark_buckets = [_bucket_of(bounds_ms, value) for _, value in marks]
+    first, last = max(0, min(filled + mark_buckets) - 1), min(len(buckets) - 1, max(filled + mark_buckets) + 1)
     width = WIDTH / (last - first + 1)
     most = max(buckets)
     bars = []
@@ -71,7 +71,7 @@ def histogram(
             )
         )
     drawn = []
-    for (words, value), index in zip(marks, places, strict=True):
+    for (words, value), index in zip(marks, mark_buckets, strict=True):
         low = bounds_ms[index - 1] if index else 0
         high = bounds_ms[index] if index < len(bounds_ms) else low * 2
         x = (index - first + min(1.0, (value - low) / max(1, high - low))) * width

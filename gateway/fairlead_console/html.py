@@ -38,12 +38,12 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 """Headers of all responses. Inline scripts are forbidden, and inline styles except for the console's style sheet."""
-_COMPRESSED_FROM: Final = 1024
-"""Bytes from which a response is compressed."""
+_MIN_COMPRESSED: Final = 1024
+"""Minimum size in bytes of a response that is compressed."""
 
 
 class Templates:
-    """Renders the templates of the package. One per gateway; used in the worker thread."""
+    """Renders the templates of the package. Each gateway has one instance, which is for the worker thread."""
 
     def __init__(self, static: StaticFiles) -> None:
         loader = FileSystemLoader([_HERE / "templates", _HERE / "pages"])
@@ -75,14 +75,14 @@ class Templates:
 def page_answer(body: bytes, status: int, *, zipped: bool, headers: Mapping[str, str] | None = None) -> Response:
     """Make an HTML response that must not be cached."""
     fields = {**SECURITY_HEADERS, "cache-control": "no-store", "vary": "Accept-Encoding", **(headers or {})}
-    if zipped and len(body) >= _COMPRESSED_FROM:
+    if zipped and len(body) >= _MIN_COMPRESSED:
         fields["content-encoding"] = "gzip"
         body = gzip.compress(body, 5, mtime=0)
     return Response(body, status, fields, "text/html; charset=utf-8")
 
 
 def redirect(location: str, cookie: str | None = None) -> Response:
-    """Make a redirect to GET another page, with a `Set-Cookie` if given."""
+    """Make a redirect to GET another page. `cookie` is the value of a `Set-Cookie` header."""
     answer = Response(None, 303, {**SECURITY_HEADERS, "location": location, "cache-control": "no-store"})
     if cookie is not None:
         answer.headers.append("set-cookie", cookie)

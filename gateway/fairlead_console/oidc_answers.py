@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Final
 
 MAX_CODE: Final = 4096
-"""Limit for the length of an authorization code, in characters."""
+"""Maximum length of an authorization code in characters."""
 MAX_ERROR: Final = 64
 MAX_DESCRIPTION: Final = 240
-ASK_A_PERSON: Final = frozenset(
+INTERACTION_ERRORS: Final = frozenset(
     {"login_required", "interaction_required", "account_selection_required", "consent_required"}
 )
-"""Errors for `prompt=none` if the person has to interact (OpenID Connect Core 1.0 section 3.1.2.6)."""
+"""Errors for `prompt=none` that mean that the person has to interact (OpenID Connect Core 1.0 section 3.1.2.6)."""
 _ADVICE: Final[Mapping[str, str]] = {
     "access_denied": "You or the provider declined. If you should have access, ask its administrator to let you use "
     "this client, then sign in again.",
@@ -23,7 +23,8 @@ _ADVICE: Final[Mapping[str, str]] = {
     "unauthorized_client": "The provider must allow the authorization code flow for FAIRLEAD_CONSOLE_CLIENT_ID.",
     "unsupported_response_type": "The provider must allow the authorization code flow for FAIRLEAD_CONSOLE_CLIENT_ID.",
     "invalid_grant": "The code was used already or has expired. Sign in again.",
-    "invalid_client": "FAIRLEAD_CONSOLE_CLIENT_ID or FAIRLEAD_CONSOLE_CLIENT_SECRET does not match the provider's.",
+    "invalid_client": "FAIRLEAD_CONSOLE_CLIENT_ID or FAIRLEAD_CONSOLE_CLIENT_SECRET differs from the client that is "
+    "registered at the provider.",
     "invalid_target": "The provider has no resource FAIRLEAD_PUBLIC_URL: set `audiences` of the issuer instead.",
     "server_error": "The provider failed. Try again in a moment.",
     "temporarily_unavailable": "The provider is busy. Try again in a moment.",
@@ -39,18 +40,18 @@ class SignInFault(Exception):
         self.status = status
 
 
-def code_of(query: Mapping[str, str], provider: str, issuer: str, *, names_itself: bool, silent: bool) -> str:
+def code_of(query: Mapping[str, str], provider: str, issuer: str, *, always_sends_iss: bool, silent: bool) -> str:
     """Return the authorization code of a redirect to the console. Raises SignInFault.
 
-    `names_itself` says that the provider sends `iss` in all responses (RFC 9207), so that one without it is refused.
-    `silent` says that the request had `prompt=none`.
+    `always_sends_iss` says that the provider sends `iss` in all responses (RFC 9207), so that a response without `iss`
+    is refused. `silent` says that the request had `prompt=none`.
     """
     iss = query.get("iss")
-    if iss != issuer and (iss is not None or names_itself):
+    if iss != issuer and (iss is not None or always_sends_iss):
         raise SignInFault(f"The answer is not from {provider}. Sign in again, from this page.")
     if "error" in query:
         error = query["error"]
-        if silent and error in ASK_A_PERSON:
+        if silent and error in INTERACTION_ERRORS:
             raise SignInFault(f"Your session at {provider} has ended. Sign in again.", 401)
         raise SignInFault(refusal(provider, error, query.get("error_description", "")))
     code = query.get("code", "")

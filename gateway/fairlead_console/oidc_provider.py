@@ -1,6 +1,6 @@
 """Client of an OpenID provider: fetches its metadata and exchanges authorization codes for tokens.
 
-Requests are limited in time, size and number, and redirects are not followed. A gateway has one provider at most.
+Requests are limited in time, size and number, and redirects are not followed. A gateway has at most one provider.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ log = logging.getLogger(__name__)
 
 CALLBACK: Final = f"{COOKIE_PATH}/callback"
 FRESH_SECONDS: Final = 300.0
-"""How long metadata is cached."""
-COOL_DOWN: Final = 3.0
-"""Seconds after a failed request for metadata in which no other request is sent to the provider."""
+"""Seconds for which metadata is cached."""
+COOL_DOWN_SECONDS: Final = 3.0
+"""Seconds after a failed request for metadata during which no other request for metadata is sent."""
 MAX_ANSWER: Final = 64 << 10
-"""Limit for the response with tokens, in bytes."""
-EXCHANGES: Final = 8
-"""Limit for authorization codes that are exchanged at the same time."""
-WAITING: Final = 64
-"""Limit for authorization codes that wait for their exchange; further sign-ins are refused."""
+"""Maximum size of the response with tokens in bytes."""
+MAX_EXCHANGES: Final = 8
+"""Maximum number of authorization codes that are exchanged at the same time."""
+MAX_WAITING: Final = 64
+"""Maximum number of authorization codes that wait for their exchange; further sign-ins are refused."""
 
 
 class ProviderMetadata(IssuerMetadata, frozen=True):
@@ -85,11 +85,11 @@ class OidcProvider:
         self._mask = Mask(secrets if client.client_secret else None)
         """Masks the client secret in errors, as some providers quote the request."""
         self._metadata: ProviderMetadata | None = None
-        self._asked_at = float("-inf")
+        self._requested_at = float("-inf")
         """Time of the last request for metadata, by `clock`."""
-        self._asking = asyncio.Lock()
-        self._slots = asyncio.Semaphore(EXCHANGES)
-        self._open = 0
+        self._metadata_lock = asyncio.Lock()
+        self._slots = asyncio.Semaphore(MAX_EXCHANGES)
+        self._pending = 0
         """Number of codes that are being exchanged or wait for their exchange."""
 
     @property
@@ -99,23 +99,23 @@ class OidcProvider:
 
     async def metadata(self) -> ProviderMetadata:
         """Return the provider's metadata, cached for FRESH_SECONDS. Raises SignInFault."""
-        async with self._asking:
-            age = self._clock() - self._asked_at
+        async with self._metadata_lock:
+            age = self._clock() - self._requested_at
             if self._metadata is not None and age < FRESH_SECONDS:
                 return self._metadata
-            if self._metadata is None and age < COOL_DOWN:
-                raise self._away()
+            if self._metadata is None and age < COOL_DOWN_SECONDS:
+                raise self._unavailable()
             self._metadata = None
             try:
                 self._metadata = await self._discover()
             except IssuerAway as error:
                 log.warning("Signing in to the console with %s is not possible: %s", self.client.issuer.issuer, error)
-                raise self._away() from error
+                raise self._unavailable() from error
             finally:
-                self._asked_at = self._clock()
+                self._requested_at = self._clock()
             return self._metadata
 
-    async def address(self, transaction: SignInTransaction) -> str:
+    async def authorization_url(self, transaction: SignInTransaction) -> str:
         """Make the URL of the authorization request. Raises SignInFault."""
         fields = {
             "response_type": "code",
@@ -131,9 +131,9 @@ class OidcProvider:
             fields["resource"] = self.client.resource
         if transaction.silent:
             fields["prompt"] = "none"
-        return _with(((await self.metadata()).authorization_endpoint), fields)
+        return _with_query(((await self.metadata()).authorization_endpoint), fields)
 
-    async def sign_out_address(self, hint: str) -> str:
+    async def sign_out_url(self, hint: str) -> str:
         """Make the URL that ends the session at the provider; empty if the provider does not support that.
 
         `hint` is the session's ID token. Without a hint, some providers ask the person for a confirmation, and do not
@@ -142,19 +142,19 @@ class OidcProvider:
         endpoint = (await self.metadata()).end_session_endpoint
         back = f"{self.client.base}/console/sign-in"
         fields = {"client_id": self.client.client_id, "post_logout_redirect_uri": back}
-        return endpoint and _with(endpoint, {**fields, "id_token_hint": hint} if hint else fields)
+        return endpoint and _with_query(endpoint, {**fields, "id_token_hint": hint} if hint else fields)
 
     async def exchange(self, code: str, verifier: str) -> TokenAnswer:
         """Exchange an authorization code for tokens. Raises SignInFault."""
         metadata = await self.metadata()
-        if self._open >= EXCHANGES + WAITING:
+        if self._pending >= MAX_EXCHANGES + MAX_WAITING:
             raise SignInFault("Too many people are signing in at the same time. Try again in a few seconds.", 503)
-        self._open += 1
+        self._pending += 1
         try:
             async with self._slots:
                 return await self._tokens(metadata, code, verifier)
         finally:
-            self._open -= 1
+            self._pending -= 1
 
     async def _tokens(self, metadata: ProviderMetadata, code: str, verifier: str) -> TokenAnswer:
         fields = {
@@ -172,7 +172,7 @@ class OidcProvider:
                 return decode(data, metadata.token_endpoint, TokenAnswer)
         except IssuerAway as error:
             log.warning("A sign-in to the console failed at %s: %s", self.client.issuer.issuer, error)
-            raise self._away() from error
+            raise self._unavailable() from error
         raise self._fault(status, data)
 
     def _authenticate(self, metadata: ProviderMetadata, fields: dict[str, str]) -> Mapping[str, str]:
@@ -196,10 +196,10 @@ class OidcProvider:
         details = f"{shorten(token_error.error, 64)!r}, {shorten(token_error.error_description, 240)!r}"
         log.warning("%s refused to exchange a code for tokens: %d %s", self.client.issuer.issuer, status, details)
         if status >= 500 or not token_error.error:
-            return self._away()
+            return self._unavailable()
         return SignInFault(refusal(provider, token_error.error, token_error.error_description), 502)
 
-    def _away(self) -> SignInFault:
+    def _unavailable(self) -> SignInFault:
         return SignInFault(
             f"{self.client.provider} sends no valid answers, so signing in there is not possible. Try again in a "
             "moment, or sign in with a key; the gateway's log has the reason.",
@@ -255,7 +255,7 @@ def _session() -> aiohttp.ClientSession:
     )
 
 
-def _with(url: str, fields: Mapping[str, str]) -> str:
+def _with_query(url: str, fields: Mapping[str, str]) -> str:
     """Add query parameters to a URL, and keep those that the URL already has (RFC 6749 section 3.1)."""
     bare, _, _ = url.partition("#")
     return bare + ("&" if "?" in bare else "?") + urlencode(fields)

@@ -1,12 +1,12 @@
 """Sign-in to the console by OpenID Connect: authorization code flow with PKCE, `state` and `nonce`.
 
 The provider redirects the browser back from another site. Within such a chain of redirects, browsers send no
-`SameSite=Strict` cookie, not even one that was just set. So the callback does not redirect to the console: it answers
-with a page that sets the session's cookie and then loads the console by itself. The page's own request is same-site, so
-that the cookie can be `Strict`.
+`SameSite=Strict` cookie, not even a cookie that was just set. So the callback does not redirect to the console. It
+answers with a page that sets the session's cookie and then loads the console. The request of this page is same-site, so
+the cookie can be `Strict`.
 
-The sign-in starts with a link, not a form, because the policy `form-action 'self'` forbids that a form is redirected to
-the provider.
+The sign-in starts with a link, not a form, because the policy `form-action 'self'` does not allow the redirect of a
+form to the provider.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SIGNED_OUT: Final = "signed_out.html"
 
 
 class OidcSignIn:
-    """Routes and sessions of the sign-in by one provider. One per gateway."""
+    """Routes and sessions of the sign-in by one provider. Each gateway has at most one instance."""
 
     def __init__(self, console: ConsoleContext, access: Access, form: SignInForm, sign_in: ConsoleSignIn) -> None:
         self._console = console
@@ -70,27 +70,27 @@ class OidcSignIn:
     async def begin(self, request: Request, location: str, renews: ConsoleSession | None = None) -> Response:
         """Redirect the browser to the provider.
 
-        With `renews`, the provider is requested to confirm the person of this session without interaction
-        (`prompt=none`). The redirect also ends the session, so that its renewal is tried only once.
+        With `renews`, the provider is asked to confirm the person of this session without interaction (`prompt=none`).
+        The redirect also ends the session, so that the renewal is tried only once.
         """
         transaction = self._transactions.begin(location, renews)
         cookies = [] if renews is None else [self._access.sealer.end_cookie(secure=self._secure)]
         try:
-            address = await self._provider.address(transaction)
+            address = await self._provider.authorization_url(transaction)
         except SignInFault as fault:
             return await self._form.answer(request, str(fault), fault.status, location, cookies)
-        cookies += self._transactions.surplus(header(request.scope, b"cookie"), secure=self._secure)
+        cookies += self._transactions.surplus_cookies(header(request.scope, b"cookie"), secure=self._secure)
         cookies.append(self._transactions.cookie(transaction, secure=self._secure))
         return with_cookies(redirect(address), cookies)
 
     async def answer_sign_out(self, request: Request, ended: str, credential: str) -> Response:
         """Answer a sign-out, with a page that leads to the provider's logout if the provider has one.
 
-        `ended` is the `Set-Cookie` that ends the console's session; `credential` is that of the ended session.
+        `ended` is the `Set-Cookie` that ends the console's session; `credential` is the credential of that session.
         """
         hint = credential if serves_as_hint(credential, self._client.client_id) else ""
         try:
-            address = await self._provider.sign_out_address(hint)
+            address = await self._provider.sign_out_url(hint)
         except SignInFault:
             address = ""
         if not address:
@@ -118,7 +118,7 @@ class OidcSignIn:
         answer = with_cookies(
             await self._console.answer(request, _SIGNED_IN, {"location": transaction.return_to}), cookies
         )
-        answer.headers["referrer-policy"] = "no-referrer"  # the address has the code in it
+        answer.headers["referrer-policy"] = "no-referrer"  # the page's URL contains the code
         return answer
 
     async def _session(
@@ -126,9 +126,9 @@ class OidcSignIn:
     ) -> ConsoleSession:
         """Make the session of the person whom the provider signed in. Raises SignInFault and CredentialTooLong."""
         client = self._client
-        names_itself = (await self._provider.metadata()).authorization_response_iss_parameter_supported
+        always_sends_iss = (await self._provider.metadata()).authorization_response_iss_parameter_supported
         code = code_of(
-            query, client.provider, client.issuer.issuer, names_itself=names_itself, silent=transaction.silent
+            query, client.provider, client.issuer.issuer, always_sends_iss=always_sends_iss, silent=transaction.silent
         )
         answer = await self._provider.exchange(code, transaction.verifier)
         subject = _digest(await self._verify(answer.id_token, transaction.nonce))

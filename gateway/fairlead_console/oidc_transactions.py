@@ -21,11 +21,11 @@ from fairlead_console.paths import ROOT
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer, cookie_names, cookie_of, set_cookie
 
 SIGN_IN_SECONDS: Final = 600
-"""Longest duration of a sign-in at the provider."""
+"""Maximum duration of a sign-in at the provider."""
 MAX_OPEN: Final = 5
-"""Limit for concurrent sign-ins of a browser; new ones replace the oldest."""
-MAX_PLACE: Final = 512
-"""Limit for `return_to`, in characters; a longer path is replaced by that of the first page."""
+"""Maximum number of concurrent sign-ins of a browser; a further sign-in replaces the oldest."""
+MAX_RETURN_PATH: Final = 512
+"""Maximum length of `return_to` in characters; a longer path is replaced by the path of the first page."""
 COOKIE_PATH: Final = "/console/sign-in/oidc"
 
 
@@ -72,7 +72,7 @@ class SignInTransactions:
             state=secrets.token_urlsafe(24),
             nonce=secrets.token_urlsafe(24),
             verifier=secrets.token_urlsafe(48),
-            return_to=location if len(location) <= MAX_PLACE else ROOT,
+            return_to=location if len(location) <= MAX_RETURN_PATH else ROOT,
             expires_at=int(self._now()) + SIGN_IN_SECONDS,
             renewable_until=0 if renews is None else renews.renewable_until,
             subject="" if renews is None else renews.subject,
@@ -87,16 +87,16 @@ class SignInTransactions:
         """Make the `Set-Cookie` that ends a transaction."""
         return self._set(self._name(state), "", 0, secure=secure)
 
-    def surplus(self, cookies: str, *, secure: bool) -> list[str]:
+    def surplus_cookies(self, cookies: str, *, secure: bool) -> list[str]:
         """Make the `Set-Cookie` headers that make room for another transaction.
 
-        They end expired and invalid transactions, and the oldest ones beyond the limit.
+        They end expired and invalid transactions, and the oldest transactions beyond the limit.
         """
         ours = [name for name in cookie_names(cookies) if name.startswith(self._prefix)]
         ages = {
             name: 0 if (transaction := self._open(cookies, name)) is None else transaction.expires_at for name in ours
         }
-        # of cookies with the same second, the last is the newest, as browsers send older ones first (RFC 6265, 5.4)
+        # cookies of the same second: the last is the newest, as browsers send older cookies first (RFC 6265, 5.4)
         newest = sorted((name for name in reversed(ours) if ages[name] > self._now()), key=lambda name: -ages[name])
         newest_names = set(newest[: MAX_OPEN - 1])
         return [self._set(name, "", 0, secure=secure) for name in ours if name not in newest_names]

@@ -24,7 +24,7 @@ class ListPart(msgspec.Struct, Generic[Item], frozen=True):
 
 
 def part_of(items: Sequence[Item], request: Request, each: int) -> ListPart[Item]:
-    """Return the page of `each` items that the query parameter `page` selects; the last one if it is too high."""
+    """Return the page of `each` items that the query parameter `page` selects, at most the last page."""
     parts = max(1, -(-len(items) // each))
     page_number = request.query_params.get("page", "1")
     number = min(max(1, int(page_number)), parts) if page_number.isdecimal() and len(page_number) < 9 else 1

@@ -18,7 +18,7 @@ from fairlead_web.bodies import JSON, UNREAD
 from fairlead_web.problem_responses import MEDIA_TYPE
 
 Answer = TypeVar("Answer")
-_OWN: Final = (
+_ROUTER_MEMBERS: Final = (
     "app",
     "router",
     "endpoint",
@@ -35,7 +35,7 @@ _OWN: Final = (
 
 
 class RestProblem(Exception):
-    """The API answered with an error, which `document` describes in a sentence for a person."""
+    """The API answered with an error. `document` describes the error in a sentence for a person."""
 
     def __init__(self, document: ProblemDocument) -> None:
         super().__init__(document.detail)
@@ -43,8 +43,8 @@ class RestProblem(Exception):
 
 
 class RestClient:
-    """Client of the REST API for one request of a browser. `app`: the REST API behind its guard. `scope`: ASGI scope of
-    the browser's request, with the visitor's identity.
+    """Client of the REST API for one request of a browser. `app` is the REST API behind its guard; `scope` is the ASGI
+    scope of the browser's request, with the visitor's identity.
     """
 
     def __init__(self, app: ASGIApp, scope: Scope, run: Callable[[Callable[[], Any]], Any]) -> None:
@@ -57,17 +57,17 @@ class RestClient:
         self, path: str, kind: type[Answer], query: Mapping[str, str | Sequence[str]] | None = None
     ) -> Answer:
         """Send a GET and decode the response. `path` is not percent-encoded. Raises RestProblem."""
-        return await self._ask("GET", path, urlencode(query or {}, doseq=True), b"", kind)
+        return await self._request("GET", path, urlencode(query or {}, doseq=True), b"", kind)
 
     async def post(self, path: str, body: object, kind: type[Answer]) -> Answer:
         """Send a POST with `body` as JSON and decode the response. Raises RestProblem."""
-        return await self._ask("POST", path, "", msgspec.json.encode(body), kind)
+        return await self._request("POST", path, "", msgspec.json.encode(body), kind)
 
     async def delete(self, path: str, kind: type[Answer]) -> Answer:
         """Send a DELETE and decode the response. `path` is not percent-encoded. Raises RestProblem."""
-        return await self._ask("DELETE", path, "", b"", kind)
+        return await self._request("DELETE", path, "", b"", kind)
 
-    async def _ask(self, method: str, path: str, query: str, body: bytes, kind: type[Answer]) -> Answer:
+    async def _request(self, method: str, path: str, query: str, body: bytes, kind: type[Answer]) -> Answer:
         status, media, answer = await exchange(self._app, scope_of(self._scope, method, path, query), body)
         if media.startswith(MEDIA_TYPE) or status >= 400:
             raise RestProblem(msgspec.json.decode(answer, type=ProblemDocument))
@@ -76,9 +76,9 @@ class RestClient:
 
 
 def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: str = JSON) -> Scope:
-    """Make the ASGI scope of a request to the REST API by the client and principal of `scope`."""
-    remaining = {name: value for name, value in scope.items() if name not in _OWN}
-    headers = [(name, value) for name, value in scope["headers"] if name in _PASSED]
+    """Make the ASGI scope of a request to the REST API, with the client and the principal of `scope`."""
+    remaining = {name: value for name, value in scope.items() if name not in _ROUTER_MEMBERS}
+    headers = [(name, value) for name, value in scope["headers"] if name in _FORWARDED]
     headers += [(b"accept", accept.encode()), (b"content-type", JSON.encode())]
     return {
         **remaining,
@@ -91,7 +91,7 @@ def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: s
     }
 
 
-_PASSED: Final = frozenset(
+_FORWARDED: Final = frozenset(
     {b"host", b"user-agent", b"traceparent", b"tracestate", b"forwarded", b"x-forwarded-for", b"last-event-id"}
 )
 """Headers of the browser that are passed on to the API."""

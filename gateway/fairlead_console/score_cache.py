@@ -18,8 +18,8 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.call_counts import CallCountReading, ToolLabels
 from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, score_tools
 
-MAX_KEPT: Final = 8
-"""Limit for cached indexes. All principals that see the same tools share one index."""
+MAX_INDEXES: Final = 8
+"""Maximum number of cached indexes. All principals that see the same tools share one index."""
 NO_COUNTS: Final = CallCountReading({}, whole=False)
 
 
@@ -59,7 +59,7 @@ class ScoreIndex:
 class ScoreCache:
     """LRU cache of score indexes, one for all principals that see the same tools."""
 
-    def __init__(self, most: int = MAX_KEPT) -> None:
+    def __init__(self, most: int = MAX_INDEXES) -> None:
         self._most = most
         self._snapshot: Snapshot | None = None
         self._indexes: OrderedDict[int, ScoreIndex] = OrderedDict()

@@ -21,9 +21,10 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 SESSION_SECONDS: Final = 8 * 3600
-"""Longest duration of a session."""
+"""Maximum duration of a session."""
 MAX_SEALED: Final = 3800
-"""Limit for a sealed session in characters: browsers store cookies of up to 4,096 bytes, with name and attributes."""
+"""Maximum length of a sealed session in characters. Browsers store cookies of up to 4,096 bytes, with name and
+attributes."""
 COOKIE_PATH: Final = "/console"
 _NONCE_BYTES: Final = 12
 _PURPOSE: Final = b"fairlead console"
@@ -39,8 +40,8 @@ class ConsoleSession(msgspec.Struct, frozen=True):
     credential: str = ""
     """Bearer token of the person; empty for an anonymous session."""
     renewable_until: int = 0
-    """Until when the session may be renewed by the OpenID provider without interaction, in seconds since the epoch; 0
-    for a session without a provider.
+    """Time until which the OpenID provider may renew the session without interaction, in seconds since the epoch; 0 for
+    a session without a provider.
     """
     subject: str = ""
     """Digest of the person's subject at the provider."""
@@ -51,10 +52,10 @@ class CredentialTooLong(ValueError):
 
 
 class CookieSealer:
-    """Encrypts structs to cookie values and decrypts them. One per gateway."""
+    """Encrypts structs to cookie values and decrypts them. Each gateway has one instance."""
 
     def __init__(self, key: bytes, now: Callable[[], float] = time.time) -> None:
-        """`key` is the installation's key; if it is empty, this process makes a random one."""
+        """`key` is the installation's key; if it is empty, this process makes a random key."""
         derived = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=_PURPOSE).digest()
         self._cipher = AESGCM(derived)
         self._now = now
@@ -66,7 +67,9 @@ class CookieSealer:
     def begin(
         self, credential: str = "", *, ends: float = float("inf"), renewable_until: int = 0, subject: str = ""
     ) -> ConsoleSession:
-        """Make a session, which ends at the latest with its credential at `ends`, in seconds since the epoch."""
+        """Make a session. It ends after SESSION_SECONDS, or earlier at `ends`, the end of its credential in seconds
+        since the epoch.
+        """
         until = int(min(self._now() + SESSION_SECONDS, ends))
         return ConsoleSession(secrets.token_urlsafe(18), until, credential, renewable_until, subject)
 
@@ -98,8 +101,8 @@ class CookieSealer:
         session = self._session(cookies)
         return session if session is not None and session.expires_at > self._now() else None
 
-    def renewable(self, cookies: str) -> ConsoleSession | None:
-        """Return the session of a `Cookie` header if its credential has expired but it may be renewed, else None."""
+    def renewable_session(self, cookies: str) -> ConsoleSession | None:
+        """Return the session of a `Cookie` header if it has expired but may be renewed, else None."""
         session = self._session(cookies)
         if session is None or session.expires_at > self._now() or session.renewable_until <= self._now():
             return None

@@ -28,9 +28,9 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
     @routes.get(SIGN_IN)
     async def show(request: Request) -> Response:
         location = safe_return_path(request.query_params.get("next", ROOT))
-        ended = access.renewable(request.scope)
-        if provider is not None and ended is not None and request.headers.get("sec-fetch-mode") == _NAVIGATION:
-            return await provider.begin(request, location, ended)
+        expired = access.renewable_session(request.scope)
+        if provider is not None and expired is not None and request.headers.get("sec-fetch-mode") == _NAVIGATION:
+            return await provider.begin(request, location, expired)
         return await form.answer(request, location=location)
 
     @routes.post(SIGN_IN)
@@ -54,7 +54,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
 
     @routes.post(SIGN_OUT)
     async def sign_out(request: Request) -> Response:
-        session = request.scope[SESSION] or access.renewable(request.scope)
+        session = request.scope[SESSION] or access.renewable_session(request.scope)
         await read_own_form(request, session)
         ended = access.sealer.end_cookie(secure=is_secure(request.scope))
         if provider is not None and session is not None and session.subject:

@@ -14,19 +14,19 @@ from fairlead_console.paths import ROOT
 from fairlead_gateway.core.identity import Identity
 from fairlead_offers.problems import Problem
 
-OFFERS: Final = "sign_in.html"
+TEMPLATE: Final = "sign_in.html"
 
 
 class SignInForm:
-    """Sign-in page. One per gateway."""
+    """Sign-in page. Each gateway has one instance."""
 
     def __init__(self, console: ConsoleContext, access: Access, provider: str = "") -> None:
-        """`provider` is the host of the OpenID provider; empty without one."""
+        """`provider` is the host of the OpenID provider; empty if no provider is configured."""
         self._console = console
         self._access = access
         self._provider = provider
         identities = console.rest.guard.identities
-        self.admits_anonymous = not (access.here_only or identities.open) and identities.recall(None) is not None
+        self.admits_anonymous = not (access.local_only or identities.open) and identities.recall(None) is not None
         """Whether visitors may continue without a credential, at a gateway that also authenticates clients."""
 
     async def answer(
@@ -36,15 +36,15 @@ class SignInForm:
         values = {
             "why": why,
             "location": location,
-            "printed": self._access.here_only,
+            "printed": self._access.local_only,
             "keys": not self._console.rest.guard.identities.open,
             "provider": self._provider,
             "anonymous": self.admits_anonymous,
         }
-        return with_cookies(await self._console.answer(request, OFFERS, values, status=status), cookies)
+        return with_cookies(await self._console.answer(request, TEMPLATE, values, status=status), cookies)
 
     async def admit(self, request: Request, credential: str) -> Identity | Problem:
-        """Check a credential; return its identity, or the problem."""
+        """Check a credential. Returns its identity, or the reason to reject it."""
         guard = self._console.rest.guard
         headers = {b"user-agent": request.headers.get("user-agent", "").encode("latin-1")}
         address, _ = guard.client(request.scope, headers)
@@ -59,8 +59,10 @@ def with_cookies(answer: Response, cookies: Sequence[str]) -> Response:
 
 
 def safe_return_path(location: str) -> str:
-    """Return the path if it is a page of the console, else the first page: prevents open redirects and loops."""
+    """Return the path of a page of the console; for other locations, return the path of the first page. This prevents
+    open redirects and loops.
+    """
     parts = urlsplit(location)
-    good = not parts.scheme and not parts.netloc and parts.path.startswith(ROOT) and "\\" not in location
+    is_own = not parts.scheme and not parts.netloc and parts.path.startswith(ROOT) and "\\" not in location
     is_plain = parts.path.isascii() and parts.path.isprintable() and ".." not in parts.path
-    return parts.path if good and is_plain and not parts.path.startswith((SIGN_IN, SIGN_OUT)) else ROOT
+    return parts.path if is_own and is_plain and not parts.path.startswith((SIGN_IN, SIGN_OUT)) else ROOT

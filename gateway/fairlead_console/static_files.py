@@ -1,6 +1,7 @@
 """Static files of the console: style sheet, script, icon.
 
-A file's URL has a hash of its content, so that browsers can cache it for ever and never use an outdated one.
+The URL of a file has a hash of the content, so that browsers can cache the file for ever and never use an outdated
+version.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class StaticFiles:
 
     def __init__(self) -> None:
         self.by_name: dict[str, StaticFile] = {}
-        """Files by name in the folder."""
+        """Files by their names in the folder."""
         for entry in sorted(files(__package__).joinpath("static").iterdir(), key=lambda path: path.name):
             stem, dot, ending = entry.name.rpartition(".")
             body = entry.read_bytes()

@@ -33,7 +33,7 @@ def _below_min_tier(values: Mapping[str, str]) -> str:
     if "min_tier" not in values:
         return ""
     source = _source(values.get("by", ""))
-    return f"No tier faster than {values['min_tier']} may show it, however fast it is ({source})."
+    return f"No tier faster than {values['min_tier']} may show the tool, however fast the tool is ({source})."
 
 
 def _why_degraded(values: Mapping[str, str]) -> str:
@@ -90,7 +90,7 @@ def _duration_in_words(values: Mapping[str, str]) -> str:
         if duration := _duration(values.get(key, "")):
             return f"its {key} is {duration}"
     duration = _duration(values.get("estimated", ""))
-    return f"it is declared with {duration}" if duration else ""
+    return f"its declared duration is {duration}" if duration else ""
 
 
 def _measurement(values: Mapping[str, str]) -> str:
@@ -113,7 +113,7 @@ def _back(values: Mapping[str, str]) -> str:
     if back.startswith("trial-in-"):
         return f"It is tried again in {number} s."
     kind = {"in-time": "in time", "good": "without a failure"}.get(back.partition("-")[2])
-    return f"It comes back after {number} calls {kind}." if number and kind else ""
+    return f"It returns after {number} calls {kind}." if number and kind else ""
 
 
 def _hides(values: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ ROW: Final = 24
 _LEFT: Final = 190
 """Width of the column with the names of phases."""
 _TOP: Final = 18
-_LEAST: Final = 1.5
+_MIN_WIDTH: Final = 1.5
 """Width of the shortest bar."""
 _TICKS: Final = 4
 
@@ -59,7 +59,7 @@ class TimelinePhase(msgspec.Struct, frozen=True):
     words: str
     """Label of the row."""
     start: float
-    """Begin, relative to the begin of the call."""
+    """Start of the phase, relative to the start of the call."""
     duration: float
     failed: bool = False
 
@@ -70,7 +70,7 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
     bars = []
     for row, phase in enumerate(phases):
         x = _LEFT + max(0.0, phase.start) * scale
-        width = max(_LEAST, min(phase.duration * scale, WIDTH - x))
+        width = max(_MIN_WIDTH, min(phase.duration * scale, WIDTH - x))
         x, words = min(x, WIDTH - width), phase.words
         bars.append(
             TimelineBar(phase.kind, words, milliseconds(phase.duration), x, _TOP + row * ROW, width, phase.failed)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 PLACEHOLDER: Final = "{trace_id}"
 
 
-def checked_trace_url(template: str) -> str:
+def check_trace_url(template: str) -> str:
     """Validate the setting, which may be empty. Raises ValueError with a message that says what to write."""
     if not template:
         return ""
@@ -19,10 +19,10 @@ def checked_trace_url(template: str) -> str:
     if PLACEHOLDER not in template:
         raise ValueError(f"{template[:200]!r} lacks the placeholder {PLACEHOLDER} for the trace ID")
     if "{" in parts.netloc:
-        raise ValueError(f"the host of {template[:200]!r} is invalid")
+        raise ValueError(f"the host of {template[:200]!r} contains a brace: put the placeholder after the host")
     return template
 
 
 def trace_link(template: str, trace_id: str) -> str:
-    """Make the URL of a trace; empty without a viewer or a trace. `trace_id` is hexadecimal."""
+    """Make the URL of a trace; empty if `template` or `trace_id` is empty. `trace_id` is hexadecimal."""
     return template.replace(PLACEHOLDER, trace_id) if template and trace_id else ""

@@ -27,7 +27,7 @@ class CallSums(msgspec.Struct, frozen=True):
     p50_ms: float | None = None
     """Median of the tool with the highest 95th percentile."""
     p95_ms: float | None = None
-    """95th percentile of that tool."""
+    """95th percentile of the same tool."""
 
     @property
     def error_share(self) -> float | None:
@@ -36,23 +36,23 @@ class CallSums(msgspec.Struct, frozen=True):
 
 
 class VisibleCalls:
-    """Call statistics at one moment of the tools that one principal may see. Computing them takes time only for tools
-    that were called.
+    """Call statistics of the tools that one principal may see, at one moment. The time to compute them depends only on
+    the number of tools that were called.
     """
 
     def __init__(
         self, index: ScoreIndex, counts: CallCountReading, rates: dict[str, CallRate], *, spans_time: bool
     ) -> None:
-        """`index`: scores of the visible tools. `counts`: calls since the start of the process. `rates`: calls per
-        minute, by `_name` of a tool. `spans_time`: whether enough time has passed to compute rates; otherwise they are
-        None.
+        """`index` has the scores of the visible tools, `counts` the calls since the start of the process, and `rates`
+        the calls per minute, by `_name` of a tool. `spans_time` says whether enough time has passed to compute rates;
+        otherwise the rates of the statistics are None.
         """
         self.index = index
         self._counts = counts
         self._rates = rates
         self._timed = spans_time
         self._called: dict[str, list[tuple[CallCount, CallRate]]] = {}
-        for labels, count in counts.called.items():
+        for labels, count in counts.by_tool.items():
             if labels in index.visible:  # a visible server may have hidden tools
                 self._called.setdefault(labels[1], []).append((count, rates.get(_name(labels), NO_RATE)))
 
@@ -65,7 +65,7 @@ class VisibleCalls:
         return self._sums([(count, self._rates.get(_name(labels), NO_RATE))], score)
 
     def of_server(self, server: str) -> CallSums:
-        """Return the statistics of a server (`namespace/name`), over its visible tools; empty if there are none."""
+        """Return the statistics of a server's visible tools; empty if there are none. `server` is `namespace/name`."""
         if server not in self.index.by_server:
             return CallSums()
         return self._sums(self._called.get(server, []), self.index.slowest.get(server))
@@ -90,7 +90,7 @@ class VisibleCalls:
 
 
 class VisibleCallReader:
-    """Reads statistics for pages. One per gateway; use it only in the worker thread."""
+    """Reads statistics for pages. Each gateway has one instance, which is for the worker thread."""
 
     def __init__(self, calls: CallCounts, clock: Callable[[], float] = time.monotonic) -> None:
         self.scores = ScoreCache()
@@ -101,7 +101,7 @@ class VisibleCallReader:
     def read(self, seen: SubjectCatalog) -> VisibleCalls:
         """Return the current statistics of the tools that a principal sees."""
         index, counts = self.scores.of(seen), self._calls.read()
-        tools = [_CountedTool(_name(labels), count) for labels, count in counts.called.items()]
+        tools = [_CountedTool(_name(labels), count) for labels, count in counts.by_tool.items()]
         reading: CountReading = _CalledTools(self._clock(), self._calls.origin, tools)
         rates = self._rates.take(reading)
         return VisibleCalls(index, counts, rates, spans_time=self._rates.spans_time)

@@ -45,11 +45,11 @@ TRANSPORTS: Final[Mapping[str, str]] = {
 }
 """Texts by the tag of an endpoint in the catalog."""
 MAX_BREAKS: Final = 8
-"""Limit for line break opportunities in a name, so that a name of many underscores does not fill the page with tags."""
+"""Maximum number of line break opportunities in a name, so that many underscores do not fill the page with tags."""
 
 
 def outcome_words(outcome: str) -> str:
-    """Describe the outcome of a call, also the code of a JSON-RPC error."""
+    """Describe the outcome of a call. An outcome may be the code of a JSON-RPC error."""
     if outcome.removeprefix("-").isdecimal():
         return OUTCOMES.get(outcome, "protocol error")
     return OUTCOMES.get(outcome, outcome)
@@ -66,7 +66,7 @@ def transport_words(tag: str) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """Add a line break opportunity after `__`, between server and tool, to a name as HTML."""
+    """Escape a name for HTML, with a line break opportunity after each `__`, which separates server and tool."""
     return Markup(re.sub("(?<=__)(?!_)", "<wbr>", str(escape(name)), count=MAX_BREAKS))
 
 

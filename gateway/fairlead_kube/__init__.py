@@ -5,7 +5,7 @@
 - `informer.Informer`: lists objects, then watches them, and recovers from outages; it updates a `Store`.
 - `errors.ApiError`: hierarchy of exceptions for rejected and failed requests.
 - `resources.Kind`: kinds of objects and their URLs.
-- `objects`: ConfigMaps and Secrets, decoded to the members that readers need.
+- `objects`: ConfigMaps and Secrets, decoded without the members that nothing reads.
 - `fence`: blocks writes after a leader's lease has expired.
 
 Importing `client` or `connection` takes a second, because they import the Kubernetes client library. `errors` and

@@ -41,28 +41,31 @@ SILENCE_SECONDS: Final = 75.0
 """Timeout between two messages of a watch. Bookmarks are sent about once a minute, so a longer silence means a dead
 connection."""
 CLOSING_SECONDS: Final = 0.25
-"""Time for TLS connections to close, which takes several iterations of the event loop. aiohttp cannot wait until they
-are closed.
+"""Time that `Kube.aclose` waits for TLS connections to close. That takes several iterations of the event loop, and
+aiohttp does not report its end.
 """
 APPLY: Final = "application/apply-patch+yaml; charset=utf-8"
-"""Content type of an apply. With the parameter, the client sends the encoded bytes unchanged; otherwise it encodes the
-body again and escapes non-ASCII characters, with six bytes instead of two, so that a 1 MiB document is rejected."""
+"""Content type of an apply. With the parameter `charset`, the Kubernetes client library sends the encoded bytes
+unchanged. Without it, the library encodes the body again and escapes non-ASCII characters, which then take six bytes
+instead of two, so that a 1 MiB document is rejected."""
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 ANSWER_BYTES: Final = 32 << 20
-"""Most bytes of a response. Splitting a list into objects takes up to 1.6 ms per MiB and blocks the event loop."""
-SMALLER: Final = 8
-"""Factor by which the size of a page is reduced after a page was too large."""
+"""Maximum size of a response in bytes. Splitting a list into objects takes up to 1.6 ms per MiB and blocks the event
+loop."""
+PAGE_DIVISOR: Final = 8
+"""Divides the number of objects per page after a page exceeded the maximum size of a response."""
 OBJECT_VALUES: Final = 50_000
-"""Largest number of JSON values in an object that is decoded as a whole, which takes about 20 ms. An McpServer has a
-few hundred values. Of an object with more values, only a part is decoded (see EXCESS).
+"""Maximum number of JSON values in an object that is decoded as a whole; decoding that many takes about 20 ms. An
+McpServer has a few hundred values. Of an object with more values, only a part is decoded (see EXCESS).
 """
 HEAD_BYTES: Final = 16 << 10
-"""Largest size of labels, and of a status, that are decoded of an object with more than OBJECT_VALUES values."""
+"""Maximum size in bytes of the labels, and likewise of the status, that are decoded of an object with more than
+OBJECT_VALUES values."""
 EXCESS: Final = "fairlead.dev/excess"
-"""Member that is added to an object with more than OBJECT_VALUES values; it says what exceeds the limit. Of the other
-members, such an object has only its identifying metadata and its status.
+"""Member that is added to an object with more than OBJECT_VALUES values; it says what exceeds the limit. Such an object
+has no other members than its identifying metadata and its status.
 """
 
 Query = Sequence[tuple[str, str]]
@@ -126,7 +129,7 @@ class _Listing(Sequence[T]):
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
             return _Listing(self._items[index], self._model, self._what)
-        return _object(self._items[index], self._model, self._what)
+        return _decode_object(self._items[index], self._model, self._what)
 
 
 class _Line(msgspec.Struct):
@@ -184,7 +187,7 @@ class Kube:
     allowance: Allowance = always
     on_write: Callable[[str, Kind], None] = field(default=_count_nothing)
     answer_bytes: int = ANSWER_BYTES
-    """Most bytes of one response, which may be a page of a list."""
+    """Maximum size in bytes of one response; each page of a list is a response."""
 
     @classmethod
     def connect(cls, configuration: Configuration) -> Kube:
@@ -205,12 +208,12 @@ class Kube:
 
     async def get_as(self, model: type[T], kind: Kind, namespace: str | None, name: str) -> T:
         """Get an object, decoded as `model`. Raises NotFound."""
-        what = f"get {kind.path_of(namespace, name)}"
+        what = f"get {kind.display_name(namespace, name)}"
         return _decode(await self._call(what, ApiRequest("GET", kind.path(namespace, name)), READ_TIMEOUT), model, what)
 
     async def exists(self, kind: Kind, namespace: str | None, name: str) -> None:
         """Check that an object exists, by reading its metadata only. Raises NotFound."""
-        what, path = f"get {kind.path_of(namespace, name)}", kind.path(namespace, name)
+        what, path = f"get {kind.display_name(namespace, name)}", kind.path(namespace, name)
         await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
 
     async def allows(
@@ -225,31 +228,31 @@ class Kube:
         return bool(answer.get("status", {}).get("allowed"))
 
     async def review(self, kind: Kind, spec: Json, model: type[T]) -> T:
-        """Create a review of an access or a token, which the API server answers and does not store. Errors do not quote
-        `spec`.
+        """Create a review of an access or a token, and return the API server's answer; a review is not stored. Errors
+        do not quote `spec`.
         """
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         what = f"create {kind.plural}"
         return _decode(await self._call(what, ApiRequest("POST", kind.path(), body=body)), model, what)
 
     async def get_path(self, path: str) -> Json:
-        """Get a path that is not an object, such as `/version`."""
+        """Get the JSON object at a path that does not belong to a kind, such as `/version`."""
         what = f"get {path}"
         return _decode(await self._call(what, ApiRequest("GET", path), READ_TIMEOUT), Json, what)
 
     async def log(self, namespace: str, pod: str, container: str, *, lines: int, size: int, seconds: int) -> bytes:
-        """Read the end of a container's log: at most `lines` lines and `size` bytes of the last `seconds`."""
+        """Read the end of a container's log: at most `lines` lines and `size` bytes of the last `seconds` seconds."""
         limits = {"container": container, "tailLines": lines, "limitBytes": size, "sinceSeconds": seconds}
         query = [(name, str(value)) for name, value in limits.items()]
-        what, path = f"get {PODS.path_of(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
+        what, path = f"get {PODS.display_name(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
         return await self._call(what, ApiRequest("GET", path, query, accept="*/*"), LOG_TIMEOUT)
 
     async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[Sequence[T], str]:
         """List all objects of all pages; also returns the resourceVersion to watch from.
 
         Items have neither `kind` nor `apiVersion`, as the API server leaves them out of lists. With `cached`, the API
-        server responds from its watch cache in one page, which may lag behind etcd (`resourceVersion=0`). If that page
-        is too large, smaller pages are requested from etcd.
+        server responds with one page from its watch cache, which may lag behind etcd (`resourceVersion=0`). If that
+        page is too large, smaller pages are requested from etcd.
         """
         items: list[msgspec.Raw] = []
         token, limit = "", scope.kind.page
@@ -259,7 +262,7 @@ class Kube:
             except AnswerTooLarge:
                 if limit == 1 and not cached:
                     raise
-                limit, cached = limit if cached else max(limit // SMALLER, 1), False
+                limit, cached = limit if cached else max(limit // PAGE_DIVISOR, 1), False
                 continue
             items += page.items or ()
             token = page.metadata.continue_
@@ -273,7 +276,7 @@ class Kube:
     async def _page(self, scope: Scope[T], limit: int, token: str, *, cached: bool = False) -> _Page:
         query = [*scope.query(), ("limit", str(limit))]
         if token:
-            query.append(("continue", token))  # the token includes the resourceVersion: the API server rejects another
+            query.append(("continue", token))  # it includes the resourceVersion, which may not be set a second time
         elif cached:
             query.append(("resourceVersion", "0"))
         what, path = f"list {scope}", scope.kind.path(scope.namespace)
@@ -293,8 +296,8 @@ class Kube:
     async def apply(
         self, kind: Kind, namespace: str | None, body: Json, *, subresource: str | None = None, manager: str = MANAGER
     ) -> Json:
-        """Server-side apply with force. An apply without changes keeps the resourceVersion; ownership of fields that
-        are left out is given up.
+        """Server-side apply with force. An apply without changes keeps the resourceVersion. `manager` gives up the
+        ownership of fields that `body` leaves out.
 
         Raises NotFound for a subresource of an object that does not exist.
         """
@@ -320,11 +323,11 @@ class Kube:
         await self._write("delete", kind, (namespace, name), request)
 
     async def watch(
-        self, scope: Scope[T], version: str, opened: Callable[[], None] = lambda: None
+        self, scope: Scope[T], version: str, on_open: Callable[[], None] = lambda: None
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Yield changes after `version`, including bookmarks, until the API server ends the stream after some minutes.
 
-        `opened` is called when the stream begins. Raises Gone if the version is too old or an event exceeds 4 MiB,
+        `on_open` is called when the stream begins. Raises Gone if the version is too old or an event exceeds 4 MiB,
         Unavailable if the connection breaks.
         """
         query = [*scope.query(), ("watch", "true"), ("allowWatchBookmarks", "true")]
@@ -335,11 +338,11 @@ class Kube:
             response = await self._send(ApiRequest("GET", scope.kind.path(scope.namespace), query), limits)
             try:
                 if response.status >= 400:
-                    raise error_for(response.status, await self._whole(response, what), what)
-                opened()
+                    raise error_for(response.status, await self._read_body(response, what), what)
+                on_open()
                 while line := await response.content.readline():
                     yield _event(line, scope.model, what)
-            except LineTooLong:  # a line of a watch is limited to twice the client's `read_bufsize`; a list is not
+            except LineTooLong:  # `readline` accepts at most twice the client's `read_bufsize`
                 raise Gone(f"cannot {what}: an event exceeds 4 MiB") from None
             finally:
                 connection = response.connection
@@ -349,7 +352,7 @@ class Kube:
 
     async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
         """Send a write. Raises NotLeading if this process does not hold the lease, or loses it meanwhile."""
-        what = f"{verb} {kind.path_of(*target)}"
+        what = f"{verb} {kind.display_name(*target)}"
         left = self._seconds_left(what)
         self.on_write(verb, kind)
         request = request._replace(query=[*request.query, ("timeout", f"{left:.3f}s")])
@@ -359,7 +362,7 @@ class Kube:
             except Unavailable:
                 self._seconds_left(what)
                 raise
-        return _object(msgspec.Raw(data), Json, what)
+        return _decode_object(msgspec.Raw(data), Json, what)
 
     def _seconds_left(self, what: str) -> float:
         left = min(WRITE_TIMEOUT, self.allowance())
@@ -374,12 +377,12 @@ class Kube:
         with _connection_errors(what):
             async with asyncio.timeout(timeout):
                 response = await self._send(request, limits)
-                data = await self._whole(response, what)
+                data = await self._read_body(response, what)
         if response.status >= 400:
             raise error_for(response.status, data, what)
         return data
 
-    async def _whole(self, response: aiohttp.ClientResponse, what: str) -> bytes:
+    async def _read_body(self, response: aiohttp.ClientResponse, what: str) -> bytes:
         data = bytearray()
         try:
             async for chunk in response.content.iter_any():
@@ -417,8 +420,8 @@ def _connection_errors(what: str) -> Iterator[None]:
 
 
 def _with_proxy(configuration: Configuration) -> Configuration:
-    """Set the proxy that the environment has for this host. Otherwise aiohttp would look for the proxy and for a .netrc
-    at each request, with two hand-overs to a thread.
+    """Set the proxy that the environment defines for this host. Otherwise aiohttp would look for the proxy and for a
+    .netrc at each request, each time with two hand-overs to a thread.
     """
     host = urlsplit(configuration.host)
     # NO_PROXY has IPv6 addresses without brackets
@@ -432,13 +435,13 @@ def _decode(data: bytes | msgspec.Raw, model: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(data, type=model)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        # from None: the cause may contain the data, which may be those of a Secret
+        # from None: the cause may contain the response, which may be a Secret
         raise Unavailable(f"cannot {what}: the response cannot be decoded: {error}") from None
 
 
-def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
-    """Decode an object of any size. Of an object with too many values, only some metadata, the status and EXCESS are
-    returned.
+def _decode_object(raw: msgspec.Raw, model: type[T], what: str) -> T:
+    """Decode an object of any size. An object with more than OBJECT_VALUES values is reduced to some of its metadata,
+    its status and EXCESS.
     """
     document = bytes(raw)
     excess = explain_cost(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
@@ -457,9 +460,10 @@ def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
 
 
 def bound_item(item: Json) -> Json:
-    """Apply the limit OBJECT_VALUES to an object that another client has decoded."""
+    """Apply the limit OBJECT_VALUES to an object that another client has decoded: return it unchanged, or reduced to
+    some of its metadata, its status and EXCESS."""
     document = msgspec.json.encode(item)
-    return item if len(document) <= OBJECT_VALUES else _object(msgspec.Raw(document), Json, "read an object")
+    return item if len(document) <= OBJECT_VALUES else _decode_object(msgspec.Raw(document), Json, "read an object")
 
 
 def _event(line: bytes, model: type[T], what: str) -> WatchEvent[T]:
@@ -467,7 +471,7 @@ def _event(line: bytes, model: type[T], what: str) -> WatchEvent[T]:
     head = _decode(event.object, _Head, what)
     if event.type == "ERROR":
         raise error_for(head.code or 500, bytes(event.object), what)
-    item = None if event.type == "BOOKMARK" else _object(event.object, model, what)
+    item = None if event.type == "BOOKMARK" else _decode_object(event.object, model, what)
     return WatchEvent(event.type, head.metadata.resource_version, item)
 
 

@@ -9,7 +9,7 @@ ApiError
   Gone             410: the resourceVersion is too old for a watch
   TooBig           413
   Invalid          400, 415, 422, and 500 for an unreadable object: the object is invalid
-  NotLeading       not sent, as this process does not hold the lease
+  NotLeading       the write was not sent, as this process does not hold the lease
 
 The message says which verb on which resource failed, and why; `sentence` adds the API server and what to do.
 """
@@ -26,7 +26,9 @@ MESSAGE_LIMIT: Final = 1000
 
 
 class ApiError(Exception):
-    """Base class. `status` is the HTTP status, 0 without a response; `reason` is that of the API server's `Status`."""
+    """Base class. `status` is the HTTP status, 0 without a response. `reason` is the reason in the API server's
+    `Status`, or the name of the class.
+    """
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message[:MESSAGE_LIMIT])
@@ -113,8 +115,8 @@ class _Status(msgspec.Struct):
 
 
 def error_for(status: int, body: bytes, what: str) -> ApiError:
-    """Create the error for an HTTP status of at least 400. Text is taken from `body` only if it is a `Status` object.
-    `what` is verb and resource.
+    """Create the error for an HTTP status of at least 400. `what` is the verb and the resource. The message quotes a
+    `body` that is a `Status` object, and no other.
     """
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else ApiError)
     try:

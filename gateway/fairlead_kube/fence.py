@@ -58,7 +58,7 @@ def fence(allowance: Allowance) -> Iterator[None]:
 
 
 def guard(configuration: Configuration) -> Configuration:
-    """Copy `configuration` for clients that check the fence before they send the first byte of a request
+    """Return a copy of `configuration` with which a client checks the fence before it sends the first byte of a request
     with a body.
     """
     trace = aiohttp.TraceConfig()

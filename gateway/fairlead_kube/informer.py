@@ -1,8 +1,8 @@
 """Informer that lists objects and then watches them, across outages and without missing deletions.
 
-Each list is complete: an object that is missing in it was deleted. Lists are made at the start, when the API server
+Each list is complete: an object that is missing in it was deleted. The informer lists at the start, when the API server
 reports that a watch has missed events, and every `resync` seconds, so that a lost event has no lasting effect. An
-informer without a watch of its own receives events by `observe`, and lists more often.
+informer without its own watch receives events by `observe`, and lists more often.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-Done = Awaitable[None] | None
+StoreResult = Awaitable[None] | None
 """Result of a store's method; if it is an awaitable, the informer awaits it before the next event."""
 
 RESYNC_SECONDS: Final = 600.0
@@ -33,17 +33,17 @@ RESYNC_SECONDS: Final = 600.0
 class Store(Protocol[T_contra]):
     """Store of objects that an informer updates. Its methods are called in the event loop and must not block."""
 
-    def replace(self, objects: Sequence[T_contra], version: str) -> Done:
+    def replace(self, objects: Sequence[T_contra], version: str) -> StoreResult:
         """Replace all objects by those of a list with a resourceVersion; missing objects were deleted. Reading an
         object of the sequence may raise ApiError.
         """
         ...
 
-    def update(self, item: T_contra) -> Done:
+    def update(self, item: T_contra) -> StoreResult:
         """Add or update an object."""
         ...
 
-    def delete(self, item: T_contra) -> Done:
+    def delete(self, item: T_contra) -> StoreResult:
         """Delete an object, which was deleted at the API server or no longer matches the selector."""
         ...
 
@@ -52,11 +52,11 @@ class Informer(Generic[T]):
     """Keeps a store synchronized with the objects of one scope at an API server.
 
     `synced` is set after the first list. A watched scope is listed again when a watch ends and `resync` seconds have
-    passed. With `watches` False, the informer only lists: every `resync` seconds, varied randomly by 10 %, and from the
-    API server's cache after the first time.
+    passed. With `watches` False, the informer only lists: every `resync` seconds, varied randomly by 10 %. The first
+    list is then read from etcd, and further lists from the API server's cache.
 
-    `contact` is called whenever the API server has responded. `failed` is called after each failure, before a pause of
-    0.1 to 2 seconds; by default, failures other than outages are logged.
+    `on_contact` is called whenever the API server has responded. `on_failure` is called after each failure, before a
+    pause of 0.1 to 2 seconds. By default, failures are logged, except outages while the informer watches.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class Informer(Generic[T]):
         *,
         watches: bool = True,
         resync: float = RESYNC_SECONDS,
-        contact: Callable[[], None] = lambda: None,
-        failed: Callable[[ApiError], None] | None = None,
+        on_contact: Callable[[], None] = lambda: None,
+        on_failure: Callable[[ApiError], None] | None = None,
         random: Callable[[], float] = randomness.random,
     ) -> None:
         self._kube = kube
@@ -76,16 +76,17 @@ class Informer(Generic[T]):
         self._store = store
         self._watches = watches
         self._resync = resync
-        self._contact = contact
-        self._failed = failed or self._log
+        self._on_contact = on_contact
+        self._on_failure = on_failure or self._log
         self._random = random
         self._backoff = Backoff(random, base=0.1, cap=2.0)
         self._version: str | None = None
         self._listed = ""
         """resourceVersion of the last list."""
         self._listed_at = 0.0
+        """Time of the last list, by the event loop's clock."""
         self._state_logged = ""
-        """Failure that was logged last, which is not logged again before a success."""
+        """Failure that was logged last; it is not logged again before a success."""
         self.synced = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -93,18 +94,18 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        step = self._list_and_watch if self._watches else self._list_and_rest
+        step = self._list_and_watch if self._watches else self._list_periodically
         while True:
             try:
                 await step()
             except Gone:
                 self._version = None
             except ApiError as error:
-                self._failed(error)
+                self._on_failure(error)
             # a pause follows a stream without errors too, in case the API server ends each stream at once
             await asyncio.sleep(self._backoff.after(0.0))
 
-    def observe(self, type_: str | None, item: T) -> Done:
+    def observe(self, type_: str | None, item: T) -> StoreResult:
         """Apply one event of a watch that other code runs: ADDED, MODIFIED, DELETED, or None for a listed object."""
         return self._store.delete(item) if type_ == "DELETED" else self._store.update(item)
 
@@ -112,16 +113,16 @@ class Informer(Generic[T]):
         overdue = asyncio.get_running_loop().time() - self._listed_at >= self._resync
         if self._version is None or overdue:
             self._version = await self._list()
-        async with aclosing(self._kube.watch(self._scope, self._version, self._contact)) as events:
+        async with aclosing(self._kube.watch(self._scope, self._version, self._on_contact)) as events:
             async for event in events:
-                self._contact()
+                self._on_contact()
                 self._backoff.failures = 0
                 self._state_logged = ""
                 self._version = event.version or self._version
                 if event.object is not None:
                     await _await_work(self.observe(event.type, event.object))
 
-    async def _list_and_rest(self) -> None:
+    async def _list_periodically(self) -> None:
         while True:
             self._version = await self._list(cached=self.synced.is_set())
             self._backoff.failures = 0
@@ -135,7 +136,7 @@ class Informer(Generic[T]):
             # either the cache of this API server lags behind that of another one, or etcd was restored from a backup;
             # an uncached list distinguishes the two cases
             objects, version = await self._kube.list(self._scope)
-        self._contact()
+        self._on_contact()
         await _await_work(self._store.replace(objects, version))
         self._listed = version
         self._listed_at = asyncio.get_running_loop().time()
@@ -145,7 +146,7 @@ class Informer(Generic[T]):
     def _log(self, error: ApiError) -> None:
         outage = isinstance(error, Unavailable)
         state = "unavailable" if outage else str(error)
-        if state == self._state_logged or (outage and self._watches):  # the next list finds what a watch missed
+        if state == self._state_logged or (outage and self._watches):  # after an outage, a list shows what was missed
             return
         self._state_logged = state
         level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
@@ -155,6 +156,6 @@ class Informer(Generic[T]):
         logger.log(level, "Kubernetes %s cannot be read, %s: %s", self._scope, consequence, error)
 
 
-async def _await_work(work: Done) -> None:
+async def _await_work(work: StoreResult) -> None:
     if work is not None:
         await work

@@ -1,4 +1,4 @@
-"""Kubernetes objects, decoded to the members that readers need. The structs take a fraction of the memory of dicts."""
+"""Kubernetes objects, decoded without the members that nothing reads, to structs that need less memory than dicts."""
 
 from __future__ import annotations
 

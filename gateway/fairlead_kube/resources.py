@@ -37,8 +37,12 @@ class Kind:
         steps += [step for step in (name, subresource) if step is not None]
         return "/".join(steps)
 
-    def path_of(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """Name for messages, such as `mcpservers/status demo in namespace team`."""
+    def display_name(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """Description of a collection, an object or a subresource for messages, such as `mcpservers/status demo in
+        namespace team`.
+        """
         resource = f"{self.plural}/{subresource}" if subresource else self.plural
         where = f"in namespace {namespace}" if self.namespaced and namespace else ""
         return " ".join(word for word in (resource, name, where) if word)
@@ -59,7 +63,7 @@ class Scope(Generic[T]):
     """Further field selectors, in addition to `name`."""
 
     def __str__(self) -> str:
-        return self.kind.path_of(self.namespace, self.name)
+        return self.kind.display_name(self.namespace, self.name)
 
     def query(self) -> list[tuple[str, str]]:
         fields = ",".join(filter(None, (self.name and f"metadata.name={self.name}", self.fields)))
@@ -84,10 +88,10 @@ WORKLOAD_KINDS: Final = (SERVICE_ACCOUNTS, SERVICES, NETWORK_POLICIES, DISRUPTIO
 DOMAIN_POLICIES: Final = Kind("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy")
 """Policies about host names, for clusters with Cilium."""
 
-BULKY: Final = 50
+BULKY_PAGE: Final = 50
 """Objects per page of kinds whose objects may have 1 MiB each."""
-CONFIG_MAPS: Final = Kind("", "v1", "configmaps", "ConfigMap", page=BULKY)
-SECRETS: Final = Kind("", "v1", "secrets", "Secret", page=BULKY)
+CONFIG_MAPS: Final = Kind("", "v1", "configmaps", "ConfigMap", page=BULKY_PAGE)
+SECRETS: Final = Kind("", "v1", "secrets", "Secret", page=BULKY_PAGE)
 EVENTS: Final = Kind("events.k8s.io", "v1", "events", "Event")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 CUSTOM_RESOURCE_DEFINITIONS: Final = Kind(
@@ -111,7 +115,5 @@ def newer(version: str, than: str) -> bool:
 
 
 def older(version: str, than: str) -> bool:
-    """Whether one version of an object is certainly older than another; responses and events may arrive in
-    any order.
-    """
+    """Whether one version of an object is certainly older than another. False if they are not numbers."""
     return version.isdigit() and than.isdigit() and int(version) < int(than)

@@ -20,8 +20,8 @@ from fairlead_kube.resources import Json, newer, older
 
 V = TypeVar("V")
 
-DELETIONS: Final = 10_000
-"""Most deletions that are stored between two lists; beyond that, the oldest is dropped."""
+MAX_DELETIONS: Final = 10_000
+"""Maximum number of deletions that are stored between two lists; beyond it, the oldest is dropped."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,22 @@ class ObjectStore(Generic[V]):
     """Values of objects by namespace and name; the namespace is "" for cluster-scoped kinds. Implements
     `informer.Store`.
 
-    `decode` converts an object to the value that is stored. `changed(key, before, after)` is called after a value has
+    `decode` converts an object to the value that is stored. `on_change(key, before, after)` is called after a value has
     changed; `before` is None for a new object, `after` is None for a deleted one.
     """
 
     def __init__(
         self,
         decode: Callable[[Json], V],
-        changed: Callable[[ObjectKey, V | None, V | None], None] = lambda key, before, after: None,
+        on_change: Callable[[ObjectKey, V | None, V | None], None] = lambda key, before, after: None,
     ) -> None:
         self._decode = decode
-        self._changed = changed
+        self._on_change = on_change
         self._entries: dict[ObjectKey, _StoredObject[V]] = {}
         self._deletions: OrderedDict[ObjectKey, str] = OrderedDict()
-        """Versions of deletions since the last list."""
+        """resourceVersions of deletions since the last list."""
         self._listed = ""
-        """Version of the last list."""
+        """resourceVersion of the last list."""
 
     def __repr__(self) -> str:
         return f"<ObjectStore of {len(self._entries)}>"
@@ -82,10 +82,10 @@ class ObjectStore(Generic[V]):
         """Replace all objects by those of a list of `version`. Missing objects are deleted, unless the store has a
         newer version of them.
 
-        Each object is decoded in an iteration of the event loop of its own, then all are replaced at once. If a list
-        has an older version than the previous list, etcd was restored from a backup: then the list replaces everything,
-        although its versions are lower. A list from an API server's lagging cache would look alike, but informers do
-        not pass it on.
+        Objects are decoded one per iteration of the event loop, then all are replaced at once. If a list has an older
+        version than the previous list, etcd was restored from a backup: then the list replaces everything, although
+        its versions are lower. A list from an API server's lagging cache would look the same, but informers do not
+        pass on such a list.
         """
         restored = older(version, self._listed)
         entries: dict[ObjectKey, _StoredObject[V]] = {}
@@ -119,12 +119,14 @@ class ObjectStore(Generic[V]):
         self._set(*_identity(item), partial(self._decode, item), notify=True)
 
     def put(self, item: Json) -> None:
-        """Set an object from the response to a write, unless the store has a newer version; `changed` is not called."""
+        """Set an object from the response to a write, unless the store has a newer version. `on_change` is not
+        called.
+        """
         self._set(*_identity(item), partial(self._decode, item), notify=False)
 
     def delete(self, item: Json) -> None:
-        """Delete an object that no longer exists or no longer matches the selector, unless the store has a
-        newer one.
+        """Delete an object that no longer exists or no longer matches the selector, unless the store has a newer
+        version.
         """
         key, version = key_of(item), item["metadata"].get("resourceVersion", "")
         entry = self._entries.get(key)
@@ -150,20 +152,20 @@ class ObjectStore(Generic[V]):
         self._entries[key] = _StoredObject(uid, version, after)
         self._deletions.pop(key, None)
         if notify and before != after:
-            self._changed(key, before, after)
+            self._on_change(key, before, after)
 
     def _record_deletion(self, key: ObjectKey, version: str) -> None:
         """Store the version of a deletion, so that older versions of the object are ignored."""
         if version and not older(version, self._listed) and not older(version, self._deletions.get(key, "")):
             self._deletions[key] = version
             self._deletions.move_to_end(key)
-            if len(self._deletions) > DELETIONS:
+            if len(self._deletions) > MAX_DELETIONS:
                 self._deletions.popitem(last=False)
 
     def _drop(self, key: ObjectKey, *, notify: bool = True) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None and notify:
-            self._changed(key, entry.value, None)
+            self._on_change(key, entry.value, None)
 
 
 def _value(entry: _StoredObject[V]) -> V:

@@ -18,28 +18,30 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 log = logging.getLogger(__name__)
 
-Delivered = Literal["traces", "metrics", "logs", "audit"]
+DeliveredSignal = Literal["traces", "metrics", "logs", "audit"]
 """Labels of deliveries: the signals, and the audit log, whose log records have a separate queue."""
 QUEUE_FULL: Final = "queue_full"
 """Reason of a loss: the queue was full."""
 EXPORT_FAILED: Final = "export_failed"
-"""Reason of a loss: the collector did not accept the items after all attempts."""
+"""Reason of a loss: the collector accepted the items in none of the attempts."""
 MAX_BYTES: Final = 32 << 20
-"""Most bytes of the bodies of queued log records."""
+"""Maximum total size of the bodies of queued log records, as counted by `body_size`."""
 _WORDS: Final = {"audit": "lines of the audit log"}
 _SDK_LOG: Final = "opentelemetry.exporter"
 MAX_REASON: Final = 320
-"""Most characters of an exporter's message about a failure."""
+"""Maximum number of characters of an exporter's message about a failure; the rest is cut off."""
 
 
 class Deliveries:
-    """Counters of one signal: spans, log records, or readings of all metrics. Threads that queue items call `admit`,
-    and the thread that sends them calls `end`.
+    """Counters of one signal. Its items are spans, log records, or readings, each with all metrics. Threads that queue
+    items call `admit`, and the thread that sends them calls `end`.
     """
 
-    def __init__(self, signal: Delivered, endpoint: str, capacity: int = 0, capacity_bytes: int = MAX_BYTES) -> None:
-        """Create the counters. `capacity` is the most queued items, `capacity_bytes` the most bytes of items that are
-        admitted with a size.
+    def __init__(
+        self, signal: DeliveredSignal, endpoint: str, capacity: int = 0, capacity_bytes: int = MAX_BYTES
+    ) -> None:
+        """Create the counters. `capacity` is the maximum number of queued items, `capacity_bytes` the maximum sum of
+        their sizes, if they are admitted with a size.
         """
         self.signal = signal
         self._endpoint = endpoint or "this machine"
@@ -50,7 +52,7 @@ class Deliveries:
         self._bytes_in = 0
         """Bytes of all queued items since the start."""
         self._bytes_out = 0
-        """Bytes of all items whose delivery has ended, so that the difference is in the queue."""
+        """Bytes of all items whose delivery has ended. `_bytes_in` minus this are the bytes in the queue."""
         self.sent = 0
         """Number of items that the collector accepted."""
         self.lost = {QUEUE_FULL: 0, EXPORT_FAILED: 0}
@@ -59,7 +61,7 @@ class Deliveries:
         """Whether the last delivery failed."""
 
     def admit(self, size: int = 0) -> bool:
-        """Count one more queued item of `size` bytes; False if the queue is full and the item counts as lost."""
+        """Count one more queued item of `size` bytes. Returns False if the queue is full; the item counts as lost."""
         waiting = self._admitted - self.sent - self.lost[EXPORT_FAILED]
         if waiting >= self._capacity or self._bytes_in - self._bytes_out + size > self._capacity_bytes:
             self.lost[QUEUE_FULL] += 1
@@ -92,8 +94,8 @@ class Deliveries:
 
 
 class ExporterReasons(logging.Handler):
-    """Log handler for OpenTelemetry's exporters, which log each failed attempt. This handler prints none of the
-    messages, and stores the first one, as the reason of a failed delivery.
+    """Log handler for OpenTelemetry's exporters, which log each failed attempt. The handler prints none of these
+    messages; it stores the first, to report it as the reason of a failed delivery.
     """
 
     def __init__(self) -> None:
@@ -104,7 +106,7 @@ class ExporterReasons(logging.Handler):
         self._first = self._first or record.getMessage()[:MAX_REASON]
 
     def take(self) -> str:
-        """Take the first message since the last call; empty if there is none."""
+        """Return the first message since the last call of `take`; empty if there is none."""
         first, self._first = self._first, ""
         return first
 
@@ -124,8 +126,8 @@ def quiet_exporters() -> ExporterReasons:
 E = TypeVar("E", SpanExporter, LogRecordExporter, MetricExporter)
 
 
-class _Counting(Generic[E]):
-    """Exporter that wraps another one and counts its deliveries."""
+class _CountingExporter(Generic[E]):
+    """Exporter that wraps another exporter and counts its deliveries."""
 
     def __init__(self, inner: E, deliveries: Deliveries, reasons: ExporterReasons) -> None:
         super().__init__()
@@ -137,7 +139,7 @@ class _Counting(Generic[E]):
         self._deliveries.end(items, size, well=well, reason=self._reasons.take())
 
 
-class CountedSpans(_Counting[SpanExporter], SpanExporter):
+class CountedSpans(_CountingExporter[SpanExporter], SpanExporter):
     """Exporter of spans that counts deliveries."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -153,11 +155,11 @@ class CountedSpans(_Counting[SpanExporter], SpanExporter):
 
 
 def body_size(body: object) -> int:
-    """Length of a log record's body if it is text; other bodies are small and count as 0."""
+    """Number of characters of a log record's body if it is text; other bodies are small and count as 0."""
     return len(body) if isinstance(body, str) else 0
 
 
-class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
+class CountedLogs(_CountingExporter[LogRecordExporter], LogRecordExporter):
     """Exporter of log records that counts deliveries."""
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
@@ -170,14 +172,14 @@ class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
         return result
 
     def shutdown(self) -> None:
-        self._inner.shutdown()  # type: ignore[no-untyped-call]  # the SDK declares it so
+        self._inner.shutdown()  # type: ignore[no-untyped-call]  # the SDK's method has no annotations
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return True  # this exporter has no queue
 
 
 class CountedMetrics:
-    """Exporter of readings of all metrics that counts deliveries."""
+    """Exporter of metrics that counts deliveries. Each delivery is one reading of all metrics."""
 
     def __init__(self, inner: MetricExporter, deliveries: Deliveries, reasons: ExporterReasons) -> None:
         self._inner = inner

@@ -31,7 +31,7 @@ def exported_signals(environ: Mapping[str, str]) -> dict[Signal, Protocol]:
     """Exported signals with their protocols. Raises UnusableVariable."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return {}
-    return {signal: _protocol(environ, signal) for signal in SIGNALS if _wants(environ, signal)}
+    return {signal: _protocol(environ, signal) for signal in SIGNALS if _is_exported(environ, signal)}
 
 
 def endpoint(environ: Mapping[str, str], signal: Signal) -> str:
@@ -39,7 +39,7 @@ def endpoint(environ: Mapping[str, str], signal: Signal) -> str:
     return _first(environ, _names("ENDPOINT", signal))[1]
 
 
-def _wants(environ: Mapping[str, str], signal: Signal) -> bool:
+def _is_exported(environ: Mapping[str, str], signal: Signal) -> bool:
     name = f"OTEL_{signal.upper()}_EXPORTER"
     exporter = environ.get(name, "").strip().lower()
     if exporter not in ("", OTLP, NONE):

@@ -15,9 +15,9 @@ from fairlead_api.logs import SPAN_ID, TRACE_ID
 from fairlead_otel.events import LogEvent
 
 MAX_BODY: Final = 16 << 10
-"""Most characters of a record's message, and of its traceback."""
+"""Maximum number of characters of a record's message, and likewise of its traceback; the rest is cut off."""
 _OWN_LOGS: Final = ("opentelemetry", "fairlead_otel", "urllib3", "grpc")
-"""Loggers of the export itself, whose records are not exported to avoid loops."""
+"""Loggers that the export itself uses. To avoid loops, their records are not exported."""
 _SEVERITIES: Final = (
     (logging.CRITICAL, SeverityNumber.FATAL, "FATAL"),
     (logging.ERROR, SeverityNumber.ERROR, "ERROR"),
@@ -79,7 +79,7 @@ class OtlpEvents:
 
 
 def context_of(trace_id: str, span_id: str, *, sampled: bool = True) -> Context | None:
-    """Context of a span by its hexadecimal ids; None without a trace."""
+    """Context of a span by its hexadecimal ids; None if `trace_id` is empty."""
     if not trace_id:
         return None
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)

@@ -43,7 +43,7 @@ _BUCKET: Final = "le"
 
 
 class MetricReadings:
-    """Periodic export of one registry until `close`."""
+    """Exports the metrics of one registry periodically until `close`."""
 
     def __init__(
         self, registry: CollectorRegistry, exporter: CountedMetrics, resource: Resource, interval_s: float
@@ -55,28 +55,28 @@ class MetricReadings:
         self._interval_s = interval_s
         self._began = time.time_ns()
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True, name="otel-metrics")
+        self._thread = threading.Thread(target=self._run, daemon=True, name="otel-metrics")
         self._thread.start()
 
     def close(self) -> None:
-        """Send a last reading. Blocks until it is sent or has failed."""
+        """Send a last reading, then end the thread. Blocks until the reading is sent or has failed."""
         self._ending.set()
         self._thread.join()
         self._exporter.shutdown()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while not self._ending.wait(self._interval_s):
             self._send()
         self._send()
 
     def _send(self) -> None:
         try:
-            self._exporter.export(reading(self._registry.collect(), self._resource, self._began, time.time_ns()))
+            self._exporter.export(metrics_data(self._registry.collect(), self._resource, self._began, time.time_ns()))
         except Exception:
             log.exception("OpenTelemetry: metrics cannot be read or exported")
 
 
-def reading(families: Iterable[Family], resource: Resource, began: int, now: int) -> MetricsData:
+def metrics_data(families: Iterable[Family], resource: Resource, began: int, now: int) -> MetricsData:
     """Convert all metrics; `began` and `now` are in nanoseconds since the epoch."""
     metrics = [metric for family in families if (metric := _metric(family, began, now)) is not None]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(_SCOPE, metrics, "")], "")])

@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 
 def open_pipelines(environ: Mapping[str, str], service: str) -> Pipelines | None:
-    """Open the pipelines of the exported signals. None if no signal is exported, or if the configuration cannot be
-    used, which is logged. `service` is the default service name.
+    """Open the pipelines of the exported signals. Returns None if no signal is exported, or if the configuration cannot
+    be used; the reason is then logged. `service` is the default service name.
     """
     try:
         signals = exported_signals(environ)

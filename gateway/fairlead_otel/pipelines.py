@@ -23,7 +23,7 @@ from fairlead_otel.deliveries import (
     CountedLogs,
     CountedMetrics,
     CountedSpans,
-    Delivered,
+    DeliveredSignal,
     Deliveries,
     ExporterReasons,
     body_size,
@@ -41,9 +41,10 @@ if TYPE_CHECKING:
 CLOSE_SECONDS: Final = 3.0
 """Time for sending queued items at the end of the process; the rest is lost."""
 QUEUE: Final = 2048
-"""Default of OTEL_BSP_MAX_QUEUE_SIZE and OTEL_BLRP_MAX_QUEUE_SIZE: most queued items of a signal."""
+"""Default of OTEL_BSP_MAX_QUEUE_SIZE and OTEL_BLRP_MAX_QUEUE_SIZE: maximum number of queued items of a signal."""
 _BATCH: Final = 512
-"""Default of OTEL_BSP_MAX_EXPORT_BATCH_SIZE and OTEL_BLRP_MAX_EXPORT_BATCH_SIZE: most items per request."""
+"""Default of OTEL_BSP_MAX_EXPORT_BATCH_SIZE and OTEL_BLRP_MAX_EXPORT_BATCH_SIZE: maximum number of items per
+request."""
 INTERVAL_S: Final = 60.0
 """Default of OTEL_METRIC_EXPORT_INTERVAL, which is in milliseconds: seconds between two readings of the metrics."""
 SCOPE: Final = "fairlead"
@@ -94,14 +95,14 @@ class Pipelines:
         self._interval_s = _number(environ, "OTEL_METRIC_EXPORT_INTERVAL", round(INTERVAL_S * 1000)) / 1000
         self._handler: OtlpLogHandler | None = None
         self._environ = environ
-        self._logs_by = signals.get("logs")
+        self._logs_protocol = signals.get("logs")
         self._closings: list[tuple[Callable[[], None], Callable[[], None]]] = []
         """Pairs of functions, one pair per queue: the first sends the queued items, the second aborts the sending."""
         reasons = quiet_exporters()
         if "traces" in signals:
             self._open_traces(signals["traces"], environ, reasons)
-        if self._logs_by is not None:
-            self.logger_provider = self._open_logs("logs", self._logs_by)
+        if self._logs_protocol is not None:
+            self.logger_provider = self._open_logs("logs", self._logs_protocol)
         if "metrics" in signals:
             self._open_metrics(signals["metrics"], environ, reasons)
 
@@ -113,8 +114,8 @@ class Pipelines:
         self.tracer_provider.add_span_processor(_BoundedSpans(exporter, deliveries, capacity, batch))
         self._closings.append((self.tracer_provider.shutdown, exporter.shutdown))
 
-    def _open_logs(self, delivered: Delivered, protocol: Protocol) -> LoggerProvider:
-        """Create a provider of loggers with a queue of its own."""
+    def _open_logs(self, delivered: DeliveredSignal, protocol: Protocol) -> LoggerProvider:
+        """Create a provider of loggers with its own queue."""
         capacity, batch = _limits(self._environ, "OTEL_BLRP")
         deliveries = Deliveries(delivered, endpoint(self._environ, "logs"), capacity)
         self.deliveries.append(deliveries)
@@ -132,22 +133,22 @@ class Pipelines:
         self.deliveries.append(deliveries)
         return deliveries
 
-    def keep_logs(self) -> None:
-        """Start to export the process's log; no-op if logs are not exported or the export was started already."""
+    def export_logs(self) -> None:
+        """Start to export the process's log. No-op if logs are not exported, or if the export was started already."""
         if self.logger_provider is not None and self._handler is None:
             self._handler = OtlpLogHandler(self.logger_provider.get_logger(SCOPE, VERSION))
             logging.getLogger().addHandler(self._handler)
 
     def open_audit(self) -> EmitEvent | None:
-        """Start to export audit events, with a separate queue; returns the function that queues an event. None if logs
-        are not exported.
+        """Start to export audit events, with a separate queue. Returns the function that queues an event, or None if
+        logs are not exported.
         """
-        if self._logs_by is None:
+        if self._logs_protocol is None:
             return None
-        return OtlpEvents(self._open_logs("audit", self._logs_by).get_logger(AUDIT_SCOPE, VERSION)).emit
+        return OtlpEvents(self._open_logs("audit", self._logs_protocol).get_logger(AUDIT_SCOPE, VERSION)).emit
 
-    def read_metrics(self, registry: CollectorRegistry) -> None:
-        """Start to export the metrics of a registry; no-op if metrics are not exported."""
+    def export_metrics(self, registry: CollectorRegistry) -> None:
+        """Start to export the metrics of a registry. No-op if metrics are not exported."""
         if self.metrics is None:
             return
         from fairlead_otel.metric_readings import (
@@ -158,7 +159,7 @@ class Pipelines:
         self._closings.append((readings.close, self.metrics.shutdown))
 
     def close(self) -> None:
-        """Send queued items for at most CLOSE_SECONDS, then abort. Blocks."""
+        """Send queued items for at most CLOSE_SECONDS, then drop the rest. Blocks."""
         if self._handler is not None:
             logging.getLogger().removeHandler(self._handler)
         closings, self._closings = self._closings, []
@@ -183,11 +184,12 @@ def _resource(environ: Mapping[str, str], service: str) -> Resource:
 
 
 def _limits(environ: Mapping[str, str], prefix: str) -> tuple[int, int]:
-    """Most queued items, and most items per request to the collector."""
+    """Maximum number of queued items, and of items per request to the collector."""
     capacity = _number(environ, f"{prefix}_MAX_QUEUE_SIZE", QUEUE)
     return capacity, min(capacity, _number(environ, f"{prefix}_MAX_EXPORT_BATCH_SIZE", _BATCH))
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+    """Value of a variable; `default` unless the value is a positive integer."""
     text = environ.get(name, "").strip()
     return int(text) if text.isdecimal() and int(text) else default

@@ -59,8 +59,8 @@ class CallCounts:
 
 
 class CallCountReading:
-    """Counts at one point in time. `whole`: whether each called tool has a count of its own; with too many tools, the
-    metrics count the remaining ones together.
+    """Counts at one point in time. `whole` says whether each called tool has its own count. With too many tools, the
+    metrics count the remaining tools together.
     """
 
     def __init__(self, counts: Mapping[ToolLabels, CallCount], *, whole: bool) -> None:
@@ -68,15 +68,15 @@ class CallCountReading:
         self._whole = whole
 
     @property
-    def called(self) -> Mapping[ToolLabels, CallCount]:
-        """Counts by tool, without tools that were not called or have no count of their own."""
+    def by_tool(self) -> Mapping[ToolLabels, CallCount]:
+        """Counts by tool, without tools that were not called or do not have their own count."""
         return self._counts
 
     @property
     def whole(self) -> bool:
-        """Whether each called tool has a count of its own."""
+        """Whether each called tool has its own count."""
         return self._whole
 
     def of(self, tool: str, server: str) -> CallCount | None:
-        """Count of one tool; None if it is unknown, because the tool may have no count of its own."""
+        """Count of one tool; None if the tool may be counted together with others."""
         return self._counts.get((tool, server), NEVER_CALLED if self._whole else None)

@@ -40,8 +40,8 @@ Result = TypeVar("Result")
 
 
 class Tallies:
-    """Histograms of the durations of calls. `of`: returns the histogram of a tool by server and name; None without
-    calls. `origin`: opaque id of this process, by which readers can tell processes apart.
+    """Histograms of the durations of calls. `of` returns the histogram of a tool, by server and name; None if the tool
+    was not called. `origin` is an opaque id of this process, by which readers can tell processes apart.
     """
 
     def __init__(self, environment: str, of: Callable[[ServerKey, str], Tally | None]) -> None:
@@ -50,7 +50,7 @@ class Tallies:
         self.origin = secrets.token_hex(16)
 
 
-class Requests(Protocol):
+class OperatorRequests(Protocol):
     """Requests to the operator, stored until the operator fetches them from this gateway (`reports.outbox`)."""
 
     asked_at: float | None
@@ -61,14 +61,14 @@ class Requests(Protocol):
         ...
 
     def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
-        """Request the approval of definitions that are held back. `approval`: their hash. `by`: the principal."""
+        """Request the approval of definitions that are held back. `approval` is their hash, `by` the principal."""
         ...
 
 
 class Administration(msgspec.Struct, frozen=True, kw_only=True):
     """Settings and services for administrators, and for principals that make API keys."""
 
-    requests: Requests
+    requests: OperatorRequests
     groups: frozenset[Key]
     """Groups of administrators."""
     issuers: Issuers
@@ -107,7 +107,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestContext:
-    """Services, records and principals for the resources of the REST API. A gateway has one."""
+    """Services, records and principals for the resources of the REST API. Each gateway has one instance."""
 
     def __init__(
         self,
@@ -141,7 +141,9 @@ class RestContext:
         return await self.when_ready(request, lambda seen: self.answer(lambda: make(seen)))
 
     def administers(self, identity: Identity) -> bool:
-        """Whether the principal is an administrator, which everybody is if authentication is off."""
+        """Whether the principal is an administrator. If authentication is off, every principal is. With a key that a
+        principal made for itself, it never is.
+        """
         if identity.made:
             return False
         certain = (key for key in subjects_of(identity) if key not in identity.doubtful)

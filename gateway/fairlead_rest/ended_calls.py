@@ -1,7 +1,7 @@
 """Ended calls, filtered by what a principal may read, as documents of the REST API.
 
 Administrators may read all calls, and other principals their own calls. If authentication is off, everybody may read
-all calls. Anonymous callers of a gateway with authentication may not read any, as they cannot be told apart.
+all calls. Anonymous callers of a gateway with authentication may not read any calls, as they cannot be told apart.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CallFilter(msgspec.Struct, frozen=True):
     tool: str = ""
     """Exposed name, id, or the server's name of a tool."""
     outcome: str = ""
-    """`ok`, `failed` for all others, or one outcome."""
+    """`ok`, `failed` for all other outcomes, or a single outcome."""
     slow_ms: float = 0.0
     """Minimum duration in milliseconds."""
 
@@ -64,7 +64,7 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
     id: str
     at: str
-    """Begin of the call (RFC 3339)."""
+    """Start of the call (RFC 3339)."""
     method: str
     """MCP method: `tools/call`, `prompts/get`, `resources/read`, …"""
     name: str
@@ -72,7 +72,7 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     server: str = ""
     """Server as `namespace/name`; absent for the gateway's own tools."""
     agent: str
-    """Name of the agent in policies; the principal if it has none."""
+    """Name of the agent in policies; the principal if it has no such name."""
     outcome: str
     """`ok`, `tool_error`, the code of a refusal, or the number of a JSON-RPC error."""
     duration_ms: float
@@ -88,7 +88,7 @@ class PhaseDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     phase: str
     start_ms: float
-    """Begin of the phase, relative to the begin of the call."""
+    """Start of the phase, relative to the start of the call."""
     duration_ms: float
     error: str = ""
     """Type of the error with which an attempt ended."""
@@ -111,32 +111,32 @@ class CallDetails(CallSummary, frozen=True, kw_only=True, rename="camel", omit_d
     reason: str = ""
     """Policy and rule that denied the call, for administrators."""
     limit: str = ""
-    """Limit by which the call was refused: of the `agent`, `policy`, `tool` or `server`."""
+    """Scope of the limit that refused the call: `agent`, `policy`, `tool` or `server`."""
     phases: list[PhaseDocument]
     """Phases of the call, in chronological order and without gaps."""
     arguments: Any = None
     """Arguments, full or redacted as in the audit log; absent if the audit log does not contain the call."""
     arguments_hash: str = ""
     arguments_left_out: str = ""
-    """Reason why the arguments are missing although they are recorded for calls."""
+    """Reason why the arguments of this call are missing, although the gateway records arguments."""
 
 
 class CallReader:
-    """Reads ended calls for one principal, and names their tools as a snapshot does."""
+    """Reads ended calls for one principal, with the names that the tools have in a snapshot."""
 
     def __init__(self, identity: Identity, snapshot: Snapshot, *, administers: bool) -> None:
         self._owner = identity.owner
         self._snapshot = snapshot
         self._administers = administers
 
-    def visible(self, call: EndedCall) -> bool:
+    def may_see(self, call: EndedCall) -> bool:
         """Whether the principal may see the call."""
         return self._administers or (self._owner != "" and call.caller.owner == self._owner)
 
     def matches(self, call: EndedCall, call_filter: CallFilter) -> bool:
         """Whether a call is visible and matches the filter."""
         return (
-            self.visible(call)
+            self.may_see(call)
             and call.seconds * 1000 >= call_filter.slow_ms
             and (not call_filter.agent or call_filter.agent in (_agent(call), call.caller.principal))
             and (not call_filter.outcome or _has_outcome(call, call_filter.outcome))
@@ -163,7 +163,7 @@ class CallReader:
     def details(
         self, call: EndedCall, ident: str, epoch: float, render_arguments: ArgumentRenderer | None
     ) -> CallDetails:
-        """Document of a call with all details. `render_arguments`: returns the members about arguments."""
+        """Document of a call with all details. `render_arguments` returns the members about arguments."""
         phases = [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)]
         why = call.why or CallRefusal()
         return CallDetails(
@@ -211,7 +211,7 @@ class CallReader:
 
 
 class CallValues(msgspec.Struct, frozen=True, rename="camel"):
-    """Values of the filters that match any call that the reader may see; at most 100 per filter."""
+    """Values of the filters, each of which matches a call that the reader may see; at most 100 per filter."""
 
     agents: list[str]
     servers: list[str]
@@ -228,7 +228,7 @@ def values_of(reader: CallReader, calls: Iterable[EndedCall]) -> CallValues:
     return CallValues(*(sorted(each)[:MAX_VALUES] for each in (agents, servers, tools, outcomes)))
 
 
-def matching(
+def matching_calls(
     reader: CallReader, call_filter: CallFilter, calls: Iterable[tuple[int, EndedCall]]
 ) -> Iterator[tuple[int, EndedCall]]:
     """Numbered calls that the reader may see and that match the filter, in the order of `calls`."""

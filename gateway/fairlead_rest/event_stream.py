@@ -22,9 +22,9 @@ from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.problems import RATE_LIMITED, Problem
 
-HEARTBEAT: Final = 15.0
+HEARTBEAT_SECONDS: Final = 15.0
 """Seconds between the comments that are sent while there are no events."""
-STALLED: Final = 30.0
+STALL_SECONDS: Final = 30.0
 """Maximum seconds for which a client may not read from its stream, before the stream ends."""
 MEDIA_TYPE: Final = "text/event-stream"
 OPENED: Final = "stream.opened"
@@ -32,19 +32,19 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """First event of a stream, which is also sent later if events were missed."""
+    """First event of a stream. It is sent again whenever events were missed."""
 
     id: str
     """Id of the position at which the stream begins. Later events have later ids."""
     type: str
     """`stream.opened`."""
     missed: bool
-    """Whether events before this one may be missing, so that the state must be read again."""
+    """Whether events before this event may be missing, so that the client must read the state again."""
 
 
 class EventStreamResponse(Response):
-    """Response that sends `pieces`, the encoded events. While the response runs, it counts in `readers` as an open
-    stream of its agent. It ends when the credential of `identity` becomes invalid.
+    """Response that sends `pieces`, the encoded events. While it runs, `readers` counts it as an open stream of its
+    agent. It ends when the credential of `identity` becomes invalid.
     """
 
     media_type = MEDIA_TYPE
@@ -82,7 +82,7 @@ class EventStreamResponse(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         try:
             async for piece in self._pieces:
-                async with asyncio.timeout(STALLED):
+                async with asyncio.timeout(STALL_SECONDS):
                     await send(_body(piece, more=True))
             await send(_body(b"", more=False))
         except TimeoutError:

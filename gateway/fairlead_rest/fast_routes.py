@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_offers.problems import Problem
 from fairlead_rest import queries
-from fairlead_web.problem_responses import failure, problem_response
+from fairlead_web.problem_responses import internal_error, problem_response
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class FastRoutes:
             return
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            response = failure()
+            response = internal_error()
         await response(scope, receive, send)
 
 

@@ -1,5 +1,5 @@
-"""Check of access to the output of servers and to definitions that are held back. Administrators have access; if
-authentication is off, programs on this machine have.
+"""Check of access to the output of servers and to definitions that are held back. Only administrators have access; if
+authentication is off, only programs on this machine.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from fairlead_mcp.addresses import is_loopback
 from fairlead_offers.problems import FORBIDDEN, Problem
 from fairlead_rest.context import RestContext
 
-ADMINISTRATORS: Final = "administrators: see FAIRLEAD_ADMIN_GROUPS (chart: gateway.settings.adminGroups)"
-"""Text of refusals about who has access, with the setting that grants it."""
+ADMINISTRATORS: Final = "administrators are the groups in FAIRLEAD_ADMIN_GROUPS (chart: gateway.settings.adminGroups)"
+"""End of refusals: the setting that grants access."""
 _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
-def admit(context: RestContext, request: Request, identity: Identity, what: str = "output of servers is") -> None:
-    """Raise Problem for principals that may not read the output of servers. `what`: subject and verb of the message, if
-    the request is for other data of administrators.
+def admit(context: RestContext, request: Request, identity: Identity, subject: str = "output of servers is") -> None:
+    """Raise Problem for principals that may not read the output of servers. `subject` is the subject and verb of the
+    message, if the request is for other data of administrators.
     """
     if not context.administers(identity):
-        raise Problem(FORBIDDEN, f"{what} shown to {ADMINISTRATORS}")
+        raise Problem(FORBIDDEN, f"{subject} shown only to administrators; {ADMINISTRATORS}")
     if context.guard.identities.open and not is_local(request):
         raise Problem(
             FORBIDDEN,
-            f"{what} shown to programs on the gateway's machine only, as authentication is off; with authentication, "
-            f"{what} shown to {ADMINISTRATORS}",
+            f"{subject} shown only to programs on the gateway's machine, because authentication is off; with "
+            f"authentication, {subject} shown to administrators, and {ADMINISTRATORS}",
         )
 
 

@@ -26,27 +26,30 @@ _SCHEMAS: Final = "x-schemas"
 
 def describe_route(
     summary: str,
-    answers: Any,
-    shown: dict[str, Any],
+    answer_type: Any,
+    examples_of_answers: dict[str, Any],
     body: type[msgspec.Struct] | None = None,
-    sent: dict[str, Any] | None = None,
+    examples_of_bodies: dict[str, Any] | None = None,
     *,
     status: int = 200,
     media_type: str = "application/json",
 ) -> dict[str, Any]:
-    """Make FastAPI's keyword arguments for a route. `answers`: struct of the answer, or a union of structs; for an
-    event stream, the structs of its events. `shown` and `sent`: examples of answers and bodies, by name.
+    """Make FastAPI's keyword arguments for a route. `answer_type` is the struct of the answer, or a union of structs;
+    for an event stream, it is the struct of its events. Examples of answers and bodies are given by their names.
     """
-    kinds = [ProblemDocument, *_members(answers), *([body] if body is not None else [])]
+    kinds = [ProblemDocument, *_members(answer_type), *([body] if body is not None else [])]
     extra: dict[str, Any] = {_SCHEMAS: msgspec.json.schema_components(kinds, ref_template=_REF)[1]}
     if body is not None:
-        extra["requestBody"] = {"required": True, "content": {"application/json": _content(body, sent or {})}}
+        extra["requestBody"] = {
+            "required": True,
+            "content": {"application/json": _content(body, examples_of_bodies or {})},
+        }
     problem = {"$ref": _REF.format(name=ProblemDocument.__name__)}
     return {
         "summary": summary,
         "response_model": None,
         "responses": {
-            status: {"description": "Success", "content": {media_type: _content(answers, shown)}},
+            status: {"description": "Success", "content": {media_type: _content(answer_type, examples_of_answers)}},
             "default": {
                 "description": "Problem document (RFC 9457)",
                 "content": {MEDIA_TYPE: {"schema": problem, "example": examples.PROBLEM}},
@@ -79,10 +82,10 @@ def describe(app: FastAPI) -> None:
     app.openapi = document  # type: ignore[method-assign]  # as FastAPI documents it
 
 
-def _content(kind: Any, shown: dict[str, Any]) -> dict[str, Any]:
+def _content(kind: Any, examples_by_name: dict[str, Any]) -> dict[str, Any]:
     references = [{"$ref": _REF.format(name=member.__name__)} for member in _members(kind)]
     schema = references[0] if len(references) == 1 else {"anyOf": references}
-    return {"schema": schema, "examples": {name: {"value": value} for name, value in shown.items()}}
+    return {"schema": schema, "examples": {name: {"value": value} for name, value in examples_by_name.items()}}
 
 
 def _members(kind: Any) -> Iterator[type]:

@@ -9,17 +9,17 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from fairlead_offers.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_FOUND, Problem
-from fairlead_web.problem_responses import failure, problem_response
+from fairlead_web.problem_responses import internal_error, problem_response
 
 _ENDPOINTS: Final = (
-    "MCP is at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1, and "
+    "MCP is at /mcp, and for a single server at /servers/NAMESPACE/NAME/mcp; REST is below /v1, and "
     "the console, if it is turned on, is at /console/"
 )
 """Hint for unknown paths, such as the root that a browser opens."""
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Install the handlers for all errors of `app`, including the framework's."""
+    """Install the handlers for all errors of `app`, including errors of the framework."""
 
     @app.exception_handler(Problem)
     async def handle_problem(request: Request, problem: Problem) -> Response:
@@ -32,7 +32,7 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def handle_http_exception(request: Request, error: HTTPException) -> Response:
-        # Only the router raises HTTPException, with 404 or 405: every other refusal is a Problem.
+        # only the router raises HTTPException, with 404 or 405; all other refusals are Problems
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
         what = f"{request.method} {request.url.path}: {error.detail}"
         answer = problem_response(Problem(code, f"{what}; {_ENDPOINTS}" if code == NOT_FOUND else what))
@@ -41,4 +41,4 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def handle_failure(request: Request, error: Exception) -> Response:
-        return failure()
+        return internal_error()

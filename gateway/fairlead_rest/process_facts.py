@@ -23,15 +23,15 @@ class ProcessFacts(msgspec.Struct, frozen=True):
     """Number of starts after the first."""
     pid: int | None
     last_words: str
-    """Most informative output line of the last run. While the process is being restarted, that of the run before. Empty
-    if there is none.
+    """Most informative output line of the last run; while the process is being restarted, of the previous run. Empty if
+    there is no output.
     """
 
 
 def collect_facts(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, ProcessFacts]:
     """Collect facts about the servers that are child processes. Must be called in the event loop."""
-    processes = {key: children.find(key) for key in servers} if children is not None else {}
-    return {key: _facts_of(child) for key, child in processes.items() if child is not None}
+    child_of = {key: children.find(key) for key in servers} if children is not None else {}
+    return {key: _facts_of(child) for key, child in child_of.items() if child is not None}
 
 
 def measure_memory(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
@@ -49,7 +49,6 @@ def _facts_of(child: Child) -> ProcessFacts:
     printed = child.program.printed
     line = printed.find_failure_line()
     if not line and child.state is not StreamState.RUNNING:
-        line = printed.find_failure_line(
-            back=1
-        )  # the server is still shown as failed, for a reason that the last run printed
+        # the server is still shown as failed, for a reason that the previous run printed
+        line = printed.find_failure_line(back=1)
     return ProcessFacts(max(child.starts - 1, 0), child.program.pid, line)

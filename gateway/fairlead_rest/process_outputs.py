@@ -10,9 +10,9 @@ from fairlead_mcp.printed import PrintedLines
 
 
 class ProcessOutputs:
-    """Output of servers' processes, by server. `children`: child processes of this gateway; None if it runs none.
-    `declared`: returns the servers that may have a process. `installation`: returns the output of the installation of a
-    server's package.
+    """Output of servers' processes, by server. `children` are the child processes of this gateway; None if it runs no
+    servers. `declared` returns the servers that may have a process. `installation` returns the output of the
+    installation of a server's package.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ProcessOutputs:
         return {*self._declared(), *(key for key in children if isinstance(key, ServerKey))}
 
     def of(self, server: ServerKey) -> PrintedLines | None:
-        """Output of a server's processes, or of its installation before the first start; None if it has neither."""
+        """Output of a server's processes, or before the first start of its installation; None if there is neither."""
         child = None if self._children is None else self._children.find(server)
         if child is not None:
             return child.program.printed

@@ -25,8 +25,8 @@ MAX_SHOWN_NAME: Final = 64
 
 
 def check_query(query: bytes, parameters: dict[str, bool]) -> Problem | None:
-    """Check a query. Returns a problem, or None for a valid query. `parameters`: names of the allowed parameters, and
-    whether each may be repeated.
+    """Check a query. Returns a problem, or None for a valid query. `parameters` says for each allowed parameter whether
+    it may be repeated.
     """
     if not query:
         return None
@@ -50,7 +50,7 @@ def check_routes(routes: Iterable[BaseRoute]) -> None:
 
 
 def words(values: Iterable[str] | None) -> frozenset[str]:
-    """Values of a query parameter that may be repeated, and whose values may be comma-separated."""
+    """All values of a query parameter that may be repeated or contain a comma-separated list."""
     return frozenset(word.strip() for value in values or () for word in value.split(",") if word.strip())
 
 

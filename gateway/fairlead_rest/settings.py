@@ -15,8 +15,8 @@ class RestSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefix
     """REST API."""
 
     processes: Annotated[int, Meta(ge=0, le=64)] = 1
-    """Maximum number of processes for bulk conversions, and the same number for counting tokens (80 MB each). They are
-    started on demand. With 0 the gateway does this work itself, which delays calls.
+    """Maximum number of processes for bulk conversions, and likewise for counting tokens (80 MB per process). Processes
+    are started on demand. With 0, the gateway's own process does this work, which delays calls.
     """
     share: Annotated[float, Meta(ge=0.0001, le=1)] = 0.003
     """Share of the event loop's time that conversions may take while tools are called. A higher share converts more per
@@ -29,12 +29,12 @@ class ToolSearchSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=
 
     embedder: Literal["auto", "built-in", "endpoint", "none"] = field(default="auto", name="embedder")
     """Source of the vectors by which tools are searched in addition to words: `built-in` (encoder of the extra
-    `search`), `endpoint` (API at `embedder_url`) or `none`. `auto` uses the endpoint if one is set, else the encoder if
-    it is installed.
+    `search`), `endpoint` (API at `embedder_url`) or `none`. `auto` uses the endpoint if `embedder_url` is set, else the
+    encoder if it is installed.
     """
     url: HttpUrl = ""
     """Base URL of an OpenAI-compatible API with `/embeddings`, such as `http://vllm.models:8000/v1`. The egress rules
-    for servers in the release's namespace apply to it.
+    for servers in the release's namespace apply to this URL.
     """
     model: str = ""
     """Name of the model at the API of `embedder_url`."""
@@ -43,8 +43,10 @@ class ToolSearchSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=
     dimensions: Annotated[int, Meta(ge=0, le=16384)] = 0
     """Dimensions of a vector, for models whose vectors can be truncated (Matryoshka); 0: the model's default."""
     instruction: str = ""
-    """Instruction that is sent with queries (`Instruct: …`), for models that were trained with one, such as Qwen3."""
+    """Instruction that is sent with queries (`Instruct: …`), for models that were trained with instructions, such as
+    Qwen3.
+    """
     directory: Path | None = field(default=None, name="search_directory")
-    """Folder of a LanceDB in which the vectors of tools are stored, so that they need not be made again after a
-    restart. Only one gateway may use it. Needs the extra `lancedb`.
+    """Folder of a LanceDB in which the vectors of tools are stored, so that they need not be computed again after a
+    restart. Only one gateway may use the folder. Needs the extra `lancedb`.
     """

@@ -22,7 +22,7 @@ def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
         from opentelemetry.trace import set_tracer_provider
 
         set_tracer_provider(pipelines.tracer_provider)
-    pipelines.keep_logs()
+    pipelines.export_logs()
     return pipelines.close
 
 

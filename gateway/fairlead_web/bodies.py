@@ -20,15 +20,16 @@ from fairlead_offers.problems import BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, Pro
 
 JSON: Final = "application/json"
 UNREAD: Final = "fairlead.unread"
-"""Key in an ASGI scope: the function that adds a number, which may be negative, to the client's unread bytes."""
+"""Key in an ASGI scope. Its value is a function that adds a number to the count of response bytes that the client has
+not read yet; the number is negative for bytes that the client has read."""
 PIECE: Final = 64 << 10
-"""Bytes per write, which takes about 20 µs."""
+"""Maximum size of one write in bytes. Such a write takes about 20 µs."""
 Result = TypeVar("Result")
 
 
 async def read_pieces(request: Request, limit: int) -> list[bytes]:
-    """Read the body in pieces, without a byte order mark (RFC 8259 section 8.1). Raises Problem if it has more than
-    `limit` bytes or is not JSON by its content type.
+    """Read the body in pieces, without a byte order mark (RFC 8259 section 8.1). Raises Problem if the body has more
+    than `limit` bytes, or if Content-Type is not JSON.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
@@ -52,7 +53,7 @@ def _too_large(limit: int) -> Problem:
 
 
 def answer(content: Any, status: int = 200) -> Response:
-    """Create a JSON response; bytes have to be encoded JSON already."""
+    """Create a JSON response. `content` is encoded, unless it is bytes, which have to be JSON."""
     return json_response([content if isinstance(content, bytes) else encode(content)], status)
 
 
@@ -60,8 +61,8 @@ def json_response(body: Sequence[bytes | memoryview], status: int = 200) -> Resp
     """Create a response from encoded JSON in one or more parts."""
     if sum(map(len, body)) <= PIECE:
         return Response(b"".join(body), status, media_type=JSON)
-    cut = [memoryview(part)[start : start + PIECE] for part in body for start in range(0, len(part), PIECE)]
-    return _InPieces(cut, status)
+    pieces = [memoryview(part)[start : start + PIECE] for part in body for start in range(0, len(part), PIECE)]
+    return _InPieces(pieces, status)
 
 
 class _InPieces(Response):
@@ -72,7 +73,7 @@ class _InPieces(Response):
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        count: Callable[[int], None] = scope.get(UNREAD, _uncounted)
+        count: Callable[[int], None] = scope.get(UNREAD, _ignore_size)
         left = sum(map(len, self._pieces))
         count(left)
         try:
@@ -87,23 +88,21 @@ class _InPieces(Response):
             count(-left)
 
 
-def _uncounted(size: int) -> None:
+def _ignore_size(size: int) -> None:
     pass
 
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result | None:
-    """Await `work` and return its result. If the client disconnects first, the work and its calls are cancelled, and
-    None is returned.
-    """
-    batch = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(request.receive())
+    """Await `work` and return its result. If the client disconnects first, cancel `work` and return None."""
+    task = asyncio.ensure_future(work)
+    disconnect = asyncio.ensure_future(request.receive())
     try:
-        await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not batch.done():
-            batch.cancel()
-            await asyncio.wait({batch})
+        await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
             return None
-        return await batch
+        return await task
     finally:
-        gone.cancel()
-        batch.cancel()
+        disconnect.cancel()
+        task.cancel()

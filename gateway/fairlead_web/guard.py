@@ -42,7 +42,7 @@ from fairlead_offers.problems import (
     Problem,
 )
 from fairlead_web.bodies import UNREAD, answer
-from fairlead_web.problem_responses import failure, problem_response
+from fairlead_web.problem_responses import internal_error, problem_response
 
 HEALTH: Final = "/healthz"
 READY: Final = "/readyz"
@@ -53,7 +53,7 @@ RETRY_MS: Final = 1000
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
 
 
-def public(path: str) -> bool:
+def is_public(path: str) -> bool:
     """Whether the path needs no authentication."""
     return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
 
@@ -78,7 +78,7 @@ class PublicPages:
 
     def has(self, scope: Scope) -> bool:
         """Whether a request is for a public page."""
-        return scope["type"] == "http" and scope["method"] == "GET" and public(scope["path"])
+        return scope["type"] == "http" and scope["method"] == "GET" and is_public(scope["path"])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request for a public page, as an ASGI application."""
@@ -98,7 +98,9 @@ class PublicPages:
         return answer(state, 200 if state.ready else 503)
 
     async def protected_resource(self, request: Request) -> Response:
-        """Metadata of the resource whose path follows the well-known prefix. Raises Problem without token issuers."""
+        """Metadata of the resource whose path follows the well-known prefix. Raises Problem if no token issuers are
+        configured.
+        """
         path = request.url.path.removeprefix(WELL_KNOWN)
         metadata = self._resource.metadata(path, request.headers.get("host", ""))
         if metadata is None:
@@ -120,8 +122,8 @@ class CredentialReader(Protocol):
         ...
 
     def credential(self, scope: Scope) -> bytes | None:
-        """Return the principal's credential as a value of `Authorization`, and remove it from all other parts of the
-        scope. Raises Problem if it cannot be read.
+        """Return the principal's credential as a value of `Authorization`, and remove the credential from all other
+        parts of the scope. Raises Problem if the credential cannot be read.
         """
         ...
 
@@ -137,11 +139,11 @@ class ForeignApi(CredentialReader, Protocol):
 
 
 FindApi = Callable[[Scope], Awaitable[ForeignApi | None]]
-"""Returns the API that serves a request, given by its ASGI scope; None if it is a request for other APIs."""
+"""Returns the API that serves the request of an ASGI scope; None if the function has no API for the request."""
 
 
 class RequestGuard:
-    """Admits or rejects requests; there is one object per gateway."""
+    """Admits or rejects requests. Each gateway has one instance."""
 
     def __init__(
         self,
@@ -167,17 +169,17 @@ class RequestGuard:
         self._auditor = auditor
 
     def _origin_problem(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
-        """Rejection of a request that a foreign web page may have sent. With `own_pages`, an origin that equals `Host`
-        is valid too, unless every request is anonymous: then only the list of allowed origins protects from DNS
-        rebinding.
+        """Rejection of a request that a foreign web page may have sent; None if the request is valid. With `own_pages`,
+        an origin that equals `Host` is valid too, unless every request is anonymous: then only the list of allowed
+        origins protects from DNS rebinding.
         """
         if not self.allow.host(headers.get(b"host")):
             return Problem(
                 FORBIDDEN_HOST, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
             )
         origin = headers.get(b"origin")
-        same = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
-        if not same and not self.allow.origin(origin):
+        own = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
+        if not own and not self.allow.origin(origin):
             return Problem(
                 FORBIDDEN_ORIGIN, "the header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
             )
@@ -190,11 +192,11 @@ class RequestGuard:
 
     async def check(self, scope: Scope, api: CredentialReader | None) -> Problem | None:
         """Check a request; returns the reason to reject it. For an admitted request, sets the identity in the scope and
-        returns None. `api` reads the credential, if it is given.
+        returns None. If `api` is given, it reads the credential; otherwise that is the header Authorization.
         """
         headers = by_name(scope["headers"])
         problem = self._origin_problem(headers, own_pages=api is not None and api.own_pages)
-        if problem is not None or public(scope["path"]) or (api is not None and api.public):
+        if problem is not None or is_public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
         if api is not None:
@@ -216,26 +218,26 @@ class RequestGuard:
         """Identity of the principal that a credential belongs to, or the reason to reject the request."""
         verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
-            crowded = self._overload_problem(verdict, headers, address)
-            if crowded is None:
+            overload = self._overload_problem(verdict, headers, address)
+            if overload is None:
                 await self._prepare(verdict)
-            return crowded or verdict
+            return overload or verdict
         if self._auditor is not None:
             self._auditor.record_rejection(Origin(address, headers), verdict.status, verdict.message)
         return self._credential_problem(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
-        """Return the function that counts the client's unread response bytes, for the key UNREAD."""
+        """Return the function that counts the response bytes that the client has not read, for the key UNREAD."""
         return functools.partial(self._buffers.unread, agent_name(identity, address))
 
     def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
-        """Record in the audit log a change of the installation by an admitted request."""
+        """Record in the audit log that an admitted request has changed the installation."""
         if self._auditor is not None:
             origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
             self._auditor.record_change(origin, action, name, server, what)
 
     def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
-        """Rejection of a request while clients have left too many response bytes unread; None while they have not."""
+        """Rejection of a request while clients have left too many response bytes unread; None otherwise."""
         refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.pressed else None
         if refused is None:
             return None
@@ -253,8 +255,8 @@ class GuardMiddleware:
     """Guards an ASGI application, and APIs with their own format of credentials and errors."""
 
     def __init__(self, app: ASGIApp, guard: RequestGuard, *find_api: FindApi) -> None:
-        """Wrap `app`. The first function of `find_api` that returns an API for a request decides; else
-        `app` serves it.
+        """Wrap `app`. The functions of `find_api` are called in order, and the first API that one of them returns
+        serves the request; without such an API, `app` serves it.
         """
         self._app = app
         self._guard = guard
@@ -274,7 +276,7 @@ class GuardMiddleware:
             refused = None if problem is None else problem_response(problem) if api is None else api.refusal(problem)
         except Exception:
             log.exception("Checking the credential of a request failed")
-            refused = failure()
+            refused = internal_error()
         await (refused or api or self._app)(scope, receive, send)
 
 

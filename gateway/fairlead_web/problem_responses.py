@@ -20,7 +20,7 @@ def problem_response(problem: Problem) -> Response:
     return Response(msgspec.json.encode(problem.document), problem.document.status, headers, MEDIA_TYPE)
 
 
-def failure() -> Response:
+def internal_error() -> Response:
     """Create the response for an internal error."""
     return problem_response(Problem(INTERNAL, "an internal error of the gateway; its log has the details"))
 

@@ -166,8 +166,8 @@ def _objects(kind: Kind, stored: Callable[[], Store[Json]]) -> Reader:
                 kube,
                 Scope(kind, Json),
                 stored(),
-                contact=lambda: note("contact"),
-                failed=lambda error: note(str(error)),
+                on_contact=lambda: note("contact"),
+                on_failure=lambda error: note(str(error)),
             )
             task = asyncio.create_task(informer.run())
             await ended.wait()

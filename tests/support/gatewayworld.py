@@ -25,7 +25,7 @@ from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.servers import Servers
 from fairlead_api.documents.state import State
 from fairlead_app.call_path import ServerAccess
-from fairlead_app.compose import NOBODY, CatalogFeed, Runtime, compose
+from fairlead_app.compose import NO_TRUST, CatalogFeed, Runtime, compose
 from fairlead_app.configuration import Models
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
@@ -135,7 +135,7 @@ async def running(
         **taken("children", "shared_children", "resolve", "custom"),
     )
     runtime = Runtime(**taken("clock", "heap"))
-    trust = msgspec.structs.replace(settings.pop("trust", NOBODY), **taken("console_token"))
+    trust = msgspec.structs.replace(settings.pop("trust", NO_TRUST), **taken("console_token"))
     models = settings.pop("models", None)
     gateway = compose(
         Settings.of(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),

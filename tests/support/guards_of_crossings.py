@@ -11,14 +11,14 @@ CROSSINGS = (
     Guard(
         "an address of another site, however it is written, that signing in leads to",
         "fairlead_console.sign_in_form",
-        (("return parts.path if good and is_plain", "return location if True or is_plain"),),
+        (("return parts.path if is_own and is_plain", "return location if True or is_plain"),),
         f"{_TEST}::test_signing_in_leads_to_no_other_site_however_it_is_written",
         "evil.example",
     ),
     Guard(
         "a form of another site that signs somebody in, or acts for them",
         "fairlead_web.guard",
-        (("if not same and not self.allow.origin(origin):", "if False:"),),
+        (("if not own and not self.allow.origin(origin):", "if False:"),),
         f"{_TEST}::test_no_form_of_another_site_signs_somebody_in_or_acts_for_them",
         "https://evil.example",
     ),

@@ -33,14 +33,14 @@ SIGN_IN = (
     Guard(
         "the answer of another provider to a sign-in",
         f"{_CONSOLE}.oidc_answers",
-        (("if iss != issuer and (iss is not None or names_itself):", "if False:"),),
+        (("if iss != issuer and (iss is not None or always_sends_iss):", "if False:"),),
         f"{_TEST}::test_redirects_that_do_not_fit_are_refused",
         "200 in (400, 502)",
     ),
     Guard(
         "a page elsewhere that signing in leads to",
         f"{_CONSOLE}.sign_in_form",
-        (("return parts.path if good and is_plain", "return location if True or is_plain"),),
+        (("return parts.path if is_own and is_plain", "return location if True or is_plain"),),
         "tests/component/console/test_oidc_sign_in.py::test_the_way_leads_to_no_other_place",
         "assert",
     ),

@@ -8,14 +8,14 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead_app.gateway import Gateway
-from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import expose_metrics
 
 Labels = tuple[tuple[str, str], ...]
 
 
 async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
     """Series by name and labels."""
-    text = (await exposed(gateway.metrics))[0].decode()
+    text = (await expose_metrics(gateway.metrics))[0].decode()
     values: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

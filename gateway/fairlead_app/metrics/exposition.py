@@ -28,7 +28,7 @@ from fairlead_tools.version import COMPILED, VERSION
 DURATION: Final = "mcp_server_operation_duration_seconds"
 """`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""
 MAX_SERVERS: Final = 500
-"""Limit on the servers with series of their own; of a larger catalog, the first servers by name have them."""
+"""Maximum number of servers with their own series. In a larger catalog, only the first servers by name have series."""
 
 
 class GatewayCollector(Collector):
@@ -70,7 +70,7 @@ class GatewayCollector(Collector):
 
     def _counts(self) -> Iterable[Metric]:
         metrics = self._metrics
-        text = "Observations with the label `other`, because there are too many label sets"
+        text = "Observations counted under the label value `other`, because the limit on label sets was reached"
         yield _counter("fairlead_metric_label_sets_overflowed", text, metrics.overflowed)
         yield _gauge("fairlead_calls_in_flight", "Requests to servers that are not answered yet", metrics.in_flight)
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
@@ -109,7 +109,7 @@ class GatewayCollector(Collector):
             changes.add_metric([tier], count)
         yield changes
         yield from _pages(metrics.console)
-        text = "Resources refused at the limit for one agent (agent) or all (gateway), or evicted (gave_way), by kind"
+        text = "Resources refused at the limit of an agent (agent) or of all (gateway), or evicted (gave_way), by kind"
         shares = CounterMetricFamily("fairlead_shares_reached", text, labels=["kind", "outcome"])
         for (kind, outcome), count in list(metrics.shares.outcomes.items()):
             shares.add_metric([kind, outcome], count)
@@ -229,7 +229,7 @@ def cumulative_buckets(series: Histogram) -> tuple[list[Bucket], float]:
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
-    """Registry with the given collectors, and the standard ones of the process, the platform and the GC."""
+    """Registry with the given collectors, and the standard collectors for the process, the platform and the GC."""
     registry = CollectorRegistry(auto_describe=False)
     for collector in collectors:
         registry.register(collector)
@@ -239,13 +239,13 @@ def registry_of(*collectors: Collector) -> CollectorRegistry:
     return registry
 
 
-async def exposed(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
-    """The metrics and their media type.
+async def expose_metrics(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
+    """Encode the metrics; returns the text and its media type.
 
     The format is OpenMetrics, with exemplars, if `accept` allows it, otherwise Prometheus' text format.
     """
     try:
         encode, media_type = choose_encoder(accept)
-    except (TypeError, ValueError):  # for an invalid version of a format
+    except (TypeError, ValueError):  # raised for an invalid version in `accept`
         encode, media_type = choose_encoder("")
     return await asyncio.to_thread(encode, registry), media_type

@@ -50,7 +50,7 @@ class GuardCollector(Collector):
         for (kind, outcome), count in sorted(self._identities.outcomes.items()):
             family.add_metric([kind, outcome], count)
         yield family
-        text = "Policies with a subject that lacks `issuer` although there are several: only their Deny rules apply"
+        text = "Policies with a subject that lacks `issuer` while several are configured: only their Deny rules apply"
         yield GaugeMetricFamily("fairlead_policies_without_issuer", text, value=float(self._without_issuer()))
         text = "Requests with X-Forwarded-For, by outcome: taken, ignored (peer is not a trusted proxy), unreadable"
         yield _labelled_counter("fairlead_forwarded_requests", text, "outcome", self._proxies.outcomes)

@@ -1,7 +1,7 @@
 """Prometheus metrics of measured latency, health of tools, and tiers.
 
 The metrics are computed at scrape time, in a thread, from the served snapshot. The first MAX_TOOLS tools of the
-snapshot have series of their own; all others are aggregated under the label `other`.
+snapshot have their own series; all other tools are aggregated under the label value `other`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from fairlead_gateway.telemetry import OTHER, MetricsRegistry
 
 MAX_TOOLS: Final = 500
 MAX_TIERS: Final = 5
-"""Limit on the tiers with a series for each tool. All tiers have series for the numbers of shown and hidden tools."""
+"""Maximum number of tiers with a series for each tool. All tiers have series for the numbers of shown and hidden tools.
+"""
 HEALTHY: Final = "Healthy"
 _TOOL: Final = ("gen_ai_tool_name", "fairlead_server")
 _TIER: Final = "fairlead_tier"
 
-Measured = tuple[str, str, ToolState]
+MeasuredTool = tuple[str, str, ToolState]
 """Labels of tool and server, and the state of the tool."""
 
 
 class LatencyCollector(Collector):
     """Latency metrics of one gateway.
 
-    `asked_at` returns when the Kubernetes operator last fetched samples, or None. `clock`: seconds since the epoch.
+    `asked_at` returns the time at which an operator last fetched samples, or None. It and `clock` are in seconds since
+    the epoch.
     """
 
     def __init__(
@@ -61,12 +63,12 @@ class LatencyCollector(Collector):
     def _ages(self, selection: Selection) -> Iterable[Metric]:
         now = self._clock()
         decided = selection.snapshot.decided_at
-        text = "Seconds since the oldest state document was written, which may be hours while latencies are steady"
+        text = "Seconds since the oldest state document was written; this may be hours while latencies are steady"
         age = GaugeMetricFamily("fairlead_decisions_age_seconds", text, labels=[])
         if decided:
             age.add_metric([], max(0.0, now - datetime.fromisoformat(decided).timestamp()))
         yield age
-        text = "Seconds since an operator fetched latencies, or since the start; without that, tiers do not change"
+        text = "Seconds since an operator last fetched latencies, or since the start; tiers change only after a fetch"
         asked_at = self._asked_at()
         silent = now - (self._since if asked_at is None else asked_at)
         yield GaugeMetricFamily("fairlead_pull_age_seconds", text, value=max(0.0, silent))
@@ -125,17 +127,17 @@ def _servers(selection: Selection) -> Iterable[Metric]:
         if (entry := selection.snapshot.entries.get(key)) is not None and entry.reason == Reason.STOPPED:
             stopped.add_metric([str(key)], 1)
     yield stopped
-    text = "Servers of the catalog that are offline, including those without series of their own"
+    text = "Servers of the catalog that are offline, including servers without their own series"
     offline = sum(not server.catalog.online for server in servers.values())
     yield GaugeMetricFamily("fairlead_catalog_servers_offline", text, value=offline)
-    text = "Servers without series of their own, because there are too many"
+    text = "Servers without their own series, because the catalog has too many servers"
     yield GaugeMetricFamily("fairlead_metric_servers_overflowed", text, value=max(0, len(servers) - MAX_SERVERS))
 
 
 def _tools(selection: Selection) -> Iterable[Metric]:
     measured = list(_measured_tools(selection))
     individual, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
-    text = "Measured tools without series of their own, which are aggregated under the label `other`"
+    text = "Measured tools without their own series, which are aggregated under the label value `other`"
     yield GaugeMetricFamily("fairlead_metric_tools_overflowed", text, value=len(rest))
     yield from _latency_metrics(individual, rest)
     yield from _health_metrics(individual, rest)
@@ -148,7 +150,7 @@ def _tools(selection: Selection) -> Iterable[Metric]:
     yield member
 
 
-def _latency_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
+def _latency_metrics(individual: Sequence[MeasuredTool], rest: Sequence[ToolState]) -> Iterable[Metric]:
     text = "Latency quantiles of the last successful attempts of a tool, at most 100, which decide about its tiers"
     latency = QuantileFamily("fairlead_tool_latency_seconds", text, labels=_TOOL)
     samples = GaugeMetricFamily(
@@ -167,8 +169,8 @@ def _latency_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) 
     yield from (latency, samples)
 
 
-def _health_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
-    text = "Health score of a tool, from 100 (all calls succeed) to 0 (degraded); it is healthy again from 25"
+def _health_metrics(individual: Sequence[MeasuredTool], rest: Sequence[ToolState]) -> Iterable[Metric]:
+    text = "Health score of a tool, from 100 (all calls succeed) to 0 (degraded); from 25, it is healthy again"
     score = GaugeMetricFamily("fairlead_tool_health_score", text, labels=_TOOL)
     text = "1 while a tool is degraded, and therefore hidden from its fastest tier"
     degraded = GaugeMetricFamily("fairlead_tool_degraded", text, labels=_TOOL)
@@ -181,7 +183,7 @@ def _health_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) -
     yield from (score, degraded)
 
 
-def _measured_tools(selection: Selection) -> Iterator[Measured]:
+def _measured_tools(selection: Selection) -> Iterator[MeasuredTool]:
     """Measured tools in the order of the catalog, so that each scrape has series for the same tools."""
     snapshot = selection.snapshot
     for key, server in snapshot.servers.items():

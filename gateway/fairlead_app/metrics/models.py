@@ -34,7 +34,7 @@ class ModelCollector(Collector):
         yield from self._breakers()
 
     def _usage(self) -> Iterable[Metric]:
-        text = "Tokens of one model response, by type: input (including cached ones) and output"
+        text = "Tokens of one model response, by type: input (including cached tokens) and output"
         tokens = HistogramMetricFamily("gen_ai_client_token_usage", text, labels=[*_MODEL, _DIRECTION])
         text = "Input tokens read from, or written to, a provider's prompt cache (kind: read, write)"
         cache = CounterMetricFamily("fairlead_model_cache_tokens", text, labels=[*_MODEL, "kind"])
@@ -49,9 +49,7 @@ class ModelCollector(Collector):
             cache.add_metric([*labels, "write"], series.written)
             cost.add_metric(labels, series.dollars)
         yield from (tokens, cache, cost)
-        text = (
-            "Estimated tokens of tools in the input of models, by part: definitions, counted in each round, or results"
-        )
+        text = "Estimated input tokens that tools cause, by part: definitions (counted again in each round) or results"
         tools = CounterMetricFamily("fairlead_model_tool_tokens", text, labels=["gen_ai_tool_name", "part"])
         for (tool, part), count in [*self.metrics.tool_tokens.items()]:
             tools.add_metric([tool, part], count)
@@ -66,14 +64,16 @@ class ModelCollector(Collector):
         text = (
             "Duration of requests to the endpoints in front of models, including all rounds and tool calls, in seconds"
         )
-        took = HistogramMetricFamily("gen_ai_server_request_duration_seconds", text, labels=[*_MODEL, "error_type"])
+        durations = HistogramMetricFamily(
+            "gen_ai_server_request_duration_seconds", text, labels=[*_MODEL, "error_type"]
+        )
         text = "Time until a streaming client gets the first part of the response, in seconds"
         first = HistogramMetricFamily("gen_ai_server_time_to_first_token_seconds", text, labels=_MODEL)
         for labels, series in self._series():
             for error, histogram in [*series.durations.items()]:
-                took.add_metric([*labels, error], *cumulative_buckets(histogram))
+                durations.add_metric([*labels, error], *cumulative_buckets(histogram))
             first.add_metric(labels, *cumulative_buckets(series.first_token))
-        yield from (took, first)
+        yield from (durations, first)
 
     def _counts(self) -> Iterable[Metric]:
         text = "Requests to the endpoints in front of models, by outcome: ok, stopped by a limit, pending calls, …"
@@ -88,7 +88,10 @@ class ModelCollector(Collector):
         yield from (requests, rounds)
         text = "Requests to the endpoints in front of models that are in progress"
         yield GaugeMetricFamily("fairlead_model_requests_in_flight", text, value=float(self.metrics.in_flight))
-        text = "Observations of models and their tools with the label `other`, because there are too many label sets"
+        text = (
+            "Observations of models and their tools that were counted under the label value `other`, because the limit "
+            "on label sets was reached"
+        )
         yield CounterMetricFamily("fairlead_model_label_sets_overflowed", text, value=float(self.metrics.overflowed))
 
     def _breakers(self) -> Iterable[Metric]:

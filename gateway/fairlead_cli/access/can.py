@@ -25,7 +25,9 @@ class QuestionDetails:
     group: Annotated[list[str] | None, typer.Option(help="Group of the agent; may be repeated.")] = None
     service_account: Annotated[str | None, typer.Option(help="ServiceAccount of the agent: namespace/name.")] = None
     claim: Annotated[list[str] | None, typer.Option(help="Claim of the token: NAME=VALUE; may be repeated.")] = None
-    issuer: Annotated[str | None, typer.Option(help="Issuer of the agent's name, if there are several.")] = None
+    issuer: Annotated[
+        str | None, typer.Option(help="Issuer of the agent's name; needed if there are several issuers.")
+    ] = None
     arguments: Annotated[str | None, typer.Option(help="Arguments as JSON, which policies may restrict.")] = None
 
     def parameters(self) -> dict[str, Any]:
@@ -47,7 +49,9 @@ def can(
     tool: Annotated[
         str,
         typer.Argument(
-            metavar="TOOL", help="As listed, as [NAMESPACE/]SERVER/TOOL, or by its id.", autocompletion=tool_names
+            metavar="TOOL",
+            help="Name of the tool as listed, [NAMESPACE/]SERVER/TOOL, or its id.",
+            autocompletion=tool_names,
         ),
     ],
     details: QuestionDetails = QuestionDetails(),
@@ -68,12 +72,12 @@ def can(
 
         fairlead can me call files__read --arguments '{"path": "/data/public/a"}'
     """
-    from fairlead_cli.failure import USED_WRONGLY, Failure
+    from fairlead_cli.failure import USAGE_ERROR, Failure
     from fairlead_cli.rest import ManagementClient
 
     if call != "call":
         raise Failure(
-            f"the second word must be `call`, not {call!r}: write fairlead can AGENT call TOOL", code=USED_WRONGLY
+            f"the second word must be `call`, not {call!r}: write fairlead can AGENT call TOOL", code=USAGE_ERROR
         )
     question = {"tool": tool} | ({} if agent == MYSELF else {"agent": agent}) | details.parameters()
     client = ManagementClient.of(gateway.destination())
@@ -81,13 +85,13 @@ def can(
     if output is Output.json:
         print_json(answer)
     else:
-        print("\n".join(lines(answer)))
+        print("\n".join(decision_lines(answer)))
     if not answer["allowed"]:
         sys.stdout.flush()
         sys.exit(NO)
 
 
-def lines(decision: dict[str, Any]) -> list[str]:
+def decision_lines(decision: dict[str, Any]) -> list[str]:
     """Lines about a decision: the answer and its reason, then further restrictions of the call."""
     from fairlead_api.documents.servers import READY
     from fairlead_cli.servers.showing import meaning

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 
 from fairlead_cli.access.key_requests import GatewayKeys
 from fairlead_cli.access.keyoptions import KeyOptions
-from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
+from fairlead_cli.access.keyoutput import KeyOutput, key_id, parse_lifetime, show_key
 from fairlead_cli.access.keys_in_secret import KeySecretLocation
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyRecord, encode_keys, new_key, read
 
@@ -46,7 +46,7 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     given = {"--secret": options.secret, "--state-dir": options.state_dir, "--file": file, "--url": url}
     named = [option for option, value in given.items() if value is not None]
     if len(named) > 1:
-        raise Failure(f"{' and '.join(named)} name different locations of keys: give only one", code=USED_WRONGLY)
+        raise Failure(f"{' and '.join(named)} name different locations of keys: give only one", code=USAGE_ERROR)
     if options.secret is not None:
         return _secret(options.secret, options)
     if options.state_dir is not None:
@@ -68,7 +68,7 @@ def _secret(name: str, options: KeyOptions) -> KeySecretLocation:
     for option, value in (("--secret", name), ("--namespace", options.namespace)):
         if not _NAME.fullmatch(value):
             message = f"{option}: {value!r} is not a valid name in Kubernetes, such as fairlead-api-keys"
-            raise Failure(message, code=USED_WRONGLY)
+            raise Failure(message, code=USAGE_ERROR)
     return KeySecretLocation(name, options.namespace, options.kubeconfig)
 
 
@@ -82,9 +82,9 @@ def run_create(
 ) -> None:
     """Create a key, store its hash, and print the key or write it to a file. Raises Failure."""
     if not agent.strip() or not agent.isprintable():
-        raise Failure("AGENT must be a printable name", code=USED_WRONGLY)
+        raise Failure("AGENT must be a printable name", code=USAGE_ERROR)
     now = datetime.now(UTC)
-    key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + life(expires))
+    key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + parse_lifetime(expires))
     if to is not None:
         to.check()
     location.change(lambda document: KeyDocument((*document.keys, record)))
@@ -120,7 +120,7 @@ def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
     def without(document: KeyDocument) -> KeyDocument:
         left = tuple(record for record in document.keys if record.id != target)
         if len(left) == len(document.keys):
-            raise Failure(f"key {target[:16]} does not exist: `fairlead keys list` lists the keys", code=USED_WRONGLY)
+            raise Failure(f"key {target[:16]} does not exist: `fairlead keys list` lists the keys", code=USAGE_ERROR)
         return KeyDocument(left)
 
     location.change(without)
@@ -147,14 +147,14 @@ class KeyFileLocation:
         except FileNotFoundError:
             return KeyDocument()
         except (OSError, BadKeys) as error:
-            raise Failure(f"{self._path} cannot be read: {error}", code=USED_WRONGLY) from error
+            raise Failure(f"{self._path} cannot be read: {error}", code=USAGE_ERROR) from error
 
     def change(self, change: Change) -> None:
         data = encode_keys(change(self.load()).keys)
         try:
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(data)
-            os.replace(file.name, self._path)  # noqa: PTH105  # Path.replace takes no name
+            os.replace(file.name, self._path)  # noqa: PTH105  # file.name is a str, not a Path
         except OSError as error:
             raise Failure(f"{self._path} cannot be written: {error.strerror or error}") from error
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote
 
-from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
+from fairlead_cli.access.keyoutput import KeyOutput, key_id, parse_lifetime, show_key
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json, print_table, printable, remark
 from fairlead_cli.rest import ManagementClient
 
@@ -27,12 +27,12 @@ class GatewayKeys:
         """Create a key and show it. Raises Failure."""
         if groups:
             message = "--group cannot be used with --url: the key has the groups of the caller's credential"
-            raise Failure(message, code=USED_WRONGLY)
+            raise Failure(message, code=USAGE_ERROR)
         body: dict[str, Any] = {"name": name}
         if expires is not None:
-            days, rest = divmod(int(life(expires).total_seconds()), DAY_SECONDS)
+            days, rest = divmod(int(parse_lifetime(expires).total_seconds()), DAY_SECONDS)
             if rest:
-                raise Failure(f"--expires: {expires!r} must be whole days with --url", code=USED_WRONGLY)
+                raise Failure(f"--expires: {expires!r} must be whole days with --url", code=USAGE_ERROR)
             body["days"] = days
         if to is not None:
             to.check()

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json
 from fairlead_gateway.identity.key_format import PREFIX, id_of
 
@@ -40,20 +40,20 @@ class KeyOutput:
             if self._overwrite:
                 with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:  # its mode is 0600
                     file.write(key + "\n")
-                os.replace(file.name, self.path)  # noqa: PTH105  # Path.replace takes no name
+                os.replace(file.name, self.path)  # noqa: PTH105  # file.name is a str, not a Path
             else:
-                with open(self.path, "x", encoding="utf-8", opener=_for_the_owner) as new:
+                with open(self.path, "x", encoding="utf-8", opener=_open_for_owner) as new:
                     new.write(key + "\n")
         except FileExistsError:
             raise self._already_exists() from None
         except OSError as error:
-            raise Failure(f"{self.path} cannot be written, and the key is lost: {error}; revoke it") from error
+            raise Failure(f"{self.path} cannot be written, and the key is lost: {error}; revoke the key") from error
 
     def _already_exists(self) -> Failure:
-        return Failure(f"{self.path} already exists: choose another file, or add --overwrite", code=USED_WRONGLY)
+        return Failure(f"{self.path} already exists: choose another file, or add --overwrite", code=USAGE_ERROR)
 
 
-def _for_the_owner(path: str, flags: int) -> int:
+def _open_for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
@@ -70,11 +70,11 @@ def show_key(key: str, facts: Mapping[str, object], name: str, to: KeyOutput | N
         print(f"The key {name} is in {to.path}")
 
 
-def life(text: str) -> timedelta:
+def parse_lifetime(text: str) -> timedelta:
     """Parse a lifetime such as 30m, 12h or 90d. Raises Failure."""
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise Failure(f"--expires: {text!r} is not a valid duration, such as 30m, 12h or 90d", code=USED_WRONGLY)
+        raise Failure(f"--expires: {text!r} is not a valid duration, such as 30m, 12h or 90d", code=USAGE_ERROR)
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
@@ -88,5 +88,5 @@ def key_id(given: str) -> str:
             f"the argument starts with {PREFIX} but is not a complete key: give the key's id (the part after {PREFIX}) "
             "or the whole key"
         )
-        raise Failure(message, code=USED_WRONGLY)
+        raise Failure(message, code=USAGE_ERROR)
     return ident

@@ -24,7 +24,8 @@ def bridge(
     """Speak MCP on standard input and output, for clients that start a program, and relay it to an HTTP endpoint.
 
     After a restart of the gateway, a new session is opened, and the client is notified to list tools again. A request
-    that may have been executed is not repeated. Errors are sent to the client, and printed on standard error.
+    that may have been executed is repeated only if that is safe. Errors are sent to the client, and printed on standard
+    error.
 
     Examples:
 
@@ -46,10 +47,10 @@ def _credential(token: str | None, key_env: str | None) -> str | None:
     """The credential from the options. Raises Failure if the variable is not set."""
     import os
 
-    from fairlead_cli.failure import USED_WRONGLY, Failure
+    from fairlead_cli.failure import USAGE_ERROR, Failure
 
     if key_env is None:
         return token
     if not os.environ.get(key_env):
-        raise Failure(f"--key-env: {key_env} is not set in the environment of the client", code=USED_WRONGLY)
+        raise Failure(f"--key-env: {key_env} is not set in the environment of the client", code=USAGE_ERROR)
     return os.environ[key_env]

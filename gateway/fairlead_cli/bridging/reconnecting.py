@@ -15,19 +15,19 @@ from typing import Any, Final, Self
 import anyio
 import httpx2
 
-from fairlead_cli.wording import CREDENTIAL, after
+from fairlead_cli.wording import CREDENTIAL, with_advice
 from fairlead_mcp.methods import METHODS
 
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
-LARGEST_ANSWER: Final = 64 << 20
+MAX_ANSWER: Final = 64 << 20
 """Bytes of one JSON response, and of one event of a stream. A stream as a whole has no limit."""
-LARGEST_REFUSAL: Final = 64 << 10
+MAX_REFUSAL: Final = 64 << 10
 STREAM_SECONDS: Final = 300.0
 """Silence after which the stream of notifications is reopened, because a connection may be cut without a trace."""
 CONNECT_SECONDS: Final = 10.0
 PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds between attempts to connect; the last one repeats."""
+"""Seconds between attempts to connect; the last pause repeats."""
 UNREACHABLE: Final = -32000
 """JSON-RPC code of the bridge's own errors, from the range for implementation-defined server errors."""
 _EVENTS: Final = "text/event-stream"
@@ -35,18 +35,16 @@ _EVENTS: Final = "text/event-stream"
 
 @dataclass
 class BridgeSession:
-    """The client's session: the `initialize` that opened it, the id that the SDK has, and its current id at the
-    gateway.
-    """
+    """The client's session: its `initialize`, the id that the SDK uses, and the id that the gateway currently uses."""
 
     url: httpx2.URL
-    opened_by: bytes
+    initialize_body: bytes
     """Body of the client's `initialize`."""
     headers: httpx2.Headers
     """Headers of the client's `initialize`."""
-    first: str
-    """Session id from the first response to `initialize`, which the SDK sends."""
-    now: str
+    sdk_id: str
+    """Session id from the first response to `initialize`. The SDK sends it in all requests."""
+    gateway_id: str
     """Session id that the gateway currently has."""
 
 
@@ -54,20 +52,24 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
     """HTTP transport for the requests of one client, which replaces lost sessions and waits while the gateway restarts.
 
     While the gateway cannot be reached, a request is retried for `patience` seconds, and the stream of notifications is
-    retried for ever. `remark` prints a line for the user. `changed` is called after a new session or a new stream of
-    notifications was opened, because notifications may have been missed in between.
+    retried for ever. `remark` prints a line for the user. `on_reconnect` is called after a new session or a new stream
+    of notifications was opened, because notifications may have been missed in between.
     """
 
     def __init__(
-        self, client: httpx2.AsyncClient, patience: float, remark: Callable[[str], None], changed: Callable[[], None]
+        self,
+        client: httpx2.AsyncClient,
+        patience: float,
+        remark: Callable[[str], None],
+        on_reconnect: Callable[[], None],
     ) -> None:
         self._client = client
         self._patience = patience
         self._remark = remark
-        self._changed = changed
+        self._on_reconnect = on_reconnect
         self._session: BridgeSession | None = None
-        self._renewing = anyio.Lock()
-        self._away = False
+        self._renewal_lock = anyio.Lock()
+        self._is_unreachable = False
         """Whether the last attempt to connect to the gateway failed."""
         self._streams = 0
         """Number of notification streams opened so far."""
@@ -82,7 +84,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
                 await answer.aclose()
                 if request.method == "DELETE":
                     return httpx2.Response(204)
-                await self._renew(session, session.now)
+                await self._renew(session, session.gateway_id)
                 answer = await self._send(request, body, method)
         except httpx2.HTTPError as error:
             return self._failure(request, error)
@@ -91,7 +93,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         if request.method == "GET":
             self._streams += 1
             if self._streams > 1 and LAST_EVENT_ID not in request.headers:
-                self._changed()
+                self._on_reconnect()
         if method == "initialize" and (ident := answer.headers.get(SESSION_ID)):
             self._session = BridgeSession(request.url, body, request.headers.copy(), ident, ident)
         return httpx2.Response(answer.status_code, headers=answer.headers, stream=_Body(answer))
@@ -114,15 +116,15 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
                 late = anyio.current_time() >= deadline and not forever
                 if late or request.method == "DELETE":
                     raise
-                if not self._away:
-                    self._away = True
+                if not self._is_unreachable:
+                    self._is_unreachable = True
                     self._remark(f"cannot reach {request.url}: {_reason(error)}; trying again")
             except (httpx2.NetworkError, httpx2.RemoteProtocolError):
                 if not repeatable or (tries and not forever):
                     raise
             else:
-                if self._away:
-                    self._away = False
+                if self._is_unreachable:
+                    self._is_unreachable = False
                     self._remark(f"{request.url} is reachable again")
                 return answer
             await anyio.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
@@ -130,8 +132,8 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
 
     def _copy(self, request: httpx2.Request, body: bytes) -> httpx2.Request:
         headers = request.headers.copy()
-        if (session := self._session) is not None and headers.get(SESSION_ID) == session.first:
-            headers[SESSION_ID] = session.now
+        if (session := self._session) is not None and headers.get(SESSION_ID) == session.sdk_id:
+            headers[SESSION_ID] = session.gateway_id
         for name in ("host", "content-length"):
             headers.pop(name, None)
         headers["accept-encoding"] = "identity"  # this class parses responses to `initialize`
@@ -142,29 +144,29 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
 
     async def _renew(self, session: BridgeSession, lost: str) -> None:
         """Replace the session `lost` by a new one, unless that has happened already. Raises HTTPError."""
-        async with self._renewing:
-            if session.now != lost:
+        async with self._renewal_lock:
+            if session.gateway_id != lost:
                 return
             opening = httpx2.Request("POST", session.url, headers=session.headers)
-            answer = await self._send(opening, session.opened_by, "initialize")
+            answer = await self._send(opening, session.initialize_body, "initialize")
             async with _Body(answer) as whole:
                 reply = await whole.reply()
             ident = answer.headers.get(SESSION_ID)
             if answer.status_code >= 400 or ident is None or "result" not in reply:
                 why = f"the gateway no longer has the session, and refused a new one with status {answer.status_code}"
                 raise httpx2.RemoteProtocolError(f"{why}: restart the MCP client")
-            session.now = ident
+            session.gateway_id = ident
             version = str(reply["result"].get("protocolVersion", ""))
             notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
             headers = {**session.headers, SESSION_ID: ident, "mcp-protocol-version": version}
             ready = httpx2.Request("POST", session.url, headers=headers)
             await (await self._send(ready, notice, "notifications/initialized")).aclose()
         self._remark("the gateway had lost the session; a new one is open")
-        self._changed()
+        self._on_reconnect()
 
     def _failure(self, request: httpx2.Request, error: httpx2.HTTPError) -> httpx2.Response:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-            text = after(f"cannot reach {request.url}: {_reason(error)}", "Is a gateway running there?")
+            text = with_advice(f"cannot reach {request.url}: {_reason(error)}", "Is a gateway running there?")
         else:
             text = f"the connection to {request.url} broke, and the request may have been executed: {_reason(error)}"
         self._remark(text)
@@ -175,7 +177,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         JSON-RPC error, the response is passed on unchanged.
         """
         async with _Body(answer) as whole:
-            data = await whole.beginning(LARGEST_REFUSAL)
+            data = await whole.beginning(MAX_REFUSAL)
         if request.method != "POST":
             return httpx2.Response(answer.status_code, content=data)
         error = _message(data).get("error")
@@ -187,7 +189,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         else:
             text = f"{request.url} answered {answer.status_code} {answer.reason_phrase}".rstrip()
         if answer.status_code in (401, 403):
-            text = after(text, CREDENTIAL)
+            text = with_advice(text, CREDENTIAL)
         self._remark(text)
         return _problem(answer.status_code, text)
 
@@ -212,7 +214,7 @@ class _Body(httpx2.AsyncByteStream):
         try:
             async for piece in self._answer.aiter_raw():
                 size += len(piece)
-                if self._bounded and size > LARGEST_ANSWER:
+                if self._bounded and size > MAX_ANSWER:
                     return
                 yield piece
         except httpx2.HTTPError:
@@ -230,9 +232,9 @@ class _Body(httpx2.AsyncByteStream):
     async def reply(self) -> dict[str, Any]:
         """The JSON-RPC response in the body, as plain JSON or as an event; an empty object if there is none."""
         if self._bounded:
-            return _message(await self.beginning(LARGEST_ANSWER))
+            return _message(await self.beginning(MAX_ANSWER))
         try:
-            async for event in httpx2.EventSource(self._answer, max_event_size=LARGEST_ANSWER):
+            async for event in httpx2.EventSource(self._answer, max_event_size=MAX_ANSWER):
                 message = _message(event.data)
                 if "result" in message or "error" in message:
                     return message  # the stream may stay open
@@ -251,7 +253,7 @@ def _problem(status: int, text: str) -> httpx2.Response:
 
 
 def _message(data: bytes | str) -> dict[str, Any]:
-    """The JSON object in `data`; an empty one if there is none."""
+    """The JSON object in `data`; empty if `data` is not a JSON object."""
     try:
         decoded = json.loads(data)
     except (ValueError, RecursionError):
@@ -260,7 +262,7 @@ def _message(data: bytes | str) -> dict[str, Any]:
 
 
 def _method(body: bytes) -> str:
-    message = json.loads(body)  # the SDK has written it
+    message = json.loads(body)  # the SDK wrote the body
     return str(message.get("method", "")) if isinstance(message, dict) and "id" in message else ""
 
 

@@ -33,18 +33,18 @@ from mcp_types import (
     RequestId,
 )
 
-from fairlead_cli.bridging.reconnecting import LARGEST_ANSWER, ReconnectingTransport
+from fairlead_cli.bridging.reconnecting import MAX_ANSWER, ReconnectingTransport
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import printable
-from fairlead_cli.proxies import without_proxy
+from fairlead_cli.proxies import proxy_mounts
 from fairlead_mcp.methods import METHODS, HeaderRule
 
-LAST_SECONDS: Final = 5.0
+FINISH_SECONDS: Final = 5.0
 """Seconds that pending requests have to finish after the client has closed standard input."""
-MOST_SCHEMAS: Final = 10_000
-"""Limit on the tools whose `x-mcp-header` annotations are stored."""
+MAX_HEADER_MAPS: Final = 10_000
+"""Maximum number of tools whose `x-mcp-header` annotations are stored."""
 LISTENING: Final = "subscriptions/listen"
-"""Method of a request that is only answered when its stream ends."""
+"""Method of a request that is answered only when its stream ends."""
 LISTS: Final = ("tools", "resources", "prompts")
 
 
@@ -87,18 +87,18 @@ class Relay:
         self._to_client = to_client
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=8)
         async with (
-            httpx2.AsyncClient(headers=self._destination.headers, mounts=without_proxy(url), limits=limits) as network,
+            httpx2.AsyncClient(headers=self._destination.headers, mounts=proxy_mounts(url), limits=limits) as network,
             anyio.create_task_group() as group,
         ):
             self._group = group
             transport = ReconnectingTransport(network, self._destination.timeout, _remark, self._notify_list_changes)
             async with (
                 httpx2.AsyncClient(transport=transport, timeout=None) as client,
-                streamable_http_client(url, http_client=client, max_sse_event_size=LARGEST_ANSWER) as (down, up),
+                streamable_http_client(url, http_client=client, max_sse_event_size=MAX_ANSWER) as (down, up),
             ):
                 group.start_soon(self._relay_responses, down)
                 await self._relay_requests(from_client, up)
-                with anyio.move_on_after(LAST_SECONDS):
+                with anyio.move_on_after(FINISH_SECONDS):
                     self._ended = True
                     self._end_if_idle()
                     await self._idle.wait()
@@ -115,8 +115,8 @@ class Relay:
                 self._pending[message.id] = message.method
             metadata = ClientMessageMetadata(headers=self._headers(message))
             await up.send(SessionMessage(message, metadata))
-            if _cancels(message) in self._pending:
-                del self._pending[_cancels(message)]
+            if _cancelled_id(message) in self._pending:
+                del self._pending[_cancelled_id(message)]
 
     async def _relay_responses(self, down: Any) -> None:
         async for item in down:
@@ -127,7 +127,7 @@ class Relay:
             if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
                 method = self._pending.pop(message.id, "")
                 if isinstance(message, JSONRPCResponse):
-                    self._learn(method, message.result)
+                    self._store_header_values(method, message.result)
             await self._to_client.send(item)
             self._end_if_idle()
 
@@ -135,7 +135,7 @@ class Relay:
         if self._ended and not self._pending:
             self._idle.set()
 
-    def _learn(self, method: str, result: Mapping[str, Any]) -> None:
+    def _store_header_values(self, method: str, result: Mapping[str, Any]) -> None:
         """Store the parts of a response that later requests repeat in headers: version, and annotations of tools."""
         if method == "initialize":
             self._version = str(result.get("protocolVersion", ""))
@@ -149,7 +149,7 @@ class Relay:
                 if not isinstance(name, str) or not isinstance(schema, dict):
                     continue
                 self._header_maps.pop(name, None)
-                valid = len(self._header_maps) < MOST_SCHEMAS and find_invalid_x_mcp_header(schema) is None
+                valid = len(self._header_maps) < MAX_HEADER_MAPS and find_invalid_x_mcp_header(schema) is None
                 if valid and (header_map := x_mcp_header_map(schema)):
                     self._header_maps[name] = header_map
 
@@ -181,7 +181,7 @@ def _member(value: object, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _cancels(message: JSONRPCMessage) -> Any:
+def _cancelled_id(message: JSONRPCMessage) -> Any:
     """Id of the request that a message cancels; None for any other message."""
     if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
         return (message.params or {}).get("requestId")

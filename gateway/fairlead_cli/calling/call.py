@@ -15,14 +15,14 @@ import msgspec
 
 from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_cli.calling.key_value_arguments import BadArgument, check_known, check_required, parse_arguments
-from fairlead_cli.calling.tools import definition_of, list_tools, schema_of, unknown
+from fairlead_cli.calling.tools import definition_of, list_tools, schema_of, unknown_tool_failure
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import why_hidden
 from fairlead_cli.output import Output, printable
 from fairlead_cli.rest import ManagementClient
-from fairlead_cli.servers.starting import Server, has_tool, lines_about, servers_of, wait_for
-from fairlead_cli.wording import after
+from fairlead_cli.servers.starting import Server, lines_about, may_have_tool, servers_of, wait_for
+from fairlead_cli.wording import with_advice
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
@@ -30,8 +30,8 @@ from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, STARTING
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """Matches the error messages of servers for an unknown tool."""
-AWAY: Final = ("says why", "is offline")
-"""Last words of a gateway's refusals to call a server that is not ready."""
+UNREADY_ENDINGS: Final = ("says why", "is offline")
+"""Endings of a gateway's refusals to call a server that is not ready."""
 META_ERROR: Final = "fairlead.dev/error"
 """Member of `_meta` in which a gateway says why it refused a call."""
 
@@ -39,8 +39,8 @@ META_ERROR: Final = "fairlead.dev/error"
 def run_call(destination: Destination, tool: str, words: Sequence[str], arguments: str | None, output: Output) -> None:
     """Call `tool` and print its result. Raises Failure, also for a result that is an error."""
     if arguments is not None and words:
-        raise Failure("give either KEY=VALUE words or --arguments, not both", code=USED_WRONGLY)
-    given = words if arguments is None else _object(arguments)
+        raise Failure("give either KEY=VALUE words or --arguments, not both", code=USAGE_ERROR)
+    given = words if arguments is None else _parse_object(arguments)
     result = _CallAttempts(_ToolOfGateway(destination, tool), given).result()
     if output is Output.json:
         sys.stdout.write(result.decode() + "\n")
@@ -51,14 +51,14 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     if failed:
         refusal = _with_reason(refusal_of(decoded), destination, tool)
         wrong = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
-        raise Failure(refusal or f"{tool} reports an error: {text_of(decoded)}", code=USED_WRONGLY if wrong else FAILED)
+        raise Failure(refusal or f"{tool} reports an error: {text_of(decoded)}", code=USAGE_ERROR if wrong else FAILED)
 
 
 def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
     """The text of a refusal. If the tool's server cannot be reached, its state as in `fairlead servers` replaces it."""
-    if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: ") or not refusal.endswith(AWAY):
+    if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: ") or not refusal.endswith(UNREADY_ENDINGS):
         return refusal
-    lines = lines_about(server for server in servers_of(destination) if has_tool(server, tool))
+    lines = lines_about(server for server in servers_of(destination) if may_have_tool(server, tool))
     return f"{CONNECTION_LOST}: {'; '.join(lines)}" if lines else refusal
 
 
@@ -74,17 +74,17 @@ class _ToolOfGateway(NamedTuple):
 
     def servers(self) -> list[Server]:
         """Servers that may have the tool, judging by its name. Raises Failure."""
-        return [server for server in servers_of(self.destination) if has_tool(server, self.name)]
+        return [server for server in servers_of(self.destination) if may_have_tool(server, self.name)]
 
     def may_be_starting(self) -> bool:
         """Whether a server that may have the tool is still starting. Raises Failure."""
         return any(server.get("state") in ON_THE_WAY for server in self.servers())
 
     def wait(self, seconds: float) -> bool:
-        """Print that the tool's server is starting, and wait. False if none is starting, or on timeout. Raises
-        Failure.
+        """Print that the tool's server is starting, and wait. Returns False if no server is starting, or on timeout.
+        Raises Failure.
         """
-        return wait_for(self.destination, seconds, lambda server: has_tool(server, self.name))
+        return wait_for(self.destination, seconds, lambda server: may_have_tool(server, self.name))
 
     async def call(self, session: McpSession, given: Sequence[str] | dict[str, Any]) -> bytes:
         """Result of a call; `given` is a list of KEY=VALUE words or the arguments. Raises Failure, McpError."""
@@ -92,14 +92,14 @@ class _ToolOfGateway(NamedTuple):
         definition = definition_of(definitions, self.name)
         if definition is None:
             await self._check_unlisted(definitions, hidden)
-        schema = schema_of(definition or await asyncio.to_thread(_of_id, self.destination, self.name))
+        schema = schema_of(definition or await asyncio.to_thread(_definition_by_id, self.destination, self.name))
         arguments = self._arguments(given, schema)
         try:
             return bytes(await session.call_tool(self.name, arguments, timeout=self.destination.timeout))
         except RpcError as error:
             if definition is not None or error.code != INVALID_PARAMS or not UNKNOWN.search(error.message):
                 raise
-            raise _Unlisted(str(unknown(self.name, definitions)), code=USED_WRONGLY) from error
+            raise _Unlisted(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR) from error
 
     async def _check_unlisted(self, definitions: list[dict[str, Any]], hidden: Any) -> None:
         """Raises Failure if the tool is hidden, or if its server is starting and its arguments are therefore
@@ -108,7 +108,7 @@ class _ToolOfGateway(NamedTuple):
         if (why := why_hidden(hidden, self.name)) is not None:
             raise Failure(f"OVER_BUDGET: {why}")
         if await asyncio.to_thread(self.may_be_starting):
-            raise _Unlisted(str(unknown(self.name, definitions)), code=USED_WRONGLY)
+            raise _Unlisted(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR)
 
     def _arguments(self, given: Sequence[str] | dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -119,7 +119,7 @@ class _ToolOfGateway(NamedTuple):
             check_known(arguments, schema, strictly=True)
             check_required(arguments, schema)
         except BadArgument as error:
-            raise Failure(after(f"{self.name}: {error}", "Nothing was called."), code=USED_WRONGLY) from error
+            raise Failure(with_advice(f"{self.name}: {error}", "Nothing was called."), code=USAGE_ERROR) from error
         return arguments
 
 
@@ -166,12 +166,12 @@ class _CallAttempts:
             raise Failure(line) from None
         if not (waited or (servers and self._may_retry)):
             raise unlisted
-        # One more attempt is enough: either the tool was listed after the last one, or the server does not have it
+        # One more attempt is enough: either the tool was listed after the last attempt, or the server does not have it
         self._may_retry = False
 
     def _check_failed(self, error: Failure) -> NoReturn:
         """Raises the failure; if the tool's server is starting, with the server's state as its message."""
-        servers = self._tool.servers() if error.code != USED_WRONGLY else []
+        servers = self._tool.servers() if error.code != USAGE_ERROR else []
         if any(server.get("state") in ON_THE_WAY for server in servers):
             raise Failure("; ".join(lines_about(servers))) from None
         raise error
@@ -232,7 +232,7 @@ def _part(item: Any) -> str:
     return json.dumps(item, ensure_ascii=False)
 
 
-def _of_id(destination: Destination, tool: str) -> dict[str, Any] | None:
+def _definition_by_id(destination: Destination, tool: str) -> dict[str, Any] | None:
     """Definition of a tool that is given by its id (`mcp.SERVER.TOOL`), from the REST API; None if there is none."""
     if not tool.startswith("mcp."):
         return None
@@ -244,11 +244,11 @@ def _of_id(destination: Destination, tool: str) -> dict[str, Any] | None:
     return definition if isinstance(definition, dict) else None
 
 
-def _object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
-        raise Failure(f"--arguments is not JSON: {error}", code=USED_WRONGLY) from error
+        raise Failure(f"--arguments is not JSON: {error}", code=USAGE_ERROR) from error
     if not isinstance(value, dict):
-        raise Failure('--arguments must be a JSON object, such as \'{"item": "rope"}\'', code=USED_WRONGLY)
+        raise Failure('--arguments must be a JSON object, such as \'{"item": "rope"}\'', code=USAGE_ERROR)
     return value

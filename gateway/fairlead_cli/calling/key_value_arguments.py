@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_cli.wording import after
+from fairlead_cli.wording import with_advice
 from fairlead_formats.names import did_you_mean
 
 Json = Any
@@ -15,8 +15,8 @@ Schema = Mapping[str, Json]
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
-_MOST: Final = 1000
-"""Limit on the subschemas of one value that are examined."""
+_MAX_SUBSCHEMAS: Final = 1000
+"""Maximum number of subschemas of one value that are examined."""
 _OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
 _SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
 
@@ -48,14 +48,14 @@ def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Json]:
 def parse_typed(key: str, text: str, schema: Json, root: Schema) -> Json:
     """`text` as the strictest type that `schema` allows and that the text can be converted to.
 
-    Raises BadArgument if it fits no allowed type.
+    Raises BadArgument if the text fits no allowed type.
     """
     choices, types = _choices_and_types(schema, root)
     for choice in choices:
         if text == (choice if isinstance(choice, str) else json.dumps(choice)):
             return choice
     if not types:
-        return _loose(text)
+        return _json_or_text(text)
     for name in _ORDER:
         if name in types:
             try:
@@ -66,7 +66,7 @@ def parse_typed(key: str, text: str, schema: Json, root: Schema) -> Json:
 
 
 def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool) -> None:
-    """Check that the schema has the arguments. Raises BadArgument that names each unknown argument and a similar one.
+    """Check that the schema has the arguments. Raises BadArgument that names each unknown argument and a similar name.
 
     `strictly` also rejects unknown arguments if the schema names properties without saying whether others are allowed.
     """
@@ -81,7 +81,7 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
     wrong = [key for key in arguments if key not in named and not any(_fits(pattern, key) for pattern in patterns)]
     if wrong:
         takes = f"It takes {', '.join(sorted(named))}" if named else "It takes no arguments"
-        raise BadArgument(after("; ".join(_unknown(key, named) for key in wrong), takes))
+        raise BadArgument(with_advice("; ".join(_unknown(key, named) for key in wrong), takes))
 
 
 def _unknown(key: str, named: Collection[str]) -> str:
@@ -96,7 +96,7 @@ def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
     required, named = schema.get("required"), _mapping(schema.get("properties"))
     lacking = [key for key in required if key in named and key not in arguments] if isinstance(required, list) else []
     if lacking:
-        raise BadArgument(after(f"it needs {' and '.join(lacking)}", f"It takes {', '.join(sorted(named))}"))
+        raise BadArgument(with_advice(f"it needs {' and '.join(lacking)}", f"It takes {', '.join(sorted(named))}"))
 
 
 def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
@@ -123,7 +123,7 @@ def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
 def _subschemas(schema: Json, root: Schema) -> Iterator[Schema]:
     """The schema and all subschemas that apply to the same value, through local references and alternatives."""
     todo, seen = [schema], set[int]()
-    while todo and len(seen) < _MOST:
+    while todo and len(seen) < _MAX_SUBSCHEMAS:
         subschema = todo.pop(0)
         if not isinstance(subschema, Mapping) or id(subschema) in seen:
             continue
@@ -133,7 +133,7 @@ def _subschemas(schema: Json, root: Schema) -> Iterator[Schema]:
             todo.append(_resolve(subschema["$ref"], root))
         for word in ("anyOf", "oneOf", "allOf"):
             if isinstance(subschema.get(word), list):
-                todo += subschema[word][:_MOST]
+                todo += subschema[word][:_MAX_SUBSCHEMAS]
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:
@@ -166,7 +166,7 @@ def _choices_and_types(schema: Json, root: Schema) -> tuple[list[Json], set[str]
 
 
 def _resolve(reference: str, root: Schema) -> Json:
-    """The schema behind a local reference (`#/$defs/Name`); an empty one if the reference is broken."""
+    """The schema behind a local reference (`#/$defs/Name`); an empty schema if the reference is broken."""
     target: Json = root
     for step in reference.removeprefix("#").split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
@@ -183,7 +183,7 @@ def _json(key: str, text: str) -> Json:
         raise BadArgument(f"{key}: {text!r} is not JSON: {error}") from error
 
 
-def _loose(text: str) -> Json:
+def _json_or_text(text: str) -> Json:
     try:
         return json.loads(text)
     except ValueError:
@@ -211,7 +211,7 @@ def _number(text: str) -> int | float:
     return value
 
 
-def _of(kind: type) -> Callable[[str], Json]:
+def _reader_of(kind: type) -> Callable[[str], Json]:
     def read(text: str) -> Json:
         value = json.loads(text)
         if not isinstance(value, kind):
@@ -225,8 +225,8 @@ _READERS: Final[dict[str, Callable[[str], Json]]] = {
     "integer": int,
     "number": _number,
     "boolean": _boolean,
-    "array": _of(list),
-    "object": _of(dict),
+    "array": _reader_of(list),
+    "object": _reader_of(dict),
     "null": _null,
     "string": str,
 }

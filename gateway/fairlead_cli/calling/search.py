@@ -17,7 +17,7 @@ from fairlead_cli.output import Output, first_line, print_json, print_table, pri
 @expand_groups
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="What the tool should do, in a few words.")],
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Largest number of tools.")] = 8,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Maximum number of tools.")] = 8,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only tools with this tag; repeatable.")] = None,
     categories: Annotated[
         list[str] | None, typer.Option("--category", help="Only tools of this category; repeatable.")

@@ -8,12 +8,12 @@ import msgspec
 
 from fairlead_cli.calling.key_value_arguments import described_arguments
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
 from fairlead_cli.models.printed_tools import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 from fairlead_cli.rest import ManagementClient
-from fairlead_cli.servers.starting import LIST_SECONDS, has_tool, lines_about, servers_of, wait_for
+from fairlead_cli.servers.starting import LIST_SECONDS, lines_about, may_have_tool, servers_of, wait_for
 from fairlead_cli.wording import ready_to_paste, unknown_tool
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
@@ -45,16 +45,16 @@ def run_tools(destination: Destination, output: Output) -> None:
 
 def run_tool(destination: Destination, name: str, output: Output) -> None:
     """Print one tool with its description and arguments. Raises Failure."""
-    wait_for(destination, min(LIST_SECONDS, destination.timeout), lambda server: has_tool(server, name))
+    wait_for(destination, min(LIST_SECONDS, destination.timeout), lambda server: may_have_tool(server, name))
     definitions, hidden = destination.run(lambda session: list_tools(session, destination.timeout))
     definition = definition_of(definitions, name)
     if definition is None:
         why = why_hidden(hidden, name)
         if why is None and is_server(destination, name):
-            raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USED_WRONGLY)
-        for line in lines_about(server for server in servers_of(destination) if has_tool(server, name)):
+            raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USAGE_ERROR)
+        for line in lines_about(server for server in servers_of(destination) if may_have_tool(server, name)):
             raise Failure(line)
-        raise Failure(f"OVER_BUDGET: {why}") if why is not None else unknown(name, definitions)
+        raise Failure(f"OVER_BUDGET: {why}") if why is not None else unknown_tool_failure(name, definitions)
     if output is Output.json:
         print_json(definition)
         return
@@ -70,7 +70,7 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
 
 
 def is_server(destination: Destination, name: str) -> bool:
-    """Whether `name` is the name or the prefix of a server."""
+    """Whether `name` is a server's `namespace/name`, or its name without the namespace."""
     keys = (
         {str(document.get("server")), str(document.get("server")).rpartition("/")[2]}
         for document in servers_of(destination)
@@ -79,20 +79,20 @@ def is_server(destination: Destination, name: str) -> bool:
 
 
 def definition_of(definitions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
-    """The definition of that name; None if there is none."""
+    """The definition of the tool `name`; None if it is not listed."""
     return next((definition for definition in definitions if definition.get("name") == name), None)
 
 
 def schema_of(definition: dict[str, Any] | None) -> dict[str, Any]:
-    """Input schema of a tool; an empty one, which accepts anything, if there is none."""
+    """Input schema of a tool; an empty schema, which accepts anything, if the tool has no schema."""
     schema = {} if definition is None else definition.get("inputSchema")
     return schema if isinstance(schema, dict) else {}
 
 
-def unknown(name: str, definitions: list[dict[str, Any]]) -> Failure:
+def unknown_tool_failure(name: str, definitions: list[dict[str, Any]]) -> Failure:
     """The failure for a name that no tool has."""
     near = did_you_mean(name, [str(definition.get("name", "")) for definition in definitions])
-    return Failure(printable(unknown_tool(name, near)), code=USED_WRONGLY)
+    return Failure(printable(unknown_tool(name, near)), code=USAGE_ERROR)
 
 
 def run_offer(destination: Destination, format_: str, output: Output, *, strict: bool, losses: bool) -> None:

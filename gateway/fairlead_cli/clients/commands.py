@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.clients.options import NameOption, SetupWishes
+from fairlead_cli.clients.options import NameOption, SetupOptions
 from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import OutputOption, show_help
 from fairlead_cli.output import Output
@@ -33,7 +33,7 @@ def setup(
             autocompletion=client_names,
         ),
     ],
-    wishes: SetupWishes = SetupWishes(),
+    options: SetupOptions = SetupOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Add a gateway to the configuration of an MCP client. The change is shown first; the rest of the file stays.
@@ -52,7 +52,7 @@ def setup(
     """
     from fairlead_cli.clients.setup import run_setup
 
-    run_setup(name_of_client, wishes, output)
+    run_setup(name_of_client, options, output)
 
 
 @client.command("list")

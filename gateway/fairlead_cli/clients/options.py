@@ -22,7 +22,7 @@ class ConfigScope(StrEnum):
 
 
 @dataclass(frozen=True)
-class SetupWishes:
+class SetupOptions:
     """The gateway, the credential for it, and how to change the client's file."""
 
     url: UrlOption = DEFAULT_URL
@@ -36,8 +36,12 @@ class SetupWishes:
             "--key-file", metavar="FILE", help="File with the API key, which `fairlead bridge` reads at each start."
         ),
     ] = None
-    scope: Annotated[ConfigScope, typer.Option(help="The file of the user, or of this folder.")] = ConfigScope.user
+    scope: Annotated[ConfigScope, typer.Option(help="Configuration file of the user, or of the current folder.")] = (
+        ConfigScope.user
+    )
     name: NameOption = "fairlead"
-    undo: Annotated[bool, typer.Option("--undo", help="Remove the entry, and restore what it replaced.")] = False
+    undo: Annotated[bool, typer.Option("--undo", help="Remove the entry, and restore the entry that it replaced.")] = (
+        False
+    )
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change without writing it.")] = False

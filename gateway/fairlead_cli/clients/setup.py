@@ -25,12 +25,12 @@ from fairlead_api.client_files.edits import (
     with_entry,
 )
 from fairlead_api.client_files.known_clients import CLIENTS, KnownClient, Scope
-from fairlead_cli.clients.options import SetupWishes
-from fairlead_cli.clients.undo_state import Earlier, replace_file
-from fairlead_cli.connecting import check_url, no_path
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.clients.options import SetupOptions
+from fairlead_cli.clients.undo_state import UndoState, replace_file
+from fairlead_cli.connecting import check_url, no_path_failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, remark
-from fairlead_cli.proxies import is_here
+from fairlead_cli.proxies import is_this_machine
 
 CONNECT_SECONDS: Final = 1.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -40,22 +40,22 @@ _SECRET: Final = re.compile(
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
+def run_setup(client: str, options: SetupOptions, output: Output) -> None:
     """Add the gateway to a client's file, or remove it. Raises Failure."""
     known_client = _client(client)
-    _check(known_client, wishes)
-    setup = _Setup(known_client, wishes)
+    _check(known_client, options)
+    setup = _Setup(known_client, options)
     change = setup.change()
     if change is None:
-        _report(known_client, setup.file, "unchanged", wishes, output)
+        _report(known_client, setup.file, "unchanged", options, output)
         return
-    _show(setup.file, setup.before, change.edit, secret=wishes.undo)
-    if not wishes.dry_run:
-        _confirm(setup.file, yes=wishes.yes)
+    _show(setup.file, setup.before, change.edit, secret=options.undo)
+    if not options.dry_run:
+        _confirm(setup.file, yes=options.yes)
         setup.make(change)
-    _report(known_client, setup.file, change.word, wishes, output)
-    if not wishes.undo and _is_silent_here(wishes.url):
-        text = f"no gateway listens at {wishes.url} yet: start one with `fairlead up`, or correct --url"
+    _report(known_client, setup.file, change.word, options, output)
+    if not options.undo and _lacks_local_listener(options.url):
+        text = f"no gateway listens at {options.url} yet: start one with `fairlead up`, or correct --url"
         remark("client setup", text)
 
 
@@ -74,70 +74,70 @@ class _Change(NamedTuple):
 class _Setup:
     """A client's file, and the requested entry of the gateway in it."""
 
-    def __init__(self, client: KnownClient, wishes: SetupWishes) -> None:
-        self.file = configuration_file(client, wishes.scope.value)
+    def __init__(self, client: KnownClient, options: SetupOptions) -> None:
+        self.file = configuration_file(client, options.scope.value)
         self.before = _text(self.file)
         self._client = client
-        self._wishes = wishes
+        self._options = options
         self._existed = self.file.exists()
-        self._earlier = Earlier.of(self.file, wishes.name)
-        self._entry = None if wishes.undo else _entry(client, wishes)
+        self._earlier = UndoState.of(self.file, options.name)
+        self._entry = None if options.undo else _entry(client, options)
 
     def change(self) -> _Change | None:
-        """The change to make; None if the file needs none. Raises Failure if the file cannot be edited."""
-        client, name = self._client, self._wishes.name
-        earlier = self._earlier if self._wishes.undo else None
+        """The change to make; None if the file needs no change. Raises Failure if the file cannot be edited."""
+        client, name = self._client, self._options.name
+        earlier = self._earlier if self._options.undo else None
         target = self._entry if earlier is None else earlier.entry
         try:
-            there = entry_of(self.before, client.member, name, client.form)
-            if there == self._entry or (self._wishes.undo and there is None):
+            present = entry_of(self.before, client.member, name, client.form)
+            if present == self._entry or (self._options.undo and present is None):
                 return None
             edit = self._reverse(earlier) or edit_of(self.before, client.member, name, target, client.form)
             replaced = raw_entry(self.before, client.member, name, client.form)
         except UnreadableFile as error:
             raise self._refuse(error) from error
         after: str | None = edit.apply(self.before)
-        if self._wishes.undo:
+        if self._options.undo:
             if earlier is not None and target is None and not _has_content(after or "", client.form):
                 after = earlier.blank if earlier.blank is not None or not earlier.existed else after
             return _Change("removed" if target is None else "restored", edit, after, replaced)
-        return _Change("added" if there is None else "replaced", edit, after, replaced)
+        return _Change("added" if present is None else "replaced", edit, after, replaced)
 
     def make(self, change: _Change) -> None:
         """Write the file, and store what `--undo` needs. Raises Failure."""
-        if not self._wishes.undo:
-            self._undo_state(change).keep(self.file, self._wishes.name)
+        if not self._options.undo:
+            self._undo_state(change).store(self.file, self._options.name)
         _write(self.file, change.after)
-        if self._wishes.undo:
-            Earlier.forget(self.file, self._wishes.name)
+        if self._options.undo:
+            UndoState.delete(self.file, self._options.name)
 
-    def _reverse(self, earlier: Earlier | None) -> Edit | None:
+    def _reverse(self, earlier: UndoState | None) -> Edit | None:
         """The edit that restores the original text; None if somebody has changed the text that `setup` had inserted."""
         if earlier is None or earlier.reversal is None:
             return None
-        return reversal_of(self.before, self._client.member, self._wishes.name, earlier.reversal, self._client.form)
+        return reversal_of(self.before, self._client.member, self._options.name, earlier.reversal, self._client.form)
 
-    def _undo_state(self, change: _Change) -> Earlier:
-        """State from which `--undo` reverses this change and all earlier ones."""
+    def _undo_state(self, change: _Change) -> UndoState:
+        """State from which `--undo` reverses this change and all earlier changes."""
         earlier = self._earlier
         if earlier is None:
             blank = self.before if self._existed and not _has_content(self.before, self._client.form) else None
-            return Earlier(change.replaced, blank, self._existed, Reversal.of(self.before, change.edit))
+            return UndoState(change.replaced, blank, self._existed, Reversal.of(self.before, change.edit))
         reversal = None if earlier.reversal is None else earlier.reversal.extend(self.before, change.edit)
         return replace(earlier, reversal=reversal)
 
     def _refuse(self, error: UnreadableFile) -> Failure:
-        name = self._wishes.name
+        name = self._options.name
         action = "remove this by hand" if self._entry is None else "add this by hand"
         shown = f"{self._client.member}.{name}" if self._entry is None else _entry_text(self._client, name, self._entry)
-        return Failure(f"{self.file} is not changed: {error}; {action}: {shown}", code=USED_WRONGLY)
+        return Failure(f"{self.file} is not changed: {error}; {action}: {shown}", code=USAGE_ERROR)
 
 
-def _is_silent_here(url: str) -> bool:
+def _lacks_local_listener(url: str) -> bool:
     """Whether a URL points to this machine and no process accepts connections there."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if not is_here(host):
+    if not is_this_machine(host):
         return False
     try:
         with socket.create_connection((host, parts.port or (443 if parts.scheme == "https" else 80)), CONNECT_SECONDS):
@@ -152,13 +152,13 @@ def _client(name: str) -> KnownClient:
     if known_client is None:
         near = [each for each in CLIENTS if name.lower() in each] or get_close_matches(name.lower(), CLIENTS, n=1)
         meant = f" Did you mean {' or '.join(near)}?" if name and near else ""
-        raise Failure(f"{name!r} is not a supported client.{meant} Clients: {', '.join(CLIENTS)}", code=USED_WRONGLY)
+        raise Failure(f"{name!r} is not a supported client.{meant} Clients: {', '.join(CLIENTS)}", code=USAGE_ERROR)
     return known_client
 
 
-def _entry(client: KnownClient, wishes: SetupWishes) -> dict[str, Any]:
-    key_file = None if wishes.key_file is None else str(wishes.key_file.expanduser().absolute())
-    return client.entry_for(wishes.url, wishes.key_env, key_file, own_program())
+def _entry(client: KnownClient, options: SetupOptions) -> dict[str, Any]:
+    key_file = None if options.key_file is None else str(options.key_file.expanduser().absolute())
+    return client.entry_for(options.url, options.key_env, key_file, own_program())
 
 
 def own_program() -> tuple[str, ...]:
@@ -194,10 +194,10 @@ def print_clients(output: Output, name: str) -> None:
 
 
 def configuration_file(client: KnownClient, scope: Scope, platform: str = sys.platform) -> Path:
-    """The client's file in a scope. Raises Failure if the client has none there."""
+    """The client's file in a scope. Raises Failure if the client has no file in that scope."""
     if scope == "project":
         if not client.project:
-            raise Failure(f"{client.title} has no project file; use --scope user", code=USED_WRONGLY)
+            raise Failure(f"{client.title} has no project file; use --scope user", code=USAGE_ERROR)
         return _with_comments(Path.cwd() / client.project)
     relative = client.user_macos if platform == "darwin" and client.user_macos is not None else client.user
     return _with_comments(Path.home() / relative)
@@ -209,24 +209,24 @@ def _with_comments(file: Path) -> Path:
     return other if file.suffix == ".json" and other.exists() and not file.exists() else file
 
 
-def _check(client: KnownClient, wishes: SetupWishes) -> None:
-    check_url(wishes.url)
-    if not urlsplit(wishes.url).path.strip("/"):
-        raise no_path(wishes.url)
-    if _NAME.fullmatch(wishes.name) is None:
-        raise Failure(f"--name {wishes.name!r} must be letters, digits, - and _", code=USED_WRONGLY)
-    if wishes.key_env is not None and _VARIABLE.fullmatch(wishes.key_env) is None:
+def _check(client: KnownClient, options: SetupOptions) -> None:
+    check_url(options.url)
+    if not urlsplit(options.url).path.strip("/"):
+        raise no_path_failure(options.url)
+    if _NAME.fullmatch(options.name) is None:
+        raise Failure(f"--name {options.name!r} must be letters, digits, - and _", code=USAGE_ERROR)
+    if options.key_env is not None and _VARIABLE.fullmatch(options.key_env) is None:
         raise Failure(
             "--key-env takes the name of an environment variable, not the key: the file must not contain secrets",
-            code=USED_WRONGLY,
+            code=USAGE_ERROR,
         )
-    if wishes.key_env is not None and wishes.key_file is not None:
-        raise Failure("give either --key-env or --key-file", code=USED_WRONGLY)
-    if wishes.key_env is not None and not client.reads_variables:
+    if options.key_env is not None and options.key_file is not None:
+        raise Failure("give either --key-env or --key-file, not both", code=USAGE_ERROR)
+    if options.key_env is not None and not client.reads_variables:
         message = f"{client.title} does not expand environment variables: write the key to a file and pass --key-file"
-        raise Failure(message, code=USED_WRONGLY)
-    if wishes.key_file is not None and not wishes.undo and not wishes.key_file.expanduser().is_file():
-        raise Failure(f"--key-file: {wishes.key_file} is not a file", code=USED_WRONGLY)
+        raise Failure(message, code=USAGE_ERROR)
+    if options.key_file is not None and not options.undo and not options.key_file.expanduser().is_file():
+        raise Failure(f"--key-file: {options.key_file} is not a file", code=USAGE_ERROR)
 
 
 def _text(file: Path) -> str:
@@ -235,7 +235,7 @@ def _text(file: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{file} cannot be read: {error}", code=USED_WRONGLY) from error
+        raise Failure(f"{file} cannot be read: {error}", code=USAGE_ERROR) from error
 
 
 def _entry_text(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
@@ -281,19 +281,22 @@ def _write(file: Path, text: str | None) -> None:
         raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _report(client: KnownClient, file: Path, change: str, wishes: SetupWishes, output: Output) -> None:
+def _report(client: KnownClient, file: Path, change: str, options: SetupOptions, output: Output) -> None:
     if output is Output.json:
-        print(json.dumps({"client": client.title, "file": str(file), "change": change, "written": not wishes.dry_run}))
+        print(json.dumps({"client": client.title, "file": str(file), "change": change, "written": not options.dry_run}))
     elif change == "unchanged":
         print(
             f"{file} already has this entry; nothing is changed."
-            if not wishes.undo
-            else f"{file} has no entry {wishes.name}."
+            if not options.undo
+            else f"{file} has no entry {options.name}."
         )
-    elif wishes.dry_run:
+    elif options.dry_run:
         print("Nothing is written (--dry-run).")
     else:
-        now = f"If {client.title} runs, restart it" if wishes.undo else f"Now {client.restart}"
-        print(f"{client.title}: {wishes.name} {change} in {file}. {now}.")
-        if wishes.key_env is not None and not wishes.undo and wishes.key_env not in os.environ:
-            print(f"{wishes.key_env} is not set here: set it to the key where {client.title} starts.")
+        now = f"If {client.title} runs, restart it" if options.undo else f"Now {client.restart}"
+        print(f"{client.title}: {options.name} {change} in {file}. {now}.")
+        if options.key_env is not None and not options.undo and options.key_env not in os.environ:
+            print(
+                f"{options.key_env} is not set in this shell: set it to the key in the environment in which "
+                f"{client.title} starts."
+            )

@@ -15,7 +15,7 @@ from fairlead_cli.failure import Failure
 
 
 @dataclass(frozen=True)
-class Earlier:
+class UndoState:
     """State of a client's entry before the first change by `client setup`."""
 
     entry: str | None
@@ -28,7 +28,7 @@ class Earlier:
     """Reverses the changes by `client setup`, as long as the inserted text has not been edited since."""
 
     @classmethod
-    def of(cls, file: Path, name: str) -> Earlier | None:
+    def of(cls, file: Path, name: str) -> UndoState | None:
         """The stored state of an entry; None if there is none. Raises Failure."""
         earlier = _entries().get(_key(file, name))
         if not isinstance(earlier, dict):
@@ -38,12 +38,12 @@ class Earlier:
         except msgspec.ValidationError as error:
             raise Failure(f"the state for --undo, {state_file()}, cannot be read: {error}") from error
 
-    def keep(self, file: Path, name: str) -> None:
+    def store(self, file: Path, name: str) -> None:
         """Store the state. Raises Failure."""
         _write({**_entries(), _key(file, name): asdict(self)})
 
     @staticmethod
-    def forget(file: Path, name: str) -> None:
+    def delete(file: Path, name: str) -> None:
         """Delete the stored state. Raises Failure."""
         entries = _entries()
         key = _key(file, name)
@@ -52,7 +52,7 @@ class Earlier:
 
 
 def replace_file(target: Path, text: str) -> None:
-    """Replace a file by a rename; a new file is only accessible to its owner. Raises OSError."""
+    """Replace a file by a rename; a new file is accessible only to its owner. Raises OSError."""
     temporary = target.with_name(f".{target.name}.fairlead")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

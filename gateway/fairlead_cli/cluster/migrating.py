@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_api.migration import migrate
-from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.failure import USAGE_ERROR, Failure, needs
 
 _SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _ITEM: Final = re.compile(r"^( *)(?:- )?[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*#[^\n]*\n)*( *)- ", re.MULTILINE)
@@ -22,7 +22,7 @@ def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
 
     All files are read and migrated before the first is written.
     """
-    rewritten = [(file, *_rewritten(file)) for file in files]
+    rewritten = [(file, *_rewrite(file)) for file in files]
     for file, text, changes in rewritten:
         for change in changes:
             print(f"{file}: {change}", file=sys.stderr)
@@ -35,7 +35,7 @@ def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Replace the file by a rename, so that a full disk leaves the old one."""
+    """Replace the file by a rename, so that a full disk leaves the old file."""
     temporary = file.with_name(f".{file.name}.new")
     try:
         temporary.write_text(text, "utf-8")
@@ -46,19 +46,19 @@ def _replace(file: Path, text: str) -> None:
         raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _rewritten(file: Path) -> tuple[str, list[str]]:
+def _rewrite(file: Path) -> tuple[str, list[str]]:
     try:
         text = file.read_text("utf-8")
         if file.suffix == ".json":
             return _json(text)
         return _yaml(text)
     except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror or error}", code=USED_WRONGLY) from error
+        raise Failure(f"{file} cannot be read: {error.strerror or error}", code=USAGE_ERROR) from error
     except (ValueError, RecursionError) as error:  # also for text that is not UTF-8, JSON or YAML
         details = " ".join(str(error).split())
         hint = "an mcp.json needs no migration" if file.suffix == ".json" else "render templates first"
         message = f"{file} cannot be read: {details}; {hint}"
-        raise Failure(message, code=USED_WRONGLY) from error
+        raise Failure(message, code=USAGE_ERROR) from error
 
 
 def _json(text: str) -> tuple[str, list[str]]:
@@ -70,13 +70,13 @@ def _json(text: str) -> tuple[str, list[str]]:
 
 
 def _yaml(text: str) -> tuple[str, list[str]]:
-    """Migrate each document on its own, so that a current one stays unchanged byte for byte."""
+    """Migrate each document on its own, so that a document that needs no change stays unchanged byte for byte."""
     notes: list[str] = []
-    parts = [_document(part, notes) for part in _parts(text)]
+    parts = [_document(part, notes) for part in _split_documents(text)]
     return "".join(parts), notes
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_documents(text: str) -> Iterator[str]:
     """The documents and the separators between them."""
     end = 0
     for match in _SEPARATOR.finditer(text):

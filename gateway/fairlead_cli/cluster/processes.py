@@ -10,10 +10,10 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.failure import USAGE_ERROR, Failure, needs
 from fairlead_cli.options import KubeconfigOption, RoutesOption, ToolsOption
 
-Made = TypeVar("Made")
+ProcessSettings = TypeVar("ProcessSettings")
 """Settings of a process."""
 NamespaceOption = Annotated[
     str | None, typer.Option(help="Namespace of the release, with its documents and credentials.")
@@ -65,7 +65,7 @@ def operator(
     log_level: LogLevelOption = None,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Run the operator of a cluster, which runs the McpServers that are declared there and publishes their tools.
+    """Run the operator of a cluster. It runs the McpServers that the cluster declares, and publishes their tools.
 
     Every setting can also be given as an environment variable, such as FAIRLEAD_NAMESPACE for --namespace.
 
@@ -88,17 +88,21 @@ def gateway(
         Path | None, typer.Option(help="Read the documents from this directory instead of from a cluster.")
     ] = None,
     credentials: Annotated[
-        Path | None, typer.Option(help="Directory of credentials. Default: that in --documents.")
+        Path | None, typer.Option(help="Directory of credentials. Default: `credentials` in --documents.")
     ] = None,
     routes: RoutesOption = None,
     tools: ToolsOption = None,
     cache_dir: Annotated[
-        Path | None, typer.Option(help="Keep the last catalog here, to serve it when the cluster cannot be reached.")
+        Path | None,
+        typer.Option(
+            help="Directory that keeps the last catalog, which is served while the cluster cannot be reached."
+        ),
     ] = None,
     anonymous: Annotated[
         Anonymous | None,
         typer.Option(
-            help="Whether to accept requests without a credential. Default: allow, if no option below is given."
+            help="Whether to accept requests without a credential. Default: deny on a cluster, or if clients can "
+            "authenticate; else allow."
         ),
     ] = None,
     api_keys: Annotated[Path | None, typer.Option(help="File of API keys, as `fairlead keys` writes it.")] = None,
@@ -134,16 +138,19 @@ def gateway(
 
 
 def _run(
-    run: Callable[[Made], int], from_env: Callable[..., Made], wrong: type[Exception], options: dict[str, Any]
+    run: Callable[[ProcessSettings], int],
+    from_env: Callable[..., ProcessSettings],
+    error_type: type[Exception],
+    options: dict[str, Any],
 ) -> NoReturn:
     """Run a process until a signal, and exit with its exit code. `options` has values by setting name; None leaves a
-    setting to the environment. Raises Failure if `from_env` raises `wrong`.
+    setting to the environment. Raises Failure if `from_env` raises `error_type`.
     """
     given = {name: value.value if isinstance(value, StrEnum) else value for name, value in options.items()}
     if given["log_level"] is not None:
         given["log_level"] = given["log_level"].upper()  # the names of `logging`
     try:
         settings = from_env(**given)
-    except wrong as error:
-        raise Failure(str(error), code=USED_WRONGLY) from error
+    except error_type as error:
+        raise Failure(str(error), code=USAGE_ERROR) from error
     sys.exit(run(settings))

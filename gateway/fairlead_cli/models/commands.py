@@ -19,10 +19,12 @@ def convert(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Tools as JSON: list, tool or request; - is stdin.")],
     source: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Format of FILE, such as openai or mcp.")],
     target: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to convert to.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Make tools strict, where that loses nothing.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Make tools strict unless that changes their schemas.")
+    ] = False,
     model: Annotated[str | None, typer.Option(help="Model that receives the tools, if rules differ by model.")] = None,
     losses: Annotated[
-        bool, typer.Option("--losses", help="Name all that the format cannot hold, tool by tool.")
+        bool, typer.Option("--losses", help="List everything that the format cannot express, tool by tool.")
     ] = False,
     output: OutputOption = Output.table,
 ) -> None:
@@ -45,8 +47,8 @@ def plan(
     gateway: EndpointOptions = EndpointOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Plan which model can hold a conversation and the tools of a gateway. If none can, the plan says what to cut. It
-    also compares the cost of listing all tools, of a tier, and of tool search.
+    """Plan which model can hold a conversation and the tools of a gateway. If no model can, the plan says what to cut.
+    It also compares the cost of listing all tools, of a tier, and of tool search.
 
     Example: fairlead plan --model gpt-5-mini --model claude-sonnet-5 --messages chat.json --max-tools 20
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.models.printed_tools import print_offer
 from fairlead_cli.output import Output
 from fairlead_formats.registry import UnknownFormat, find
@@ -21,7 +21,7 @@ def run_convert(file: str, source: str, target: str, options: Options, output: O
     try:
         conversion = between(read_json(file), find(source), find(target), options)
     except UnknownFormat as error:
-        raise Failure(str(error), code=USED_WRONGLY) from error
+        raise Failure(str(error), code=USAGE_ERROR) from error
     print_offer("convert", msgspec.to_builtins(conversion), output, losses=losses)
     if any(loss.action == "refused" for loss in conversion.report):
         sys.stdout.flush()
@@ -33,8 +33,8 @@ def read_json(file: str) -> Any:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise Failure(f"cannot read {file}: {error.strerror or error}", code=USED_WRONGLY) from error
+        raise Failure(f"cannot read {file}: {error.strerror or error}", code=USAGE_ERROR) from error
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Failure(f"{file} is not JSON: {error}", code=USED_WRONGLY) from error
+        raise Failure(f"{file} is not JSON: {error}", code=USAGE_ERROR) from error

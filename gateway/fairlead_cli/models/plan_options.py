@@ -23,7 +23,7 @@ class PlanOptions:
     ] = None
     system: Annotated[str | None, typer.Option(help="System prompt.")] = None
     pinned: Annotated[list[str] | None, typer.Option("--pin", help="Tool that is never cut.")] = None
-    max_tools: Annotated[int | None, typer.Option(min=1, help="Largest number of tools.")] = None
+    max_tools: Annotated[int | None, typer.Option(min=1, help="Maximum number of tools.")] = None
     tool_tokens: Annotated[int | None, typer.Option(min=1, help="Limit on the model's tokens for tools.")] = None
     reserved: Annotated[int | None, typer.Option(min=0, help="Tokens reserved for the answer.")] = None
     shorten: Annotated[bool, typer.Option("--shorten", help="Shorten descriptions before a tool is cut.")] = False

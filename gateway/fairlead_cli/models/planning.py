@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.models.converting import read_json
 from fairlead_cli.models.plan_options import PlanOptions, TaskOptions
 from fairlead_cli.output import Output, print_json, print_table, printable, some_names
 from fairlead_cli.rest import ManagementClient
 from fairlead_formats.names import did_you_mean
 
-GUESSED: Final = "default"
+UNKNOWN_WINDOW: Final = "default"
 """`windowSource` of a context window that the gateway does not know."""
 
 
 def run_plan(destination: Destination, plan_options: PlanOptions, task: TaskOptions, output: Output) -> None:
     """Print the gateway's plan, as a table or as the complete response."""
     if bool(plan_options.models) == (plan_options.route is not None):
-        raise Failure("give either --model, once or several times, or --route", code=USED_WRONGLY)
+        raise Failure("give either --model, once or several times, or --route", code=USAGE_ERROR)
     client = ManagementClient.of(destination)
     answer = client.post("/v1/plan", body(plan_options, task, client.scope))
     if output is Output.json:
@@ -34,10 +34,10 @@ def run_plan(destination: Destination, plan_options: PlanOptions, task: TaskOpti
 
 
 def _near_model(client: ManagementClient, answer: dict[str, Any]) -> str | None:
-    """Name of a known model that is similar to the planned one, if the gateway does not know the planned model's
-    context window.
+    """Name of a known model that is similar to the name of the planned model, if the gateway does not know the planned
+    model's context window.
     """
-    if answer["numbers"].get("windowSource") != GUESSED:
+    if answer["numbers"].get("windowSource") != UNKNOWN_WINDOW:
         return None
     known_models = client.get("/v1/models", known="true")["data"]
     return did_you_mean(str(answer["model"]), [str(each["id"]) for each in known_models])
@@ -50,9 +50,12 @@ def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[st
         f"{answer['model']} ({answer['offer']['format']}): {numbers['available']:,} of {numbers['contextWindow']:,} "
         "tokens are left"
     )
-    if numbers.get("windowSource") == GUESSED:
+    if numbers.get("windowSource") == UNKNOWN_WINDOW:
         meant = "" if near is None else f"; did you mean {near}?"
-        yield f"  the window of this model is unknown and assumed; set it in `models` of a --routes file{meant}"
+        yield (
+            "  the window of this model is unknown, so a small window is assumed; set it in `models` of a --routes "
+            f"file{meant}"
+        )
     yield (
         f"  tools {numbers['toolTokens']:,}, system prompt {numbers['systemPromptTokens']:,}, "
         f"messages {numbers['messageTokens']:,}, reserved {numbers['reservedOutputTokens']:,}"
@@ -60,7 +63,9 @@ def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[st
 
 
 def tool_lines(answer: dict[str, Any], pinned: Sequence[str]) -> Iterator[str]:
-    """A line for the tools that the model gets, and one for each reason why others are cut; `--json` has all names."""
+    """A line for the tools that the model gets, and one line for each reason why other tools are cut. `--json` has all
+    names.
+    """
     names = [*answer["offer"]["names"].values()]
     yield _count_label("offered", sorted(names, key=lambda name: name not in pinned))
     cuts: dict[str, list[Any]] = {}

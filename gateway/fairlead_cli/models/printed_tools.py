@@ -8,8 +8,8 @@ from typing import Any, Final
 from fairlead_cli.hidden_tools import hidden_lines
 from fairlead_cli.output import Output, print_json, remark
 
-NAMED: Final = 3
-"""Number of tools that a summary line names."""
+MAX_NAMED: Final = 3
+"""Maximum number of tools that a summary line names."""
 
 
 def print_offer(verb: str, offer: dict[str, Any], output: Output, *, losses: bool) -> None:
@@ -21,7 +21,7 @@ def print_offer(verb: str, offer: dict[str, Any], output: Output, *, losses: boo
         return
     print_json(offer["tools"])
     report = [loss for loss in offer["report"] if loss["action"] != "rewritten"]
-    for line in map(_each, report) if losses else summary(report):
+    for line in map(_loss_line, report) if losses else summary(report):
         remark(verb, line)
     for name in offer.get("offline", ()):
         remark(verb, f"{name} is left out: its server is offline")
@@ -37,17 +37,17 @@ def summary(report: Iterable[dict[str, Any]]) -> Iterator[str]:
     shortened = False
     for (keyword, action, why), some in kinds.items():
         if len(some) == 1 or action == "refused":
-            yield from map(_each, some)
+            yield from map(_loss_line, some)
             continue
         shortened = True
         tools = [*dict.fromkeys(loss["tool"] for loss in some)]
-        suffix = f" and {len(tools) - NAMED:,} more" if len(tools) > NAMED else ""
+        suffix = f" and {len(tools) - MAX_NAMED:,} more" if len(tools) > MAX_NAMED else ""
         times = f"{len(some):,} times in " if len(some) != len(tools) else ""
         number = f"{len(tools):,} tool{'' if len(tools) == 1 else 's'}"
-        yield f"{keyword} {action} {times or 'in '}{number}: {why} ({', '.join(tools[:NAMED])}{suffix})"
+        yield f"{keyword} {action} {times or 'in '}{number}: {why} ({', '.join(tools[:MAX_NAMED])}{suffix})"
     if shortened:
-        yield "pass --losses to list all"
+        yield "pass --losses to list all losses"
 
 
-def _each(loss: dict[str, Any]) -> str:
+def _loss_line(loss: dict[str, Any]) -> str:
     return f"{loss['tool']}{loss['path']}: {loss['keyword']} {loss['action']}: {loss['why']}"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead_api.documents.pins import Pinned, Pins
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json, printable, some_names
 from fairlead_cli.pinning.holding import PinLocation
 from fairlead_cli.pinning.showing import (
@@ -26,7 +26,7 @@ from fairlead_tools.definitions.scan import scan
 
 def run_diff(location: PinLocation, server: str, output: Output) -> None:
     """Print the differences between the held-back definitions and those that are served. Raises Failure."""
-    pins = _of(location, server)
+    pins = _pins_of_server(location, server)
     if output is Output.json:
         history = [msgspec.to_builtins(approval) for approval in pins.approvals]
         held = {"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]}
@@ -44,10 +44,10 @@ def run_diff(location: PinLocation, server: str, output: Output) -> None:
 def run_approve(
     location: PinLocation, server: str, yes: bool, wait: float, output: Output, exact_hash: str | None = None
 ) -> None:
-    """Approve the held-back definitions after a confirmation. `exact_hash` only approves the definitions with that
-    hash: all of them, or a single one, as they were shown. Raises Failure.
+    """Approve the held-back definitions after a confirmation. With `exact_hash`, only definitions with that hash are
+    approved, without a confirmation: the hash of all held-back definitions, or of a single one. Raises Failure.
     """
-    pins = _of(location, server)
+    pins = _pins_of_server(location, server)
     if exact_hash is not None:
         _approve_exactly(location, pins, exact_hash, wait, output)
         return
@@ -90,16 +90,16 @@ def _outcome(location: PinLocation, before: Pins, approval: str, seconds: float)
     return NOT_SEEN
 
 
-def _of(location: PinLocation, server: str) -> Pins:
+def _pins_of_server(location: PinLocation, server: str) -> Pins:
     """The pins of a server, given as NAMESPACE/NAME or by its name only."""
     all_pins = location.pins()
     matching = [pins for key, pins in all_pins.items() if server in (str(key), key.name)]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise Failure(f"{server} is ambiguous: {', '.join(sorted(str(p.key) for p in matching))}", code=USED_WRONGLY)
+        raise Failure(f"{server} is ambiguous: {', '.join(sorted(str(p.key) for p in matching))}", code=USAGE_ERROR)
     names = some_names(sorted(map(str, all_pins))) or "none"
-    raise Failure(f"{server} has no pinned definitions; servers with pin: true: {names}", code=USED_WRONGLY)
+    raise Failure(f"{server} has no pinned definitions; servers with pin: true: {names}", code=USAGE_ERROR)
 
 
 def _before(pins: Pins) -> dict[tuple[str, str], Pinned]:

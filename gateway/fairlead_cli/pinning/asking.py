@@ -20,8 +20,8 @@ from fairlead_cli.rest import ManagementClient
 from fairlead_cli.waiting import attempts
 from fairlead_cli.wording import ready_to_paste
 
-AT_ONCE: Final = 100
-"""Definitions per page, the most that a gateway returns."""
+PAGE_SIZE: Final = 100
+"""Definitions per page; a gateway returns no more."""
 
 
 def show_held(destination: Destination, server: str, output: Output) -> None:
@@ -39,8 +39,8 @@ def show_held(destination: Destination, server: str, output: Output) -> None:
 def approve_held(
     destination: Destination, server: str, yes: bool, wait: float, output: Output, exact_hash: str | None
 ) -> None:
-    """Approve the held-back definitions after a confirmation; with `exact_hash`, only those with that hash. Raises
-    Failure.
+    """Approve the held-back definitions after a confirmation; with `exact_hash`, only definitions with that hash.
+    Raises Failure.
     """
     client = ManagementClient.of(destination)
     document = _held_document(client, server)
@@ -63,10 +63,10 @@ def approve_held(
 def _held_document(client: ManagementClient, server: str) -> dict[str, Any]:
     """The held-back definitions of a server, from all pages. Raises Failure."""
     path = _path(server)
-    document: dict[str, Any] = client.get(path, limit=str(AT_ONCE))
+    document: dict[str, Any] = client.get(path, limit=str(PAGE_SIZE))
     definitions = document["definitions"]
     while len(definitions) < document["total"]:
-        page = client.get(path, limit=str(AT_ONCE), offset=str(len(definitions)))
+        page = client.get(path, limit=str(PAGE_SIZE), offset=str(len(definitions)))
         if page["hash"] != document["hash"] or not page["definitions"]:
             raise Failure(f"the definitions of {document['server']} changed while they were read; try again")
         definitions += page["definitions"]

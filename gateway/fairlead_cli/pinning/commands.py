@@ -58,7 +58,7 @@ def diff(
 ) -> None:
     """Show the held-back definitions of a server with `pin: true`, compared with those that are served.
 
-    Without options, the server is one of the `fairlead up` that runs here, else of a cluster.
+    Without options, the server belongs to the `fairlead up` that you run on this machine, else to a cluster.
 
     Examples:
 
@@ -93,8 +93,8 @@ def approve(
 ) -> None:
     """Approve the definitions that are held back now; later changes of the server are held back again.
 
-    Without options, the server is one of the `fairlead up` that runs here, else of a cluster. With --url, the gateway
-    approves them for its administrators, if its installation allows that.
+    Without options, the server belongs to the `fairlead up` that you run on this machine, else to a cluster. With
+    --url, the gateway approves the definitions for its administrators, if its installation allows that.
 
     Examples:
 

@@ -16,7 +16,7 @@ from fairlead_api.documents.pins import PINS, Pins
 from fairlead_api.documents.store import DocumentAssembler
 from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_cli.cluster.reaching import on_cluster
-from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.failure import USAGE_ERROR, Failure, needs
 
 if TYPE_CHECKING:
     from fairlead_kube.client import Kube
@@ -45,18 +45,18 @@ def location_of(state_dir: Path | None, kubeconfig: str, namespace: str | None, 
     if state_dir is not None:
         if kubeconfig or namespace:
             message = "--state-dir cannot be combined with --kubeconfig or --namespace, which are for a cluster"
-            raise Failure(message, code=USED_WRONGLY)
+            raise Failure(message, code=USAGE_ERROR)
         folder = state_dir.expanduser().absolute()
         if not (folder / "documents").is_dir():
-            raise Failure(f"--state-dir: {folder} is not the folder of a `fairlead up --state-dir`", code=USED_WRONGLY)
+            raise Failure(f"--state-dir: {folder} is not the folder of a `fairlead up --state-dir`", code=USAGE_ERROR)
         return Local(folder)
     if kubeconfig or namespace:
         return Cluster(kubeconfig, namespace)
     if url:
         return url
     with needs("operator"):
-        from fairlead_cli.up.folders import running
-    folders = running(os.environ)
+        from fairlead_cli.up.folders import running_folders
+    folders = running_folders(os.environ)
     if len(folders) > 1:
         raise Failure("several `fairlead up` are running: choose one with --url")
     if not folders and not _may_have_cluster(os.environ):

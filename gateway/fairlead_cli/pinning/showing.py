@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, print_json, printable
 
 NOT_SEEN: Final = "The operator has not seen the approval yet; it takes effect with the server's next discovery."
@@ -26,7 +26,7 @@ class HeldDefinition:
     suspicious: Iterable[str]
     """Sentences about suspicious texts in the definition."""
     changed: bool
-    """Whether the definition has changed; False: it is new."""
+    """Whether the definition has changed; if not, it is new."""
     cut: bool = False
     """Whether `lines` is truncated."""
 
@@ -54,12 +54,12 @@ def check_answerable(output: Output) -> None:
     """Raises Failure if the output is JSON, which has no room for a question."""
     if output is Output.json:
         advice = "JSON output cannot ask for confirmation: check `fairlead diff`, then pass --yes"
-        raise Failure(advice, code=USED_WRONGLY)
+        raise Failure(advice, code=USAGE_ERROR)
 
 
 def confirm(count: int, approval: str) -> None:
     """Ask whether to approve `count` definitions. Raises Failure unless the answer is yes."""
     if not sys.stdin.isatty():
-        raise Failure("standard input is not a terminal: check the changes above, then pass --yes", code=USED_WRONGLY)
+        raise Failure("standard input is not a terminal: check the changes above, then pass --yes", code=USAGE_ERROR)
     if input(f"\nApprove these {count} definitions ({approval[:12]}…)? [y/N] ").lower() != "y":
         raise Failure("nothing was approved")

@@ -79,7 +79,7 @@ def events(
     """Follow the events of servers and their tools: connected, disconnected, failed, tools changed; and of the files
     that `fairlead up` reads. Ctrl-C ends the command.
 
-    Past events are shown first, with the time of this machine's clock. The gateway stores 1,024 events.
+    Past events are shown first. Times are in this machine's time zone. The gateway stores 1,024 events.
 
     Examples:
 

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
-from fairlead_cli.output import NAMED, Output, printable, remark
+from fairlead_cli.output import MAX_NAMED, Output, printable, remark
 from fairlead_cli.rest import ManagementClient
 
 QUIET_SECONDS: Final = 60.0
 """Silence after which a connection counts as dead; longer than a few heartbeats."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 15.0
+"""Limits on the random pauses between attempts to reconnect, in seconds."""
 
 
 def run_events(destination: Destination, output: Output, tail: int) -> None:
@@ -74,8 +75,8 @@ def line_of(event: dict[str, Any]) -> str | None:
     left = int(event.get("more", 0))
     for sign, member in (("+", "added"), ("-", "removed"), ("~", "changed")):
         names = event.get(member, ())
-        parts += [f"{sign}{name}" for name in names[:NAMED]]
-        left += len(names[NAMED:])
+        parts += [f"{sign}{name}" for name in names[:MAX_NAMED]]
+        left += len(names[MAX_NAMED:])
     if left:
         parts.append(f"and {left} more")
     return printable(" ".join(parts))

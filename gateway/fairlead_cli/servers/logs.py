@@ -10,12 +10,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, printable, remark
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.showing import sentence
 
-LOOK_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 0.5
 LONGEST_PAUSE: Final = 5.0
 
 
@@ -30,19 +30,19 @@ def run_logs(
     if not follow:
         if not shown["lines"] and tail != 0:
             why = sentence(client.get(f"/v1/servers/{quote(server, safe='/')}"))
-            text = f"{shown['server']} has no output: no process of the server was started here. {why}"
+            text = f"{shown['server']} has no output: the gateway started no process of this server. {why}"
             remark("logs", text.rstrip())
         return
     sys.stdout.flush()
     failures, after = 0, shown["next"]
     while True:
-        time.sleep(min(LOOK_SECONDS * 2.0**failures, LONGEST_PAUSE))
+        time.sleep(min(POLL_SECONDS * 2.0**failures, LONGEST_PAUSE))
         try:
             shown = client.get(path, after=str(after))
             if shown["next"] < after:  # the gateway restarted, and counts from 0 again
                 shown = client.get(path)
         except Failure as error:
-            if error.code == USED_WRONGLY:  # the server is no longer declared
+            if error.code == USAGE_ERROR:  # the server is no longer declared
                 raise
             failures = min(failures + 1, 10)
             if failures == 1:

@@ -55,22 +55,22 @@ def _wait_for_answer(client: ManagementClient, accepted: dict[str, Any], seconds
             shown: dict[str, Any] = client.get(f"/v1/servers/{quote(accepted['server'], safe='/')}")
         except Failure as error:
             raise Failure(
-                f"{error}: the server was removed, as one with onDisconnect: Remove is when it is unreachable"
+                f"{error}: the server was removed, as servers with onDisconnect: Remove are when they are unreachable"
             ) from error
         refreshed = shown["refreshed"]
         answered = shown.get("tools") is not None or (refreshed is not None and refreshed["failure"] is not None)
         if answered and refreshed is not None and refreshed["at"] != accepted["before"]:
             return shown
         state = shown["state"]
-    raise Failure(_why_not(accepted, state, seconds))
+    raise Failure(_timeout_reason(accepted, state, seconds))
 
 
-def _why_not(accepted: dict[str, Any], state: str, seconds: float) -> str:
+def _timeout_reason(accepted: dict[str, Any], state: str, seconds: float) -> str:
     seen = accepted["operatorSeenAt"]
     if seen is None or datetime.fromisoformat(seen) < datetime.now(UTC) - RECENT:
         last = "since this gateway started" if seen is None else f"since {seen}"
         return (
-            f"no operator has polled this gateway {last}: check that one is running, and its FAIRLEAD_GATEWAYS and "
-            "FAIRLEAD_PULL_TOKEN. The request stays pending."
+            f"no operator has polled this gateway {last}: check that an operator is running, and its FAIRLEAD_GATEWAYS "
+            "and FAIRLEAD_PULL_TOKEN. The request stays pending."
         )
     return f"{accepted['server']} did not respond within {seconds:g} s, its state is {state}; --timeout waits longer"

@@ -14,12 +14,12 @@ from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.wording import ready_to_paste
 
-ASK = "Administrators of the gateway see the server's own message; on a cluster, kubectl describe mcps shows it."
-ASK_OF_SEVERAL = ASK.replace("the server's own message", "each server's own message")
+ADMIN_HINT = "Administrators of the gateway see the server's own message; on a cluster, kubectl describe mcps shows it."
+ADMIN_HINT_FOR_SEVERAL = ADMIN_HINT.replace("the server's own message", "each server's own message")
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
 CONFLICTED = str(Reason.CONFLICTED)
-AS_USUAL = frozenset({Cause.DEPLOYING, Cause.NOT_DISCOVERED})
+EXPECTED_CAUSES = frozenset({Cause.DEPLOYING, Cause.NOT_DISCOVERED})
 """Causes of a starting server that need no explanation."""
 
 
@@ -58,12 +58,12 @@ def row(server: dict[str, Any]) -> tuple[str, ...]:
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
     """Lines below the table: for each server its message, or else the meaning of its cause; its last output, if the
-    message does not contain it; and the server that has its prefix, if another one does.
+    message does not contain it; and, if another server already has its prefix, which server that is.
     """
     lines = []
     several = sum(map(_lacks_message, servers)) > 1
     for server in servers:
-        message, words = sentence(server, asking=not several), str(server.get("lastWords", ""))
+        message, words = sentence(server, admin_hint=not several), str(server.get("lastWords", ""))
         if message:
             lines += ["", message]
         if words and words not in message and server["state"] != READY:
@@ -72,36 +72,36 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
     if several:
-        lines += ["", ASK_OF_SEVERAL]
+        lines += ["", ADMIN_HINT_FOR_SEVERAL]
     return [ready_to_paste(printable(line)) for line in lines]
 
 
 def file_lines(problems: list[dict[str, Any]]) -> list[str]:
-    """Lines about problems of files that declare servers, as far as they do not belong to one server."""
+    """Lines about problems of files that declare servers, except problems that belong to a single server."""
     return [line for problem in problems for line in ("", printable(f"problem: {problem['message']}"))]
 
 
 def _lacks_message(server: dict[str, Any]) -> bool:
     """Whether the gateway discloses only the cause to this principal, and not the server's message."""
-    unready = server["state"] != READY and server.get("cause") not in AS_USUAL
+    unready = server["state"] != READY and server.get("cause") not in EXPECTED_CAUSES
     return unready and not server.get("message") and bool(meaning(server))
 
 
-def sentence(server: dict[str, Any], *, asking: bool = True) -> str:
-    """The server's message, or else the general meaning of its cause, after the server's name. `asking` adds which
-    principals can see the message if this one cannot. Empty if nothing has to be explained.
+def sentence(server: dict[str, Any], *, admin_hint: bool = True) -> str:
+    """The server's message, or else the general meaning of its cause, after the server's name. If this principal may
+    not see the message, `admin_hint` adds who may. Empty if nothing has to be explained.
     """
     message = str(server.get("message", ""))
-    if server.get("cause") in AS_USUAL:
+    if server.get("cause") in EXPECTED_CAUSES:
         return ""
     if _lacks_message(server):
-        message = f"{meaning(server)} {ASK}" if asking else meaning(server)
+        message = f"{meaning(server)} {ADMIN_HINT}" if admin_hint else meaning(server)
     name = str(server["server"])
     return f"{name}: {message}" if message and not message.startswith(f"{name} ") else message
 
 
 def meaning(server: dict[str, Any]) -> str:
-    """General meaning of the server's cause; empty without a cause, and for an unknown one of a later release."""
+    """General meaning of the server's cause; empty without a cause, or if the cause is from a later release."""
     cause = str(server.get("cause") or server.get("serverCause") or "")
     return EXPLANATIONS[Cause(cause)].meaning if cause in frozenset(Cause) else ""
 

@@ -15,9 +15,9 @@ from fairlead_cli.servers.showing import sentence
 from fairlead_cli.waiting import attempts
 
 LIST_SECONDS: Final = 10.0
-"""Time that listing tools waits for starting servers."""
-NAMED: Final = 5
-"""Number of servers that a line names."""
+"""Seconds to wait for starting servers before tools are listed."""
+MAX_NAMED: Final = 5
+"""Maximum number of servers that a line names."""
 
 Server = dict[str, Any]
 
@@ -37,8 +37,8 @@ def servers_of(destination: Destination) -> list[Server]:
 def wait_for(
     destination: Destination, seconds: float, concerns: Callable[[Server], bool] = lambda server: True
 ) -> bool:
-    """Wait until none of the servers for which `concerns` is true is starting; print one line on standard error before
-    waiting. Returns whether it was necessary to wait.
+    """Wait while a server for which `concerns` is true is starting. Prints one line on standard error before it waits.
+    Returns whether it was necessary to wait.
     """
     waited = False
     for _ in attempts(seconds):
@@ -58,7 +58,7 @@ def _is_awaited(server: Server) -> bool:
     return worth_waiting(str(server.get("state")), str(server.get("cause")))
 
 
-def has_tool(server: Server, name: str) -> bool:
+def may_have_tool(server: Server, name: str) -> bool:
     """Whether a server that has not listed tools yet may have a tool of that name, judging by the server's prefix or
     name, or because its tools have no prefix.
     """
@@ -69,7 +69,9 @@ def has_tool(server: Server, name: str) -> bool:
 
 
 def lines_about(servers: Iterable[Server]) -> list[str]:
-    """One line each for servers that are starting, stopped or not available; a single one with the reason."""
+    """One line each for servers that are starting, stopped or not available. The line of a single server has the
+    reason.
+    """
     servers = [*servers]
     lines = []
     for verb, states in (("still starting", ON_THE_WAY), ("stopped", {STOPPED}), ("not available", {FAILED, OFFLINE})):
@@ -81,7 +83,7 @@ def lines_about(servers: Iterable[Server]) -> list[str]:
 
 
 def server_names(servers: list[Server]) -> str:
-    """Names of the servers, and the number of further ones."""
-    names = [printable(str(server.get("server", ""))) for server in servers[:NAMED]]
+    """Names of the servers, and the number of further servers."""
+    names = [printable(str(server.get("server", ""))) for server in servers[:MAX_NAMED]]
     rest = len(servers) - len(names)
     return ", ".join([*names, f"and {rest} more"] if rest else names)

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.rest import ManagementClient
 from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode, merge
 from fairlead_rest.resources.scores import badge
 
 
-def ask(gateway: Destination) -> Aggregates:
+def fetch(gateway: Destination) -> Aggregates:
     """Aggregates of a gateway. Raises Failure, also if the gateway does not collect them."""
     client = ManagementClient.of(gateway)
     try:
@@ -32,11 +32,11 @@ def read(files: Sequence[Path]) -> Aggregates:
         try:
             contents.append(decode(file.read_bytes()))
         except (OSError, BadFile) as error:
-            raise Failure(f"{file}: {error}", code=USED_WRONGLY) from error
+            raise Failure(f"{file}: {error}", code=USAGE_ERROR) from error
     try:
         return merge(contents)
     except BadFile as error:
-        raise Failure(str(error), code=USED_WRONGLY) from error
+        raise Failure(str(error), code=USAGE_ERROR) from error
 
 
 def write(file: Path, content: Aggregates) -> None:
@@ -45,16 +45,16 @@ def write(file: Path, content: Aggregates) -> None:
         with file.open("xb") as stream:
             stream.write(encode(content))
     except OSError as error:
-        raise Failure(f"{file} cannot be written: {error}", code=USED_WRONGLY) from error
+        raise Failure(f"{file} cannot be written: {error}", code=USAGE_ERROR) from error
 
 
-def only(content: Aggregates, servers: Collection[str]) -> Aggregates:
+def select_servers(content: Aggregates, servers: Collection[str]) -> Aggregates:
     """The aggregates of the named servers; of all servers if none is named."""
     lines = tuple(line for line in content.tools if not servers or line.server in servers)
     return msgspec.structs.replace(content, tools=lines)
 
 
-def plain(content: Aggregates) -> Any:
+def to_builtins(content: Aggregates) -> Any:
     """The aggregates in the file's format."""
     return msgspec.to_builtins(content)
 

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import typer
 
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output, duration, print_json, print_table, printable, some_names
-from fairlead_cli.wording import look_at_tools, unknown_tool
+from fairlead_cli.wording import unknown_tool, with_tools_hint
 
 if TYPE_CHECKING:
     from fairlead_cli.rest import ManagementClient
@@ -30,8 +30,11 @@ class Strategy(StrEnum):
 def predict(
     tools: Annotated[list[str], typer.Argument(metavar="TOOL...", help="Tools, in the order of the calls.")],
     strategy: Annotated[Strategy, typer.Option(help="How the tools are called.")] = Strategy.parallel,
-    limit: Annotated[int | None, typer.Option(min=1, max=128, help="Limit on parallel calls.")] = None,
-    tier: Annotated[str | None, typer.Option(help="Tier with the limit. Default: the default tier.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, max=128, help="Maximum number of parallel calls.")] = None,
+    tier: Annotated[
+        str | None,
+        typer.Option(help="Latency tier whose limit the calls are compared with. Default: the default tier."),
+    ] = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
@@ -66,12 +69,12 @@ def predict(
 def _unknown(client: ManagementClient, names: Sequence[str]) -> Failure:
     """The failure for names that are not tools, with a suggestion for a single name."""
     if len(names) > 1:
-        return Failure(look_at_tools(f"Unknown tools: {some_names(map(printable, names))}"), code=USED_WRONGLY)
+        return Failure(with_tools_hint(f"Unknown tools: {some_names(map(printable, names))}"), code=USAGE_ERROR)
     try:
         client.get(f"/v1/tools/{quote(names[0], safe='')}")
     except Failure as failure:
         return failure
-    return Failure(unknown_tool(printable(names[0]), None), code=USED_WRONGLY)
+    return Failure(unknown_tool(printable(names[0]), None), code=USAGE_ERROR)
 
 
 def _print(prediction: dict[str, Any]) -> None:

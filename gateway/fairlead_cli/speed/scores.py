@@ -40,7 +40,7 @@ def scores(
 
 @expand_groups
 def leaderboard(
-    category: Annotated[str | None, typer.Option(help="One category. Default: all categories.")] = None,
+    category: Annotated[str | None, typer.Option(help="Only this category. Default: all categories.")] = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:

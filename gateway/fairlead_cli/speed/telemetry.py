@@ -56,14 +56,14 @@ def show(
     from fairlead_cli.speed import aggregating
 
     try:
-        aggregates = aggregating.read(files) if files else aggregating.ask(gateway.destination())
+        aggregates = aggregating.read(files) if files else aggregating.fetch(gateway.destination())
     except Failure as failure:
         if failure.problem == "NOT_KEPT" and output is not Output.json:
             print(_CONTENT + "\n")  # describes the file although there is no content
         raise
-    aggregates = aggregating.only(aggregates, server or [])
+    aggregates = aggregating.select_servers(aggregates, server or [])
     if output is Output.json:
-        print_json(aggregating.plain(aggregates))
+        print_json(aggregating.to_builtins(aggregates))
     else:
         print(_CONTENT + "\n")
         print_table(
@@ -88,7 +88,7 @@ def export(
     """
     from fairlead_cli.speed import aggregating
 
-    aggregates = aggregating.only(aggregating.ask(gateway.destination()), server or [])
+    aggregates = aggregating.select_servers(aggregating.fetch(gateway.destination()), server or [])
     aggregating.write(file, aggregates)
     _report_file(file, aggregates, output, ". Nothing was sent.")
 

@@ -19,7 +19,7 @@ def tiers(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Show the latency tiers: their limits, the number of tools that fit, and why others do not.
+    """Show the latency tiers: their limits, the number of tools that fit, and why other tools do not.
 
     Examples:
 

@@ -32,7 +32,7 @@ THEME: Final = "ansi-dark"
 
 
 class ReadingArrived(Message):
-    """Message with a new reading, or with the failure to get one."""
+    """Message with a new reading, or with the failure to get a reading."""
 
     def __init__(self, outcome: GatewayReading | Failure) -> None:
         super().__init__()
@@ -84,10 +84,10 @@ class TopApp(App[None]):
         self._url = url
         self._key = key
         self._reading = first
-        self._words = ""
+        self._filter_text = ""
         """Text of the filter."""
         self._paused = False
-        self._lost: Failure | None = None
+        self._failure: Failure | None = None
         """Failure of the last request; None if it succeeded."""
         self._rates = CallRates()
         self._rows = rows_of(first, self._rates.take(first))
@@ -116,9 +116,9 @@ class TopApp(App[None]):
 
     def on_reading_arrived(self, message: ReadingArrived) -> None:
         if isinstance(message.outcome, Failure):
-            self._lost = message.outcome
+            self._failure = message.outcome
         else:
-            self._lost = None
+            self._failure = None
             self._reading = message.outcome
             self._rows = rows_of(message.outcome, self._rates.take(message.outcome))
         self._draw()
@@ -136,7 +136,7 @@ class TopApp(App[None]):
             self._explain(row)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._words = event.value.strip()
+        self._filter_text = event.value.strip()
         self._draw()
 
     def on_input_submitted(self) -> None:
@@ -173,20 +173,20 @@ class TopApp(App[None]):
         )
 
     def _draw(self) -> None:
-        shown = self._rows.arrange(self._key, self._words)
+        shown = self._rows.arrange(self._key, self._filter_text)
         self.query_one("#summary", Static).update(self._summary())
         notice = self.query_one("#notice", Static)
-        notice.display = self._lost is not None
-        if self._lost is not None:
+        notice.display = self._failure is not None
+        if self._failure is not None:
             age = time.monotonic() - self._reading.at
-            notice.update(Text(f"Values are {age:,.0f} s old: {printable(str(self._lost))} Trying again."))
+            notice.update(Text(f"Values are {age:,.0f} s old: {printable(str(self._failure))} Trying again."))
         self._servers.show(shown.servers)
         self._tools.show(shown.tools)
 
     def _summary(self) -> Text:
         total, not_ready = self._rows.total, not_ready_total(self._rows.servers)
         options = [f"by {self._key}", f"every {self._interval:g} s"]
-        options += [f"with {printable(self._words)!r}"] if self._words else []
+        options += [f"with {printable(self._filter_text)!r}"] if self._filter_text else []
         options += ["PAUSED"] if self._paused else []
         counts = [
             f"{per_minute(total.calls_per_minute)} calls/min",

@@ -13,7 +13,7 @@ from fairlead_cli.top.rows import Row, WatchedServerRow, WatchedToolRow
 UNKNOWN: Final = "-"
 GAP: Final = 2
 """Spaces between two columns."""
-NARROWEST: Final = 14
+MIN_NAME_WIDTH: Final = 14
 """Smallest width of the name column; columns are left out to keep it."""
 
 
@@ -51,7 +51,7 @@ def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str
     the rest.
     """
     longest = max((len(short_name(name)) for name in names), default=0)
-    name_width = max(NARROWEST, min(longest, width // 2))
+    name_width = max(MIN_NAME_WIDTH, min(longest, width // 2))
     fitting = list(columns)
     while (
         fitting
@@ -60,7 +60,7 @@ def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str
     ):
         fitting.remove(max(fitting, key=lambda column: column.rank))
     room = width - sum(column.width + GAP for column in fitting)
-    return TableLayout(max(NARROWEST, min(room, longest)), tuple(fitting))
+    return TableLayout(max(MIN_NAME_WIDTH, min(room, longest)), tuple(fitting))
 
 
 def short_name(name: str) -> str:

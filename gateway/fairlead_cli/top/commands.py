@@ -23,8 +23,8 @@ def top(
     """Watch calls, errors and latency of servers and tools live.
 
     Needs a terminal; its last line shows the keys, and `?` explains them. --once prints one reading as tables, --json
-    one JSON object per reading, both together one object. The servers and tools are those that policies show you; the
-    calls are those of all callers.
+    one JSON object per reading; both together print one JSON object. The command shows the servers and tools that
+    policies show you, with the calls of all callers.
 
     Examples:
 

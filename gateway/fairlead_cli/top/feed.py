@@ -21,9 +21,9 @@ class RepeatedRequest(Generic[Result]):
         self._interval = interval
         self._deliver = deliver
         self._ended = threading.Event()
-        self._going = threading.Event()
+        self._unpaused = threading.Event()
         """Set while the requests are not paused."""
-        self._going.set()
+        self._unpaused.set()
 
     def start(self) -> None:
         """Start the thread; the first request is made after one interval."""
@@ -32,18 +32,18 @@ class RepeatedRequest(Generic[Result]):
     def pause(self, paused: bool) -> None:
         """Pause or resume the requests."""
         if paused:
-            self._going.clear()
+            self._unpaused.clear()
         else:
-            self._going.set()
+            self._unpaused.set()
 
     def end(self) -> None:
-        """Make no further request, and do not wait for a running one."""
+        """Make no further request, and do not wait for a running request."""
         self._ended.set()
-        self._going.set()
+        self._unpaused.set()
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval):
-            self._going.wait()
+            self._unpaused.wait()
             if not self._ended.is_set():
                 self._deliver(outcome_of(self._request))
 

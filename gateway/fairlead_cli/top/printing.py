@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.failure import USAGE_ERROR, Failure, needs
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, short_name
@@ -60,7 +60,7 @@ def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
 def run_screen(destination: Destination, key: SortKey, interval: float) -> None:
     """Run the screen until it is closed. Raises Failure if there is no terminal, or if the first reading fails."""
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on standard error
-        raise Failure("the screen needs a terminal: add --once or --json", code=USED_WRONGLY)
+        raise Failure("the screen needs a terminal: add --once or --json", code=USAGE_ERROR)
     with needs("up"):
         from fairlead_cli.top.application import TopApp
     client = ManagementClient.of(destination)

@@ -64,14 +64,14 @@ class WatchedRows:
     @property
     def total(self) -> CallStatistics:
         """Sums over all tools."""
-        return _together([row.figures for row in self.tools])
+        return _sum_statistics([row.figures for row in self.tools])
 
     def arrange(self, key: SortKey, words: str = "") -> WatchedRows:
         """The rows whose names contain `words`, in the order of `key`. If a server's name or state matches, its tools
         are included.
         """
-        names = {row.name for row in self.servers if _holds(words, row.name, row.state, row.cause)}
-        tools = [row for row in self.tools if _holds(words, row.name) or row.server in names]
+        names = {row.name for row in self.servers if _matches(words, row.name, row.state, row.cause)}
+        tools = [row for row in self.tools if _matches(words, row.name) or row.server in names]
         names |= {row.server for row in tools}
         servers = [row for row in self.servers if row.name in names]
         return WatchedRows(arrange(servers, key), arrange(tools, key))
@@ -114,11 +114,16 @@ def _figures(tool: MeasuredTool, rate: CallRate | None) -> CallStatistics:
 
 def _server(server: WatchedServer, tools: Sequence[CallStatistics]) -> WatchedServerRow:
     return WatchedServerRow(
-        server.server, _together(tools), server.state, server.cause or server.reason, server.tools, server.restarts
+        server.server,
+        _sum_statistics(tools),
+        server.state,
+        server.cause or server.reason,
+        server.tools,
+        server.restarts,
     )
 
 
-def _together(tools: Sequence[CallStatistics]) -> CallStatistics:
+def _sum_statistics(tools: Sequence[CallStatistics]) -> CallStatistics:
     return CallStatistics(
         calls=_sum(tool.calls for tool in tools),
         errors=_sum(tool.errors for tool in tools),
@@ -135,7 +140,7 @@ def _sum(values: Iterable[Any]) -> Any:
     return sum(numbers) if numbers else None
 
 
-def _holds(words: str, *texts: str) -> bool:
+def _matches(words: str, *texts: str) -> bool:
     return any(words.casefold() in text.casefold() for text in texts)
 
 

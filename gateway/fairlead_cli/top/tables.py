@@ -12,8 +12,8 @@ from fairlead_api.documents.servers import FAILED, OFFLINE, READY
 from fairlead_cli.top.columns import TableLayout, TopColumn, layout_of
 from fairlead_cli.top.rows import Row, WatchedRow, WatchedServerRow
 
-MOST_ROWS: Final = 300
-"""Limit on the rows that are drawn. The title has the number of the other rows, which a filter can find."""
+MAX_ROWS: Final = 300
+"""Maximum number of rows that are drawn. The title has the number of the other rows, which a filter can find."""
 _CELL_PADDING: Final = 1
 _SCROLL_BAR: Final = 2
 _ERRORS: Final = frozenset({"ERR/MIN", "ERRORS"})
@@ -28,7 +28,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
     def __init__(self, kind: str, columns: Sequence[TopColumn[Row]]) -> None:
         super().__init__(id=kind, cursor_type="row", cell_padding=_CELL_PADDING)
         self._kind = kind
-        self._every = columns
+        self._all_columns = columns
         self._rows: tuple[Row, ...] = ()
         self._total = 0
         self._layout: TableLayout[Row] | None = None
@@ -41,7 +41,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
     def show(self, rows: Sequence[Row]) -> None:
         """Draw the rows in this order."""
         current, scroll = self.current, self.scroll_y
-        self._rows = tuple(rows[:MOST_ROWS])
+        self._rows = tuple(rows[:MAX_ROWS])
         self._total = len(rows)
         self._draw()
         names = [row.name for row in self._rows]
@@ -51,12 +51,12 @@ class WatchedTable(DataTable[Text], Generic[Row]):
 
     def on_resize(self) -> None:
         """Choose the columns for the new width."""
-        self.show(self._rows) if self._total <= MOST_ROWS else self._draw()
+        self.show(self._rows) if self._total <= MAX_ROWS else self._draw()
 
     def _draw(self) -> None:
         cursor = self.cursor_row
         self._cursor_moved = cursor > 0
-        layout = layout_of(self._every, self._room, [row.name for row in self._rows])
+        layout = layout_of(self._all_columns, self._room, [row.name for row in self._rows])
         self.clear(columns=layout != self._layout)
         if layout != self._layout:
             self._layout = layout
@@ -65,7 +65,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
                 heading = column.heading.rjust(column.width) if column.numeric else column.heading
                 self.add_column(Text(heading), width=column.width)
         for row in self._rows:
-            self.add_row(*_styled(row, layout))
+            self.add_row(*_styled_cells(row, layout))
         self.move_cursor(row=cursor, animate=False, scroll=False)
         left_out = self._total - len(self._rows)
         what = self._kind if self._total != 1 else self._kind.removesuffix("s")
@@ -77,7 +77,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
         return width - 2 * _CELL_PADDING - _SCROLL_BAR
 
 
-def _styled(row: Any, layout: TableLayout[Any]) -> list[Text]:
+def _styled_cells(row: Any, layout: TableLayout[Any]) -> list[Text]:
     """The cells of a row; errors are coloured, in addition to their text."""
     name, *others = layout.cells(row)
     cells = [Text(name)]

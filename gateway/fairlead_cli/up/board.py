@@ -24,7 +24,7 @@ from fairlead_operator.ports import TIER_MOVED, Announcement
 from fairlead_operator.server.document_entries import state_of
 
 MAX_TIER_CHANGES: Final = 100
-"""Number of recent tier changes that are stored; older ones are only counted."""
+"""Maximum number of recent tier changes that are stored; older changes are only counted."""
 
 State = Literal["waiting", "installing", "starting", "ready", "offline", "failed", "skipped"]
 
@@ -73,12 +73,12 @@ class TierChange:
 
 
 ToolsOf = Callable[[ServerKey], tuple[str, ...]]
-COMING: Final[tuple[State, ...]] = ("waiting", "starting")
+STARTING_STATES: Final[tuple[State, ...]] = ("waiting", "starting")
 """States that look the same to people who wait for a server: a change between them does not count as a new state."""
 
 
 class Board:
-    """The rows of all servers, updated by the operator's reports. `changed` is called after each update.
+    """The rows of all servers, updated by the operator's reports. `on_change` is called after each update.
 
     `starts_of` returns the number of starts of a server's process. `refused` returns the number of servers that do not
     run because of problems in their files. `clock` returns seconds.
@@ -87,13 +87,13 @@ class Board:
     def __init__(
         self,
         tools_of: ToolsOf,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         starts_of: Callable[[ServerKey], int] = lambda key: 0,
         refused: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tools_of = tools_of
-        self._changed = changed
+        self._on_change = on_change
         self._starts_of = starts_of
         self._refused = refused
         self._clock = clock
@@ -155,11 +155,11 @@ class Board:
         """Add a server that is shown but not run."""
         self._put(Row(skipped.key, "skipped", message=skipped.why))
 
-    def complain(self, problems: tuple[ManifestProblem, ...]) -> None:
+    def set_problems(self, problems: tuple[ManifestProblem, ...]) -> None:
         """Replace the problems of the files."""
         if problems != self._problems:
             self._problems = problems
-            self._changed()
+            self._on_change()
 
     def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         """Implements Audience."""
@@ -169,28 +169,28 @@ class Board:
             )
             if taken not in self._own_problems:
                 self._own_problems += (taken,)
-                self._changed()
+                self._on_change()
             return
         row = row_for(server.key, status, self._tools_of(server.key))
         if self._rows.get(server.key) != row:
             self._put(row)
-            self._changed()
+            self._on_change()
 
     def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
         """Implements Audience. Only moves between tiers are added; the rows already show everything else."""
         if announcement.reason == TIER_MOVED and isinstance(resource, McpServer):
             self._tier_changes.append(TierChange(next(self._numbers), resource.key, announcement.note))
-            self._changed()
+            self._on_change()
 
     def on_removal(self, key: ServerKey) -> None:
         """Implements Audience."""
         if key != self._own and self._rows.pop(key, None) is not None:
             self._since.pop(key, None)
-            self._changed()
+            self._on_change()
 
     def _put(self, row: Row) -> None:
         before = self._rows.get(row.key)
-        same = before is not None and (before.state == row.state or {before.state, row.state} <= {*COMING})
+        same = before is not None and (before.state == row.state or {before.state, row.state} <= {*STARTING_STATES})
         if not same:
             self._since[row.key] = self._clock()
         self._rows[row.key] = row

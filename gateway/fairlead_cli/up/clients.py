@@ -15,12 +15,12 @@ KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
 def client_lines(url: str, *, wants_key: bool = False) -> list[tuple[str, str]]:
     """Names of clients, each with the command or configuration that connects it. With `wants_key`, the gateway needs a
     credential, which each client takes from KEY_VARIABLE. The Inspector is left out then, because its releases for
-    Node.js 20 cannot send one.
+    Node.js 20 cannot send a credential.
     """
     entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if wants_key else None)
     word = shlex.quote(url)  # quoted, because zsh treats the brackets of an IPv6 address as a pattern
     header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if wants_key else ""
-    key = ("Key", f"export {KEY_VARIABLE}=… first; `fairlead keys create NAME` makes one")
+    key = ("Key", f"export {KEY_VARIABLE}=… first; `fairlead keys create NAME` makes a key")
     inspector = ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list")
     return [
         *([key] if wants_key else []),
@@ -32,5 +32,7 @@ def client_lines(url: str, *, wants_key: bool = False) -> list[tuple[str, str]]:
 
 
 def model_lines(base_url: str, model: str) -> list[tuple[str, str]]:
-    """Connection settings of a client of the model endpoints; empty without such endpoints, and NAME for any model."""
+    """Connection settings of a client of the model endpoints; empty without such endpoints. The model is NAME if the
+    client may choose any model.
+    """
     return [("OpenAI SDK", f"base_url={base_url} model={model or 'NAME'}")] if base_url else []

@@ -34,7 +34,7 @@ from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_cli.access.key_changes import KEY_FILE
-from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders
@@ -107,7 +107,7 @@ class UpOptions:
 def run_up(options: UpOptions) -> None:
     """Serve until a signal arrives. Raises Failure for problems that the user can correct."""
     for path in missing_paths(options.paths, options.tools, options.routes):
-        raise Failure(path, code=USED_WRONGLY)
+        raise Failure(path, code=USAGE_ERROR)
     console = _console(os.environ)
     live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
     live = live and not (options.plain or options.json)
@@ -118,7 +118,7 @@ def run_up(options: UpOptions) -> None:
         where = stack.enter_context(folders(options.state_dir, os.environ))
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         stack.enter_context(display)
-        abandon = _abandoning(display, where if options.state_dir is None else None)
+        abandon = _abandon_handler(display, where if options.state_dir is None else None)
         runner.run(_with_model(options, where, display, abandon))
 
 
@@ -128,8 +128,8 @@ def _console(environment: Mapping[str, str]) -> Console:
 
 
 async def _with_model(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:
-    if options.llm and leads_here(options.llm, options):
-        raise Failure("--llm names this gateway's own address; --port moves the gateway", code=USED_WRONGLY)
+    if options.llm and is_own_address(options.llm, options):
+        raise Failure("--llm names this gateway's own address; --port moves the gateway", code=USAGE_ERROR)
     async with chosen_model(options.llm, os.environ) as model:
         await _serve(options, where, display, abandon, model)
 
@@ -144,26 +144,26 @@ async def _serve(
     scanner, skipped = _scanner(options)
     outputs = ProcessOutputs(
         children,
-        lambda: (*station.declared, *station.refused),
-        lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
+        lambda: (*local_operator.declared, *local_operator.refused),
+        lambda key: local_operator.installation(key),  # noqa: PLW0108 - the local operator is made below
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
     gateway, custom = _gateway(options, where, _LocalServers(children, outputs, nudge), model, token)
     board = Board(
-        lambda key: _tools_of(station.documents, key),
+        lambda key: _tools_of(local_operator.documents, key),
         changed.set,
         lambda key: _starts_of(children, key),
-        lambda: len(station.refused),
+        lambda: len(local_operator.refused),
     )
     telemetry = Telemetry()
     telemetry.leader.set(1)
     gateway.metrics.register(telemetry.registry)
-    station = LocalOperator(
+    local_operator = LocalOperator(
         scanner,
         where,
         children,
         installers(os.environ),
-        LocalObserver(statuses=board, problems=board.complain, written=nudge.set),
+        LocalObserver(statuses=board, problems=board.set_problems, written=nudge.set),
         LocalOptions(
             environ=os.environ,
             gateways=OwnGateway(gateway.outbox),
@@ -176,31 +176,31 @@ async def _serve(
     )
     board.add_custom_tools(ServerKey(gateway.settings.installation.local_namespace, SERVER), custom)
     try:
-        station.look()
-        _check_tier(options.tier, station.tiers)
-        await station.prepare()
+        local_operator.look()
+        _check_tier(options.tier, local_operator.tiers)
+        await local_operator.prepare()
         await _start(gateway, options)
         addresses = _addresses(options, gateway, model.model, token)
         NAMED_URL.set("" if addresses.mcp == DEFAULT_URL else addresses.mcp)
-        display.listening(addresses)
-        for key in station.declared:
+        display.show_addresses(addresses)
+        for key in local_operator.declared:
             board.declare(key)
         for server in skipped:
             board.skip(server)
         changed.set()
-        await _until_stopped(stop, station, display, board, changed)
-        display.stopping()
+        await _until_stopped(stop, local_operator, display, board, changed)
+        display.show_stopping()
         await gateway.stop(GRACE)
     finally:
         await children.aclose()
 
 
 async def _until_stopped(
-    stop: asyncio.Event, station: LocalOperator, display: Display, board: Board, changed: asyncio.Event
+    stop: asyncio.Event, local_operator: LocalOperator, display: Display, board: Board, changed: asyncio.Event
 ) -> None:
     """Run operator and display until `stop` is set. If either fails, the other is cancelled and the error is raised."""
-    working = asyncio.create_task(station.run(), name="station")
-    showing = asyncio.create_task(_keep_showing(display, board, changed), name="display")
+    working = asyncio.create_task(local_operator.run(), name="local_operator")
+    showing = asyncio.create_task(_redraw_on_changes(display, board, changed), name="display")
     keys = asyncio.create_task(display.watch_keys(), name="keys")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -214,7 +214,7 @@ async def _until_stopped(
         await asyncio.gather(working, showing, keys, stopping, return_exceptions=True)
 
 
-async def _keep_showing(display: Display, board: Board, changed: asyncio.Event) -> None:
+async def _redraw_on_changes(display: Display, board: Board, changed: asyncio.Event) -> None:
     """Redraw after each change, and at least every `TICK_SECONDS`."""
     with contextlib.suppress(NotImplementedError, ValueError):  # a loop or a system without this signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, changed.set)
@@ -241,13 +241,13 @@ def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
         return suggest_ports(options.host, {"--port": options.port, "--metrics-port": options.metrics_port})
     if number == errno.EACCES:
         metrics = f"{options.metrics_port} " in str(error) and options.metrics_port != options.port
-        return f"choose one above 1024 with {'--metrics-port' if metrics else '--port'}"
+        return f"choose a port above 1024 with {'--metrics-port' if metrics else '--port'}"
     return "--host must be an address of this machine"
 
 
 def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
     if named is not None and named not in tiers:
-        raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(tiers)}", code=USED_WRONGLY)
+        raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(tiers)}", code=USAGE_ERROR)
 
 
 class _LocalServers(NamedTuple):
@@ -276,7 +276,7 @@ def _gateway(
             gateway_approvals=True,
             **_own_keys(os.environ, where),
             **_made_keys(os.environ, where),
-            audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
+            audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people
         )
         custom = load(settings.calls.custom.modules)
         made = compose(
@@ -295,19 +295,19 @@ def _gateway(
             runtime=Runtime(heap=Heap()),
         )
     except BadSetting as error:
-        raise Failure(str(error), code=USED_WRONGLY) from error
+        raise Failure(str(error), code=USAGE_ERROR) from error
     return made, custom
 
 
 def _own_keys(environ: Mapping[str, str], where: Folders) -> dict[str, Path]:
-    """Setting `api_keys`, if `fairlead keys --state-dir` wrote a key file and the environment names no other."""
+    """Setting `api_keys`, if `fairlead keys --state-dir` wrote a key file and the environment names no other file."""
     file = where.documents.parent / KEY_FILE
     return {"api_keys": file} if "FAIRLEAD_API_KEYS" not in environ and file.exists() else {}
 
 
 def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[str, ...] | Path]:
-    """Settings of keys that users create for themselves: here, every authenticated user may create keys, unless the
-    environment says otherwise. Empty if no authentication is configured.
+    """Settings of keys that users create for themselves: with `fairlead up`, every authenticated user may create keys,
+    unless the environment says otherwise. Empty if no authentication is configured.
     """
     guarded = {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys() or _own_keys(environ, where)
     if "FAIRLEAD_KEY_MAKERS" in environ or not guarded:
@@ -316,10 +316,10 @@ def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[st
 
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
-    scanner: Scanner = Sources(options.paths, os.environ, is_own=lambda url: leads_here(url, options))
+    scanner: Scanner = Sources(options.paths, os.environ, is_own=lambda url: is_own_address(url, options))
     if options.litellm:
-        if leads_here(options.litellm, options):
-            raise Failure("--litellm names this gateway's own address; --port moves the gateway", code=USED_WRONGLY)
+        if is_own_address(options.litellm, options):
+            raise Failure("--litellm names this gateway's own address; --port moves the gateway", code=USAGE_ERROR)
         return WithServer(scanner, litellm_server(options.litellm, os.environ)), ()
     if options.paths:
         return scanner, ()
@@ -327,7 +327,7 @@ def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
     return Fixed(contents), skipped
 
 
-def leads_here(url: str, options: UpOptions) -> bool:
+def is_own_address(url: str, options: UpOptions) -> bool:
     """Whether a URL is this gateway's own address, as in the entry of a client that already uses the gateway. A gateway
     that served its own address would call itself without end.
     """
@@ -369,10 +369,18 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
     root = f"{scheme}://{authority(host, gateway.port)}"
     models = f"{root}/v1" if gateway.models.current.providers else ""
     console = f"{root}/console/?token={token}" if gateway.settings.console.enabled else ""
-    files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
+    client_files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
     metrics = f"http://{authority(host, gateway.metrics_port)}/metrics"
     wants_key = not gateway.endpoint.identities.answers_anybody
-    return Addresses(f"{root}/mcp", metrics, models, model, files=files, console=console, wants_key=wants_key)
+    return Addresses(
+        f"{root}/mcp",
+        metrics,
+        models,
+        model,
+        client_files_command=client_files,
+        console=console,
+        wants_key=wants_key,
+    )
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
@@ -386,9 +394,9 @@ def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
         loop.add_signal_handler(number, on_signal)
 
 
-def _abandoning(display: Display, temporary: Folders | None) -> Callable[[], None]:
+def _abandon_handler(display: Display, temporary: Folders | None) -> Callable[[], None]:
     """Handler of a second signal, which exits at once without ending the children: the kernel and the process that
-    guards their process groups do so.
+    guards their process groups end them.
     """
 
     def abandon() -> None:

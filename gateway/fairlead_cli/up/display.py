@@ -20,17 +20,17 @@ from rich.text import Text
 
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
-from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
+from fairlead_cli.up.board import STARTING_STATES, Board, Row, TierChange, plain_name
 from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.layout import CONSOLE, ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
-from fairlead_cli.up.terminal_keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
-from fairlead_cli.up.terminal_text import harmless
+from fairlead_cli.up.terminal_keys import KEYS_HINT, TerminalKeys, open_top_on_key, wait_forever
+from fairlead_cli.up.terminal_text import sanitize
 from fairlead_cli.wording import ready_to_paste
 from fairlead_mcp.refusals import is_same_failure
 
 MAX_NAMES: Final = 6
-"""Tools of a server that a line names; further ones are counted."""
+"""Maximum number of tools of a server that a line names; further tools are counted."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Addresses:
     """Base URL for OpenAI's clients; empty without model endpoints."""
     model: str = ""
     """Name of the model for OpenAI's clients; empty if the client has to name a model itself."""
-    files: str = ""
+    client_files_command: str = ""
     """Command that serves the servers in the configuration files of MCP clients. Empty if paths were given, or if no
     such file was found.
     """
@@ -60,7 +60,7 @@ class Display(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def listening(self, addresses: Addresses) -> None:
+    def show_addresses(self, addresses: Addresses) -> None:
         """Show where clients can connect, from now on."""
         ...
 
@@ -69,10 +69,10 @@ class Display(Protocol):
         ...
 
     async def watch_keys(self) -> None:
-        """Act on pressed keys until cancelled. `listening` has been called before."""
+        """Act on pressed keys until cancelled. `show_addresses` has been called before."""
         ...
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """Show that the shutdown has begun."""
         ...
 
@@ -101,12 +101,12 @@ class LiveTable:
         if self._keys is not None:
             self._keys.release()
 
-    def listening(self, addresses: Addresses) -> None:
+    def show_addresses(self, addresses: Addresses) -> None:
         self._addresses = addresses
 
     async def watch_keys(self) -> None:
         if self._keys is None or self._addresses is None:
-            await never()
+            await wait_forever()
         else:
             await open_top_on_key(self._keys, self, self._addresses.mcp)
 
@@ -139,7 +139,7 @@ class LiveTable:
             self.console.clear()
         self._live.start()
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         self.console.print("Stopping. Press Ctrl-C again to stop without waiting for calls to end.", style="dim")
 
 
@@ -152,7 +152,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
             ready_to_paste(row.short_message),
             row.tools,
             board.seconds(row.key) // 1
-            if row.state in (*COMING, "installing")
+            if row.state in (*STARTING_STATES, "installing")
             else 0.0,  # the other states show no duration
             board.restarts(row.key),
         )
@@ -185,7 +185,7 @@ class _Changes(ABC):
     def __exit__(self, *_: object) -> None: ...  # noqa: B027 - nothing to end
 
     async def watch_keys(self) -> None:
-        await never()
+        await wait_forever()
 
     def refresh(self, board: Board) -> None:
         rows = {row.key: row for row in board.rows}
@@ -194,9 +194,9 @@ class _Changes(ABC):
         for key in self._rows:
             if key not in rows:
                 self._remove(key)
-        for change in _unseen(board.tier_changes, self._last_change):
+        for change in _newer_than(board.tier_changes, self._last_change):
             self._last_change = change.number
-            self._on_move(change)
+            self._on_tier_change(change)
         problems = {_identify(problem): problem for problem in board.problems}
         for location, problem in problems.items():
             if location not in self._problems:
@@ -215,13 +215,13 @@ class _Changes(ABC):
     def _remove(self, key: ServerKey) -> None: ...
 
     @abstractmethod
-    def _on_move(self, change: TierChange) -> None: ...
+    def _on_tier_change(self, change: TierChange) -> None: ...
 
     @abstractmethod
     def _problem(self, problem: ManifestProblem) -> None: ...
 
-    def _on_solved(self, problem: ManifestProblem) -> None:  # noqa: B027 - programs see the servers listed again
-        """Print that a problem is solved."""
+    def _on_solved(self, problem: ManifestProblem) -> None:  # noqa: B027 - optional
+        """Print that a problem is solved. JSON lines have no event for it: the events of the servers show it."""
 
 
 class PlainLines(_Changes):
@@ -234,14 +234,14 @@ class PlainLines(_Changes):
         self._now = now
         self._repeats = Repeats()
         self._shown: dict[ServerKey, Row] = {}
-        """The last row of each server that is not starting."""
+        """For each server, its newest row whose state was not `starting`."""
 
-    def listening(self, addresses: Addresses) -> None:
+    def show_addresses(self, addresses: Addresses) -> None:
         self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
         for name, line in _client_lines(addresses):
             self._say(f"  {name + ':':<12} {line}")
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         self._say("Stopping")
 
     def _row(self, row: Row, before: Row | None) -> None:
@@ -254,24 +254,25 @@ class PlainLines(_Changes):
                 return
         count = self._repeats.count(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
-            is_next_step = before is not None and before.state == row.state != "failed"  # another step, or other tools
-            suffix = "" if is_next_step else times(count)
-            self._say(f"{row.name}  {harmless(ready_to_paste(text))}{_some_tools(row)}{suffix}")
+            # The state is the same, but its step or its tools changed: not a repetition
+            is_progress = before is not None and before.state == row.state != "failed"
+            suffix = "" if is_progress else times(count)
+            self._say(f"{row.name}  {sanitize(ready_to_paste(text))}{_some_tools(row)}{suffix}")
 
     def _remove(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")
         self._shown.pop(key, None)
         self._say(f"{plain_name(key)}  gone")
 
-    def _on_move(self, change: TierChange) -> None:
-        self._say(f"{plain_name(change.key)}  {harmless(change.text)}")
+    def _on_tier_change(self, change: TierChange) -> None:
+        self._say(f"{plain_name(change.key)}  {sanitize(change.text)}")
 
     def _problem(self, problem: ManifestProblem) -> None:
-        self._say(f"{'note' if problem.is_note else 'problem'}: {harmless(str(problem))}")
+        self._say(f"{'note' if problem.is_note else 'problem'}: {sanitize(str(problem))}")
 
     def _on_solved(self, problem: ManifestProblem) -> None:
         if not problem.is_note:
-            self._say(f"solved: {harmless(str(problem))}")
+            self._say(f"solved: {sanitize(str(problem))}")
 
     def _say(self, line: str) -> None:
         print(f"{self._now():%H:%M:%S}  {line}", flush=True)
@@ -280,13 +281,13 @@ class PlainLines(_Changes):
 class JsonChanges(_Changes):
     """JSON lines for programs. The member `event` names the kind of change."""
 
-    def listening(self, addresses: Addresses) -> None:
+    def show_addresses(self, addresses: Addresses) -> None:
         models = {"models": addresses.models, "model": addresses.model} if addresses.models else {}
         console = {"console": addresses.console} if addresses.console else {}
-        files = {"files": addresses.files} if addresses.files else {}
+        files = {"files": addresses.client_files_command} if addresses.client_files_command else {}
         self._emit("listening", url=addresses.mcp, metrics=addresses.metrics, **models, **console, **files)
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         self._emit("stopping")
 
     def _row(self, row: Row, before: Row | None) -> None:
@@ -303,7 +304,7 @@ class JsonChanges(_Changes):
     def _remove(self, key: ServerKey) -> None:
         self._emit("gone", server=str(key))
 
-    def _on_move(self, change: TierChange) -> None:
+    def _on_tier_change(self, change: TierChange) -> None:
         self._emit("moved", server=str(change.key), message=change.text)
 
     def _problem(self, problem: ManifestProblem) -> None:
@@ -318,7 +319,7 @@ class JsonChanges(_Changes):
 
 def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
     console = ((CONSOLE, addresses.console),) if addresses.console else ()
-    files = (("Your servers", addresses.files),) if addresses.files else ()
+    files = (("Your servers", addresses.client_files_command),) if addresses.client_files_command else ()
     clients = client_lines(addresses.mcp, wants_key=addresses.wants_key)
     return (
         *console,
@@ -335,7 +336,7 @@ def _identify(problem: ManifestProblem) -> tuple[str, str, str]:
 
 def _is_starting(row: Row) -> bool:
     """Whether a server is starting without a message to show."""
-    return row.state in COMING and not row.message
+    return row.state in STARTING_STATES and not row.message
 
 
 def _some_tools(row: Row) -> str:
@@ -344,8 +345,8 @@ def _some_tools(row: Row) -> str:
         return ""
     left = len(row.tools) - MAX_NAMES
     suffix = f" and {left} more" if left > 0 else ""
-    return f" ({', '.join(map(harmless, row.tools[:MAX_NAMES]))}{suffix})"
+    return f" ({', '.join(map(sanitize, row.tools[:MAX_NAMES]))}{suffix})"
 
 
-def _unseen(changes: Sequence[TierChange], last: int) -> list[TierChange]:
+def _newer_than(changes: Sequence[TierChange], last: int) -> list[TierChange]:
     return [change for change in changes if change.number > last]

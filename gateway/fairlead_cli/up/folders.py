@@ -61,7 +61,7 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
         ) from error
     with (root / _LOCK).open("w") as lock:
         if not _try_lock(lock):
-            raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")
+            raise Failure(f"another `fairlead up` uses {root}; give each run its own --state-dir")
         try:
             credentials = private_directory(root / "credentials")
             yield Folders(root / "documents", credentials, _packages(root, environ), root / "approvals")
@@ -70,7 +70,7 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
                 shutil.rmtree(root, ignore_errors=True)
 
 
-def running(environ: Mapping[str, str]) -> list[Path]:
+def running_folders(environ: Mapping[str, str]) -> list[Path]:
     """The folders of this user's current runs without `--state-dir`."""
     folders = []
     for root in sorted(_runtime_directory(environ).glob(f"{_PREFIX}*")):

@@ -8,20 +8,21 @@ from typing import Final
 from fairlead_api.client_files.known_clients import usual_files
 from fairlead_operator.local.sources import Sources
 
-_MOST: Final = 3
-"""Number of files that the suggestion names."""
+_MAX_NAMED: Final = 3
+"""Maximum number of files that the suggestion names."""
 
 
 def own_files(home: Path, folder: Path) -> str:
-    """Command that serves the servers in clients' configuration files, and the number of further files; empty for none.
+    """Command that serves the servers in clients' configuration files, and the number of further files; empty if there
+    are none.
 
     Only files that declare a server count. Nothing is started.
     """
     files = [file for file in usual_files(home, folder) if _declares_servers(file)]
     if not files:
         return ""
-    suffix = f" ({len(files) - _MOST} more)" if len(files) > _MOST else ""
-    return f"fairlead up {' '.join(_short_path(file, home, folder) for file in files[:_MOST])}{suffix}"
+    suffix = f" ({len(files) - _MAX_NAMED} more)" if len(files) > _MAX_NAMED else ""
+    return f"fairlead up {' '.join(_short_path(file, home, folder) for file in files[:_MAX_NAMED])}{suffix}"
 
 
 def _declares_servers(file: Path) -> bool:

@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from fairlead_cli.up.board import State
-from fairlead_cli.up.terminal_text import cut, fold, fold_to, harmless, pad
+from fairlead_cli.up.terminal_text import cut, fold, fold_to, pad, sanitize
 
 CONSOLE: Final = "Console"
 """Name of the line with the address of the console."""
 LONG_SECONDS: Final = 10.0
-"""A server that starts for longer than this is listed with those that need attention."""
-LEAST_WIDTH: Final = 20
-LEAST_HEIGHT: Final = 4
+"""A server that starts for longer than this is listed with the servers that need attention."""
+MIN_WIDTH: Final = 20
+MIN_HEIGHT: Final = 4
 _RANKS: Final[tuple[State, ...]] = ("failed", "offline", "installing", "starting", "waiting", "ready", "skipped")
 _STYLES: Final[dict[State, str]] = {
     "waiting": "dim",
@@ -61,7 +61,7 @@ class ServerRow:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Sort key: servers that need attention come first."""
+        """Sort key: servers that need attention are first."""
         if self.state in ("failed", "offline"):
             return _RANKS.index(self.state), self.name
         has_remark = self.state == "ready" and bool(self.message)
@@ -120,7 +120,7 @@ _DETAILS: Final = (
 
 def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     """At most `height` lines of at most `width` cells, with the highest level of detail that fits."""
-    width, height = max(width, LEAST_WIDTH), max(height, LEAST_HEIGHT)
+    width, height = max(width, MIN_WIDTH), max(height, MIN_HEIGHT)
     for detail in _DETAILS:
         lines = [*_head(view, width), *_problems(view, width, detail), *_summary(view, width)]
         lines += (
@@ -164,7 +164,7 @@ def _problems(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]
     lines = [
         ScreenLine(text, "red")
         for problem in view.problems[: detail.problems]
-        for text in fold_to(f"problem: {harmless(problem)}", width, max(2, detail.message))
+        for text in fold_to(f"problem: {sanitize(problem)}", width, max(2, detail.message))
     ]
     left = len(view.problems) - detail.problems
     if left > 0:
@@ -198,28 +198,28 @@ def _rows(servers: Sequence[ServerRow], width: int, detail: _Detail) -> list[Scr
     lines = [line for server in alone for line in _row(server, column, width, detail)]
     if packed:
         first, *others = packed
-        summary = f"ready: {harmless(first.name)} {_tools(len(first.tools))}"
-        summary += "".join(f", {harmless(server.name)} {len(server.tools)}" for server in others)
+        summary = f"ready: {sanitize(first.name)} {_tools(len(first.tools))}"
+        summary += "".join(f", {sanitize(server.name)} {len(server.tools)}" for server in others)
         lines += [ScreenLine(text, _STYLES["ready"]) for text in fold(summary, width)]
     return lines
 
 
 def _column(servers: Iterable[ServerRow], width: int) -> int:
-    """Width of the column of names. A name that is wider than two fifths of the window has a line of its own, and does
+    """Width of the column of names. A name that is wider than two fifths of the window gets a separate line, and does
     not widen the column.
     """
-    sizes = (cell_len(harmless(server.name)) for server in servers)
+    sizes = (cell_len(sanitize(server.name)) for server in servers)
     return max((size for size in sizes if size <= width * 2 // 5), default=0)
 
 
 def _row(server: ServerRow, column: int, width: int, detail: _Detail) -> list[ScreenLine]:
-    name = harmless(server.name)
+    name = sanitize(server.name)
     style = "yellow" if server.is_slow else _STYLES[server.state]
     description = _describe(server, names=detail.names)
-    most = detail.message if not detail.names else max(detail.message, 20)
+    max_lines = detail.message if not detail.names else max(detail.message, 20)
     if cell_len(name) > column:
-        return [ScreenLine(text, style) for part in (name, description) for text in fold_to(part, width, most)]
-    first, *others = fold_to(description, width - column - 2, most)
+        return [ScreenLine(text, style) for part in (name, description) for text in fold_to(part, width, max_lines)]
+    first, *others = fold_to(description, width - column - 2, max_lines)
     indent = " " * (column + 2)
     return [
         ScreenLine(f"{pad(name, column)}  {first}", style),
@@ -236,11 +236,11 @@ def _describe(server: ServerRow, *, names: bool) -> str:
         text += f" for {duration(server.seconds)}"
     if server.restarts and server.state != "ready":
         text += f", {server.restarts} restart{'' if server.restarts == 1 else 's'}"
-    message = harmless(server.message)
+    message = sanitize(server.message)
     if message:
         text += f": {message}"
     if names and server.tools:
-        text += f"{'; its tools' if message else ''}: {', '.join(map(harmless, server.tools))}"
+        text += f"{'; its tools' if message else ''}: {', '.join(map(sanitize, server.tools))}"
     return text
 
 
@@ -250,7 +250,7 @@ def _tier_changes(view: ScreenView, width: int, detail: _Detail) -> list[ScreenL
     shown = view.tier_changes[-detail.tier_changes :]
     lines = [ScreenLine("")]
     for change in shown:
-        lines += [ScreenLine(text, "yellow") for text in fold_to(harmless(change), width, max(2, detail.message))]
+        lines += [ScreenLine(text, "yellow") for text in fold_to(sanitize(change), width, max(2, detail.message))]
     earlier = view.earlier + len(view.tier_changes) - len(shown)
     if earlier:
         lines.append(ScreenLine(f"… {earlier} more move{'' if earlier == 1 else 's'} before", "dim"))

@@ -18,7 +18,7 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.load import ManifestProblem
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_operator.local.inventory import DeclaredServer
 from fairlead_operator.local.localoperator import Scanner
 from fairlead_operator.local.sources import Scan
@@ -45,16 +45,16 @@ def litellm_server(url: str, environ: Mapping[str, str]) -> DeclaredServer:
         server = McpServer.model_validate({"metadata": {"name": NAME, "namespace": "default"}, "spec": spec})
     except ValidationError as error:
         complaint = complaints(error, McpServer)[0]
-        raise Failure(f"{_VARIABLES.get(complaint.field, OPTION)}: {complaint.message}", code=USED_WRONGLY) from error
+        raise Failure(f"{_VARIABLES.get(complaint.field, OPTION)}: {complaint.message}", code=USAGE_ERROR) from error
     return DeclaredServer(server, _credential(environ.get(KEY, "").strip()), origin=OPTION)
 
 
 def mcp_endpoint(url: str) -> str:
-    """URL of the proxy's MCP endpoint. `url` is the proxy's URL or already that of the endpoint. Raises Failure."""
+    """URL of the proxy's MCP endpoint. `url` is the proxy's URL, or already the URL of the endpoint. Raises Failure."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise Failure(f"{OPTION}: {url!r} is not a URL: {error}", code=USED_WRONGLY) from error
+        raise Failure(f"{OPTION}: {url!r} is not a URL: {error}", code=USAGE_ERROR) from error
     path = parts.path.rstrip("/")
     if "mcp" not in path.split("/"):
         path += "/mcp"
@@ -89,5 +89,5 @@ def _credential(key: str) -> Credential:
     if not key:
         return Credential()
     if re.fullmatch(r"[!-~]+", key) is None:
-        raise Failure(f"{KEY} contains characters that are not allowed in a key, such as spaces", code=USED_WRONGLY)
+        raise Failure(f"{KEY} contains characters that are not allowed in a key, such as spaces", code=USAGE_ERROR)
     return Credential(headers={"Authorization": f"Bearer {key}"})

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from fairlead_app.configuration import NOTHING_ADDED, AddedModels
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_llm.scripted_assistant import ScriptedAssistant
 from fairlead_models.providers import ROUTE_PREFIX, Provider
@@ -22,10 +22,10 @@ KEY: Final = "FAIRLEAD_LLM_KEY"
 """Environment variable with the API key for a URL."""
 SCRIPTED: Final = "scripted"
 STRICT: Final = "scripted-strict"
-"""The scripted model that rejects what OpenAI's API rejects."""
+"""The scripted model that rejects the requests that OpenAI's API rejects."""
 AUTO: Final = "auto"
 ROUTE: Final = "default"
-"""Route to the model for clients that name none: `fairlead/default`."""
+"""Route to the model for clients that name no model: `fairlead/default`."""
 _PROVIDERS: Final = {
     "openai": (Provider("https://api.openai.com/v1", key_env="OPENAI_API_KEY"), "gpt-5-mini"),
     "anthropic": (Provider("https://api.anthropic.com", "anthropic", key_env="ANTHROPIC_API_KEY"), "claude-sonnet-5"),
@@ -72,16 +72,16 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
     if name in _PROVIDERS:
         provider, model = _PROVIDERS[name]
         if not environ.get(provider.key_env or ""):
-            raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: set it to your API key", code=USED_WRONGLY)
+            raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: set it to your API key", code=USAGE_ERROR)
         return _model_choice(name, provider, model)
     if not name.startswith(("http://", "https://")):
         names = ", ".join((*_PROVIDERS, SCRIPTED, STRICT, AUTO))
-        raise Failure(f"{OPTION}: {name!r} is neither one of {names} nor a URL", code=USED_WRONGLY)
+        raise Failure(f"{OPTION}: {name!r} is neither one of {names} nor a URL", code=USAGE_ERROR)
     return _model_choice(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
 
 
 def _model_choice(name: str, provider: Provider, model: str) -> ChosenModel:
-    """The provider for any of its models, with a route to `model` if one is given."""
+    """The provider for any of its models, with a route to `model` if it is not empty."""
     whole = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
     if not model:
         return ChosenModel(AddedModels({name: whole}))

@@ -28,7 +28,7 @@ of the quick start are probed.
 
 @dataclass(frozen=True)
 class Skipped:
-    """A server of the quick start that cannot be used here."""
+    """A server of the quick start that cannot be used in the working directory."""
 
     key: ServerKey
     why: str

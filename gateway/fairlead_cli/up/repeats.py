@@ -9,21 +9,23 @@ import logging
 from typing import Final
 
 from fairlead_api.load import DEFAULT_NAMESPACE
-from fairlead_cli.up.terminal_text import harmless
+from fairlead_cli.up.terminal_text import sanitize
 from fairlead_mcp.refusals import without_numbers
 
-MOST_KINDS: Final = 1_000
-"""Limit on the stored kinds of messages; beyond it, all counts start again."""
-MOST_CHARACTERS: Final = 400
-"""Limit on the compared characters of a kind and of a wording, which may quote a server's output."""
-MOST_WORDINGS: Final = 8
-"""Number of different messages of one kind that are printed on first occurrence: some servers vary each message."""
+MAX_KINDS: Final = 1_000
+"""Maximum number of kinds of messages that are counted; beyond it, all counts start again."""
+MAX_CHARACTERS: Final = 400
+"""Maximum number of characters that are compared of a kind and of a wording, which may quote a server's output."""
+MAX_WORDINGS: Final = 8
+"""Maximum number of different messages of one kind that are printed on first occurrence: some servers vary each
+message.
+"""
 _STATES: Final = ("; next start in ", " has printed nothing for ")
 """Parts of `fairlead_mcp`'s messages about a process that exited or is silent."""
 
 
 class Repeats:
-    """Counts messages by kind, and decides which of one kind are printed."""
+    """Counts messages by kind, and decides which messages of a kind are printed."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -33,16 +35,16 @@ class Repeats:
         """Count a message of a kind. Returns the number of messages of this kind so far if the message is to be
         printed, else 0. Texts that differ only in numbers count as the same text.
         """
-        kind = kind[:MOST_CHARACTERS]
-        if len(self._counts) >= MOST_KINDS:
+        kind = kind[:MAX_CHARACTERS]
+        if len(self._counts) >= MAX_KINDS:
             self._counts.clear()
             self._wordings.clear()
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        wordings, wording = self._wordings.setdefault(kind, set()), without_numbers(text)[:MOST_CHARACTERS]
-        fresh = wording not in wordings and len(wordings) < MOST_WORDINGS
-        if fresh:
+        wordings, wording = self._wordings.setdefault(kind, set()), without_numbers(text)[:MAX_CHARACTERS]
+        is_new = wording not in wordings and len(wordings) < MAX_WORDINGS
+        if is_new:
             wordings.add(wording)
-        return count if fresh or count & (count - 1) == 0 else 0
+        return count if is_new or count & (count - 1) == 0 else 0
 
     def forget(self, start: str) -> None:
         """Reset the counts of all kinds with this beginning."""
@@ -79,6 +81,6 @@ class FewerRepeats(logging.Filter):
         count = self._repeats.count(f"{record.name} {without_numbers(kind)}", "")
         if not count or (count == 1 and ended):
             return False
-        record.msg = harmless(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count)
+        record.msg = sanitize(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count)
         record.args = ()
         return True

@@ -1,6 +1,6 @@
 """Reads keys from the terminal while `fairlead up` draws its table: `t` opens the screen of `fairlead top`.
 
-A terminal only delivers single keys in cbreak mode (termios(3)). Its original modes are restored whenever no keys are
+A terminal delivers single keys only in cbreak mode (termios(3)). Its original modes are restored whenever no keys are
 read: while another program has the screen, and at the end of the process.
 """
 
@@ -32,24 +32,24 @@ class TerminalKeys:
         self._modes = termios.tcgetattr(number)
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def listen(self, pressed: Callable[[str], None]) -> None:
-        """Call `pressed` with each key from now on. Must be called in the event loop."""
-        if self._loop is None and self._in_front():
+    def listen(self, on_key: Callable[[str], None]) -> None:
+        """Call `on_key` with each key from now on. Must be called in the event loop."""
+        if self._loop is None and self._in_foreground():
             tty.setcbreak(self._number, termios.TCSANOW)
             self._loop = asyncio.get_running_loop()
-            self._loop.add_reader(self._number, self._read, pressed)
+            self._loop.add_reader(self._number, self._read, on_key)
 
     def release(self) -> None:
         """Restore the terminal's modes."""
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self._number)
-        if self._in_front():
+        if self._in_foreground():
             with contextlib.suppress(termios.error):  # the terminal is gone
                 termios.tcsetattr(self._number, termios.TCSANOW, self._modes)
 
-    def _read(self, pressed: Callable[[str], None]) -> None:
-        if not self._in_front():
+    def _read(self, on_key: Callable[[str], None]) -> None:
+        if not self._in_foreground():
             return  # reading in a background job would stop the process (SIGTTIN)
         try:
             keys = os.read(self._number, 64)
@@ -58,16 +58,16 @@ class TerminalKeys:
         if not keys:
             self.release()  # the terminal is gone
         for key in keys.decode(errors="ignore"):
-            pressed(key)
+            on_key(key)
 
-    def _in_front(self) -> bool:
+    def _in_foreground(self) -> bool:
         try:
             return os.tcgetpgrp(self._number) == os.getpgrp()
         except OSError:  # not a controlling terminal, so there are no other jobs
             return True
 
 
-class Stage(Protocol):
+class SuspendableDisplay(Protocol):
     """A display that can lend the terminal to another program."""
 
     def suspend(self) -> None: ...
@@ -77,7 +77,9 @@ class Stage(Protocol):
         ...
 
 
-async def open_top_on_key(keys: TerminalKeys, stage: Stage, url: str, environ: Mapping[str, str] = os.environ) -> None:
+async def open_top_on_key(
+    keys: TerminalKeys, display: SuspendableDisplay, url: str, environ: Mapping[str, str] = os.environ
+) -> None:
     """Show the screen of `fairlead top` each time that TOP_KEY is pressed, until cancelled."""
     pressed = asyncio.Event()
 
@@ -89,17 +91,17 @@ async def open_top_on_key(keys: TerminalKeys, stage: Stage, url: str, environ: M
         keys.listen(on_key)
         await pressed.wait()
         keys.release()
-        stage.suspend()
+        display.suspend()
         code = 1
         try:
             code = await _top(url, environ)
         finally:
             keys.release()  # a killed process does not restore the terminal's modes
-            stage.resume(clear=code == 0)
+            display.resume(clear=code == 0)
         pressed.clear()
 
 
-async def never() -> None:
+async def wait_forever() -> None:
     """Wait until cancelled."""
     await asyncio.Event().wait()
 

@@ -19,20 +19,20 @@ _SEQUENCES: Final = re.compile(
 )
 _SELECTORS: Final = re.compile("[\N{VARIATION SELECTOR-1}-\N{VARIATION SELECTOR-16}]")
 """Variation selectors, which are removed: depending on the terminal, an emoji before one takes one cell or two."""
-_MOST_MARKS: Final = 2
-"""Largest number of combining characters per letter; more would cover the lines above."""
-_LONGEST: Final = 8_000
+_MAX_MARKS: Final = 2
+"""Maximum number of combining characters per letter; more would cover the lines above."""
+_MAX_LENGTH: Final = 8_000
 
 
-def harmless(text: str) -> str:
+def sanitize(text: str) -> str:
     """`text` of a foreign server on one line, without escape sequences, control and format characters, and stacked
     marks.
     """
-    text = _SELECTORS.sub("", _SEQUENCES.sub(" ", text[:_LONGEST]))
+    text = _SELECTORS.sub("", _SEQUENCES.sub(" ", text[:_MAX_LENGTH]))
     shown, marks = [], 0
     for char in text:
         marks = marks + 1 if unicodedata.combining(char) else 0
-        if marks <= _MOST_MARKS:
+        if marks <= _MAX_MARKS:
             shown.append(char if char.isprintable() else " ")
     return re.sub(r" {2,}", " ", "".join(shown)).strip()
 
@@ -53,16 +53,16 @@ def fold(text: str, width: int) -> list[str]:
     return [*lines, line]
 
 
-def fold_to(text: str, width: int, most: int) -> list[str]:
-    """At most `most` lines; the last one ends with the number of lines that are left out."""
+def fold_to(text: str, width: int, max_lines: int) -> list[str]:
+    """At most `max_lines` lines; the last line ends with the number of lines that are left out."""
     lines = fold(text, width)
-    if len(lines) <= most:
+    if len(lines) <= max_lines:
         return lines
-    left = len(lines) - most
+    left = len(lines) - max_lines
     ending = f" … {left} more line{'' if left == 1 else 's'}"
     if len(ending) > width // 2:
         ending = f" …+{left}"
-    return [*lines[: most - 1], cut(lines[most - 1], width - len(ending)) + ending]
+    return [*lines[: max_lines - 1], cut(lines[max_lines - 1], width - len(ending)) + ending]
 
 
 def cut(text: str, width: int) -> str:
@@ -76,7 +76,7 @@ def pad(text: str, width: int) -> str:
 
 
 def chop(word: str, width: int) -> list[str]:
-    """Split a word into pieces of at most `width` cells; a wider character is a piece of its own."""
+    """Split a word into pieces of at most `width` cells; a wider character is a separate piece."""
     pieces, piece, used = [], "", 0
     for char in word:
         size = get_character_cell_size(char)

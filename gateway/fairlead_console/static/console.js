@@ -1,15 +1,15 @@
-// Every page works without this script, which keeps pages fresh, searches while one types and copies text. It is small,
-// plain and our own: a framework would be more bytes than all pages together, and a build step for whoever changes one.
+// Every page works without this script. It refreshes pages, searches while the visitor types, and copies text. It uses
+// no framework, because a framework would be larger than all pages together, and would need a build step.
 
-const PAUSE_MS = 250; // events come in groups
-const CALLS_PAUSE_MS = 1000; // and calls never end
-const PENDING_MS = 1000; // until what was still being made is asked for again
+const PAUSE_MS = 250; // one refresh for a group of events
+const CALLS_PAUSE_MS = 1000; // one refresh for the calls of a second: a busy gateway sends such events all the time
+const PENDING_MS = 1000; // time until values that were still being computed are requested again
 const THEMES = ["", "dark", "light"];
 
 function theme() {
   const button = document.getElementById("theme");
   const root = document.documentElement;
-  const say = () => { 
+  const showName = () => {
     const name = root.dataset.theme || "system";
     button.textContent = `◐ ${name}`;
     button.setAttribute("aria-label", `Theme: ${name}`);
@@ -17,14 +17,14 @@ function theme() {
   button.hidden = false;
   button.addEventListener("click", () => {
     root.dataset.theme = THEMES[(THEMES.indexOf(root.dataset.theme ?? "") + 1) % THEMES.length];
-    // a cookie, not local storage: the server writes it into the page, which never flashes in the other one
+    // a cookie, not local storage: the server writes the theme into the page, so that no other theme flashes up
     document.cookie = `fairlead_theme=${root.dataset.theme}; path=/console; max-age=31536000; samesite=strict`;
-    say();
+    showName();
   });
-  say();
+  showName();
 }
 
-// Elements with an id and `data-live` are replaced by those of the same page as it is now.
+// Requests the page again, and replaces the elements that have an id and `data-live`.
 async function refresh(url = location.href) {
   const answer = await fetch(url, { headers: { accept: "text/html" } });
   if (answer.redirected && new URL(answer.url).pathname.startsWith("/console/sign-in")) {
@@ -37,7 +37,7 @@ async function refresh(url = location.href) {
     const fresh = page.getElementById(old.id);
     if (!fresh || fresh.innerHTML === old.innerHTML || old.contains(document.activeElement)) continue;
     old.replaceChildren(...fresh.childNodes);
-    if (!fresh.hasAttribute("data-live")) old.removeAttribute("data-live"); // it has come to its end
+    if (!fresh.hasAttribute("data-live")) old.removeAttribute("data-live"); // the element will not change any more
   }
   document.dispatchEvent(new CustomEvent("fairlead:refreshed"));
 }
@@ -47,7 +47,7 @@ function live() {
   if (!shown.length) return;
   const sign = document.getElementById("live");
   let waiting = 0;
-  // what comes while a refresh is due takes no other: a busy gateway never keeps quiet for long enough
+  // an event does not postpone a refresh that is due: on a busy gateway, the pause between events may never be long enough
   const soon = (pause) => {
     waiting ||= setTimeout(() => { waiting = 0; refresh().catch(() => {}); }, pause);
   };
@@ -64,7 +64,7 @@ function live() {
     source.onerror = () => {
       sign.className = "live lost";
       sign.textContent = "reconnecting";
-      // a stream whose session ended is not opened again; the page then leads to signing in
+      // browsers do not reopen a stream whose session has ended; the refresh then leads to the sign-in
       if (source.readyState === EventSource.CLOSED) soon(PAUSE_MS);
     };
     for (const type of ["server.connected", "server.disconnected", "tools.changed", "catalog.swapped"]) {
@@ -73,7 +73,7 @@ function live() {
     source.addEventListener("calls.ended", () => soon(CALLS_PAUSE_MS));
   };
   follow();
-  document.addEventListener("fairlead:refreshed", follow); // other filters, another stream
+  document.addEventListener("fairlead:refreshed", follow); // other filters need another stream
   const seconds = Number([...shown].find((one) => one.dataset.liveSeconds)?.dataset.liveSeconds ?? 0);
   if (seconds) setInterval(() => { if (!document.hidden) refresh().catch(() => {}); }, seconds * 1000);
   const pending = () => {
@@ -84,7 +84,7 @@ function live() {
   addEventListener("pagehide", () => source?.close());
 }
 
-// A form with `data-search` is sent while one types, and what it answers takes the place of the list.
+// Sends a form with `data-search` while the visitor types, and replaces the list by that of the response.
 function search() {
   const form = document.querySelector("form[data-search]");
   const field = document.querySelector("input[type=search]");
@@ -120,7 +120,7 @@ function copying() {
   });
 }
 
-// On a telephone the navigation is wider than the window.
+// On a phone, the navigation is wider than the window: scroll to the entry of the current page.
 function navigation() {
   document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 }

@@ -87,7 +87,7 @@ class KubeSource:
         store = _DocumentStore(inbox, self._hold)
         try:
             await Informer(
-                self._kube, self._documents, store, contact=inbox.alive, failed=failed, random=self._random
+                self._kube, self._documents, store, on_contact=inbox.alive, on_failure=failed, random=self._random
             ).run()
         finally:
             store.close()

@@ -80,7 +80,7 @@ _CALL: Final[dict[str, Any]] = {
     "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
 }
 RECENT: Final[dict[str, Any]] = {
-    "one call, and older ones": {
+    "one call, with older calls": {
         "calls": [_CALL],
         "next": "9f2c11aa-41",
         "kept": 41,

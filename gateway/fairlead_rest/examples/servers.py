@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 SERVERS: Final[dict[str, Any]] = {
-    "one that is ready, and one that failed": {
+    "a ready server and a failed server": {
         "servers": [
             {
                 "server": "default/demo",
@@ -49,7 +49,7 @@ SERVERS: Final[dict[str, Any]] = {
     }
 }
 SERVER: Final[dict[str, Any]] = {
-    f"one that is {server['state']}": server for server in SERVERS["one that is ready, and one that failed"]["servers"]
+    f"a {server['state']} server": server for server in SERVERS["a ready server and a failed server"]["servers"]
 }
 LOG: Final[dict[str, Any]] = {
     "a server that did not start": {
@@ -69,7 +69,7 @@ LOG: Final[dict[str, Any]] = {
     }
 }
 REFRESH: Final[dict[str, Any]] = {
-    "asked for the second time": {
+    "a second discovery": {
         "server": "default/demo",
         "before": "2026-11-21T05:10:00.250+00:00",
         "operatorSeenAt": "2026-11-21T05:12:41.007+00:00",
@@ -84,7 +84,7 @@ EVENTS: Final[dict[str, Any]] = {
         "server": "default/demo",
         "reason": "offline",
     },
-    "its tools have changed": {
+    "the tools of a server have changed": {
         "id": "9f2c11aa-9",
         "type": "tools.changed",
         "at": "2026-11-21T05:00:03.481+00:00",

@@ -64,7 +64,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     server_state: str
     """State of the server, as in `/v1/servers`. If it is not `ready`, even an allowed call fails."""
     server_cause: str | None
-    """Observed cause in one word if the server is not ready, which the page of reasons explains; else null."""
+    """Observed cause in one word if the server is not ready; else null. The page of reasons explains the causes."""
     allowed: bool
     """Whether a call is allowed, with the arguments in the query if there are any."""
     reason: str
@@ -73,7 +73,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     rule: int | None
     """Index of the deciding rule in the policy, from 0; null if no rule decided."""
     rule_name: str | None
-    """Name of the deciding rule; null if it has none."""
+    """Name of the deciding rule; null if it has no name."""
     bounded: bool
     """Whether only certain arguments are allowed."""
     listed: bool
@@ -82,9 +82,9 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     hidden: str | None
     """Reason why an allowed tool is not listed: its tier, or a limit; else null."""
     tier: str | None
-    """Tier of requests that name none; null if there is no default, or a different one per server."""
+    """Tier of requests that name no tier; null if there is no default tier, or if servers have different defaults."""
     max_tier: str | None
-    """Slowest tier that the subject may use at this server; null: any."""
+    """Slowest tier that the subject may use at this server; null if it may use any tier."""
     limits: dict[str, int]
     """Limits of the subject in the server's namespace, by their names in a ToolPolicy."""
     policies: tuple[str, ...]
@@ -107,7 +107,7 @@ def router(context: RestContext) -> APIRouter:
     async def show_access(
         request: Request,
         tool: Annotated[str, Query(description="Name of the tool on `/mcp`, `[namespace/]server/tool`, or id.")],
-        agent: Annotated[str | None, Query(description="Another agent than the caller; for administrators.")] = None,
+        agent: Annotated[str | None, Query(description="Agent other than the caller; for administrators.")] = None,
         groups: Annotated[list[str] | None, Query(description="Groups of the other agent.")] = None,
         service_account: Annotated[
             str | None, Query(alias="serviceAccount", description="ServiceAccount as `namespace/name`.")
@@ -124,7 +124,9 @@ def router(context: RestContext) -> APIRouter:
         admin = context.administers(catalog.identity)
         if agent is not None or groups or service_account is not None or claims or issuer is not None:
             if not admin and agent != catalog.identity.agent:
-                raise Problem(FORBIDDEN, f"decisions about other agents are shown to {ADMINISTRATORS}")
+                raise Problem(
+                    FORBIDDEN, f"decisions about other agents are shown only to administrators; {ADMINISTRATORS}"
+                )
             if admin:
                 other = _parse_identity(agent, groups or [], service_account, claims or [])
                 catalog = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
@@ -155,7 +157,9 @@ def _parse_identity(agent: str | None, groups: list[str], account: str | None, c
 
 
 def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Identity:
-    """Add the issuer to an identity: the one in the query, or the only one that may issue its names. Raises Problem."""
+    """Add an issuer to an identity: the issuer in the query, or else the only issuer that may issue the identity's
+    names. Raises Problem.
+    """
     if issuer is None and other.service_account is not None:
         return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
     if issuer is None:

@@ -45,7 +45,7 @@ def router(context: RestContext) -> APIRouter:
     """Make the route of `/v1/aggregates`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
-    @routes.get("/aggregates", **describe_route("Show the histograms of calls since the start", Aggregates, EXAMPLE))
+    @routes.get("/aggregates", **describe_route("Show histograms of calls since the start", Aggregates, EXAMPLE))
     async def aggregates(request: Request) -> Response:
         catalog = context.catalog(request)
         return await context.answer(lambda: visible_aggregates(context.records.tallies, catalog))

@@ -19,9 +19,17 @@ from fairlead_offers.documents import encode
 from fairlead_offers.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
 from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
-from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, matching, values_of
+from fairlead_rest.ended_calls import (
+    CallDetails,
+    CallFilter,
+    CallReader,
+    CallSummary,
+    CallValues,
+    matching_calls,
+    values_of,
+)
 from fairlead_rest.event_stream import (
-    HEARTBEAT,
+    HEARTBEAT_SECONDS,
     MEDIA_TYPE,
     EventStreamResponse,
     Opened,
@@ -35,7 +43,8 @@ from fairlead_rest.openapi import describe_route
 MAX_READERS: Final = 64
 """Maximum number of live tails that are open at the same time."""
 GATHER_SECONDS: Final = 0.5
-"""Seconds for which a tail collects calls before an event, so that it does not wake for each call of a busy gateway."""
+"""Seconds for which a live tail collects calls before it sends an event, so that it does not wake for each call of a
+busy gateway."""
 MAX_CALLS_OF_EVENT: Final = 50
 """Maximum number of calls in an event. Further calls are only counted (`more`)."""
 STRIDE: Final = 256
@@ -48,7 +57,7 @@ class CallList(msgspec.Struct, frozen=True, rename="camel"):
 
     calls: list[CallSummary]
     next: str | None
-    """Value of `before` in a request for older calls; null if there are none."""
+    """Value of `before` in a request for older calls; null if there are no older calls."""
     visible: int = msgspec.field(name="kept")
     """Number of stored calls that the reader may see, without filters."""
     values: CallValues
@@ -71,7 +80,9 @@ class CallsEnded(msgspec.Struct, frozen=True, rename="camel"):
 Agent = Annotated[str, Query(max_length=256, description="Name of an agent or principal.")]
 ServerName = Annotated[str, Query(max_length=256, description="`namespace/name` of the server, or the name alone.")]
 ToolName = Annotated[str, Query(max_length=256, description="Exposed name, id, or the server's name of a tool.")]
-Outcome = Annotated[str, Query(max_length=256, description="`ok`, `failed` for all others, or one outcome.")]
+Outcome = Annotated[
+    str, Query(max_length=256, description="`ok`, `failed` for all other outcomes, or a single outcome.")
+]
 Slow = Annotated[float, Query(ge=0, description="Minimum duration of calls in milliseconds.")]
 
 
@@ -88,7 +99,10 @@ def router(context: RestContext) -> APIRouter:
         tool: ToolName = "",
         outcome: Outcome = "",
         slow: Slow = 0.0,
-        before: Annotated[str, Query(max_length=64, description="Calls older than this `next` of an answer.")] = "",
+        before: Annotated[
+            str,
+            Query(max_length=64, description="Only calls older than this position: the `next` of an earlier answer."),
+        ] = "",
         limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of calls.")] = 50,
     ) -> Response:
         recent, reader = _recent(context), _reader(context, request)
@@ -97,7 +111,11 @@ def router(context: RestContext) -> APIRouter:
         if before:
             number = recent.number_of(before)
             if number is None:
-                raise Problem(INVALID_ARGUMENTS, "before: this replica has no such call; begin with the newest calls")
+                raise Problem(
+                    INVALID_ARGUMENTS,
+                    "the parameter `before` names a call that this replica does not have; leave it out to start with "
+                    "the newest calls",
+                )
         return await context.answer(lambda: _list(recent, reader, call_filter, stored, number, limit))
 
     @routes.get(
@@ -128,7 +146,7 @@ def router(context: RestContext) -> APIRouter:
         recent, reader = _recent(context), _reader(context, request)
         stored, number = recent.snapshot(), recent.number_of(id)
         call = stored.call(number) if number is not None and number >= stored.first else None
-        if call is None or not reader.visible(call):
+        if call is None or not reader.may_see(call):
             raise Problem(NOT_FOUND, "this replica has no call with this id that you may see")
         return await context.answer(lambda: reader.details(call, id, stored.epoch, recent.render_arguments))
 
@@ -138,7 +156,7 @@ def router(context: RestContext) -> APIRouter:
 def _recent(context: RestContext) -> RecentCalls:
     """Stored calls. Raises Problem if calls are not stored."""
     if context.records.recent is None:
-        raise Problem(NOT_KEPT, "this gateway does not store calls, as FAIRLEAD_RECENT_CALLS is 0")
+        raise Problem(NOT_KEPT, "this gateway does not store calls: set FAIRLEAD_RECENT_CALLS above 0")
     return context.records.recent
 
 
@@ -156,7 +174,7 @@ def _list(
     limit: int,
 ) -> CallList:
     numbered = with_pauses(stored.newest_first(), STRIDE)
-    visible = [(number, call) for number, call in numbered if reader.visible(call)]
+    visible = [(number, call) for number, call in numbered if reader.may_see(call)]
     older = visible if before is None else [(number, call) for number, call in visible if number < before]
     listed = [*_first(limit + 1, reader, call_filter, older)]
     shown = [reader.summary(call, recent.ident(number), stored.epoch) for number, call in listed[:limit]]
@@ -168,7 +186,7 @@ def _first(
     count: int, reader: CallReader, call_filter: CallFilter, calls: Sequence[tuple[int, EndedCall]]
 ) -> list[tuple[int, EndedCall]]:
     first: list[tuple[int, EndedCall]] = []
-    for call in matching(reader, call_filter, with_pauses(calls, STRIDE)):
+    for call in matching_calls(reader, call_filter, with_pauses(calls, STRIDE)):
         first.append(call)
         if len(first) == count:
             break
@@ -178,19 +196,19 @@ def _first(
 async def _tail(
     context: RestContext, recent: RecentCalls, request: Request, call_filter: CallFilter, last: str | None
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a live tail, which continues after the call `last`, or begins now."""
+    """Yield the bytes of a live tail. It continues after the call with the id `last`, or begins now."""
     resumed = None if last is None else recent.number_of(last)
     number = recent.number if resumed is None else resumed
     yield opened_piece(recent.ident(number), missed=last is not None and resumed is None)
     sent_at = time.monotonic()
     while not recent.closed:
-        if await recent.wait_newer(number, HEARTBEAT):
+        if await recent.wait_newer(number, HEARTBEAT_SECONDS):
             await asyncio.sleep(GATHER_SECONDS)
         event = _make_event(recent, _reader(context, request), call_filter, number)
         number = recent.number
         if event is not None:
             yield event_piece(event.id, event.type, encode(event))
-        elif time.monotonic() - sent_at >= HEARTBEAT:
+        elif time.monotonic() - sent_at >= HEARTBEAT_SECONDS:
             yield b": heartbeat\n\n"
         else:
             continue
@@ -200,7 +218,7 @@ async def _tail(
 def _make_event(recent: RecentCalls, reader: CallReader, call_filter: CallFilter, number: int) -> CallsEnded | None:
     """Make the event about calls after a number; None if no call matches the filter."""
     stored = recent.snapshot().after(number)
-    newest_calls = [*matching(reader, call_filter, stored.newest_first())]
+    newest_calls = [*matching_calls(reader, call_filter, stored.newest_first())]
     if not newest_calls:
         return None
     shown = [reader.summary(call, recent.ident(at), stored.epoch) for at, call in newest_calls[:MAX_CALLS_OF_EVENT]]

@@ -26,9 +26,9 @@ from fairlead_rest.examples import conversions as examples
 from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import json_response
 
-SMALL: Final = 32 << 10
-"""Bytes of a body up to which it is converted in this process: about fifty tools, which take a few milliseconds,
-pauses included.
+MAX_LOCAL_BYTES: Final = 32 << 10
+"""Maximum size in bytes of a body that is converted in this process. It has about fifty tools, whose conversion takes a
+few milliseconds, pauses included.
 """
 
 
@@ -67,10 +67,10 @@ async def _finish(
     body: list[bytes],
     convert_here: Callable[[bytes], ConvertedBody | Declined],
 ) -> ConvertedBody | Declined:
-    """Convert a small body by `convert_here` in this process, and a larger one in another process. Raises Problem."""
+    """Convert a small body by `convert_here` in this process, and a larger body in another process. Raises Problem."""
     size = sum(map(len, body))
     try:
-        if size <= SMALL:
+        if size <= MAX_LOCAL_BYTES:
             await work.throttle.turn(in_thread(size))
         elif work.converting is not None:
             await work.throttle.turn(by_process(size))
@@ -83,7 +83,7 @@ async def _finish(
 
 
 def _answer(converted: ConvertedBody | Declined) -> Response:
-    """Make the response of a conversion. Raises Problem for a declined one."""
+    """Make the response of a conversion. Raises Problem for a declined conversion."""
     if isinstance(converted, ConvertedBody):
         return json_response(converted.parts)
     if converted.unknown_format:

@@ -47,7 +47,7 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get("/durations", **describe_route("Show the durations of a tool's calls", DurationsDocument, EXAMPLE))
     async def durations(
-        request: Request, tool: Annotated[str, Query(description="Name of the tool on `/mcp`, or id.")]
+        request: Request, tool: Annotated[str, Query(description="Name of the tool on `/mcp`, or its id.")]
     ) -> Response:
         return await context.answer_when_ready(
             request, lambda catalog: _count(context, services.catalogs.visible(catalog, None), tool)

@@ -1,7 +1,7 @@
 """REST resource `GET /v1/events`: changes of servers and their tools, as a stream of server-sent events.
 
 Events are read from the ring buffer of the gateway's `EventLog`. A client that was disconnected sends `Last-Event-ID`,
-and gets the events after that one.
+and receives the events after the event with this id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
 from fairlead_rest.event_stream import (
-    HEARTBEAT,
+    HEARTBEAT_SECONDS,
     MEDIA_TYPE,
     EventStreamResponse,
     Opened,
@@ -56,7 +56,7 @@ def router(context: RestContext) -> APIRouter:
         reader = EventFilter(
             lambda: context.services.catalogs.seen_by(identity), files=may_read(context, request, identity)
         )
-        sent = pieces(context.records.events, last_event_id, filter_events=reader.visible, tail=tail)
+        sent = pieces(context.records.events, last_event_id, filter_events=reader.reduce, tail=tail)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
     return routes
@@ -66,16 +66,17 @@ class EventFilter:
     """Reduces events to servers and tools that a subject may see, or could see before their removal."""
 
     def __init__(self, get_catalog: Callable[[], SubjectCatalog], *, files: bool) -> None:
-        """`get_catalog`: returns the current catalog of the subject. `files`: whether the subject may see events about
-        files, as it may read the output of servers.
+        """`get_catalog` returns the current catalog of the subject. `files` says whether the subject may see events
+        about files, for which it must be allowed to read the output of servers.
         """
         self._get_catalog = get_catalog
         self._before = get_catalog()
         self._files = files
 
-    def visible(self, events: Iterable[Event]) -> list[Event]:
-        """Reduce the events that happened since the last call of this method. They may be from several activations of
-        snapshots, so both the catalog of the last call and the current one count.
+    def reduce(self, events: Iterable[Event]) -> list[Event]:
+        """Reduce the events that happened since the last call of this method. The events may be from several
+        activations of snapshots, so that a server or tool is visible if the catalog of the last call or the current
+        catalog shows it.
         """
         before, now = self._before, self._get_catalog()
         self._before = now
@@ -83,9 +84,9 @@ class EventFilter:
             events = [event for event in events if not event.file]
         if before.whole and now.whole:
             return [*events]
-        return [shown for event in events if (shown := self._show(event, before, now)) is not None]
+        return [shown for event in events if (shown := self._reduce_event(event, before, now)) is not None]
 
-    def _show(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
+    def _reduce_event(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
         if event.file:
             return event
         if not event.server:
@@ -109,13 +110,13 @@ class EventFilter:
 async def pieces(
     events: EventLog,
     last: str | None,
-    heartbeat: float = HEARTBEAT,
+    heartbeat: float = HEARTBEAT_SECONDS,
     *,
     filter_events: Callable[[list[Event]], list[Event]] = list,
     tail: int = 0,
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a stream, which continues after the event `last`, or begins with the last `tail` events.
-    `filter_events`: reduces events to those that the reader may see.
+    """Yield the bytes of a stream. It continues after the event with the id `last`, or begins with the last `tail`
+    events. `filter_events` reduces events to those that the reader may see.
     """
     missed = False
     try:

@@ -74,9 +74,9 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     latency: LatencyDocument
     measured: MeasuredDocument
     min_tier: str | None
-    """Fastest tier that may show the tool to this caller, whatever its latency; null: any."""
+    """Fastest tier that may show the tool to this caller, whatever the tool's latency; null if any tier may."""
     no_calls_by: str | None
-    """ToolPolicy whose `limits.callsPerMinute: 0` refuses all calls of this caller; null: there is none."""
+    """ToolPolicy whose `limits.callsPerMinute: 0` refuses all calls of this caller; null if there is none."""
     tiers: list[TierVerdict]
     """Decisions by tier, the fastest tier first."""
     decided_at: str

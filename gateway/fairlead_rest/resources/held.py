@@ -32,7 +32,7 @@ from fairlead_web.bodies import answer
 MAX_LIMIT: Final = 100
 """Maximum number of definitions in an answer."""
 DEFAULT_LIMIT: Final = 20
-_WHAT: Final = "definitions that are held back are"
+_SUBJECT: Final = "definitions that are held back are"
 
 
 class PastApproval(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def router(context: RestContext) -> APIRouter:
 
     async def pins_of(request: Request, server: str) -> tuple[ServerKey, Pins | None]:
         catalog = context.catalog(request)
-        admit(context, request, catalog.identity, _WHAT)
+        admit(context, request, catalog.identity, _SUBJECT)
         key = find_server(catalog, server).key
         try:
             return key, await context.administration.pins.read(key)
@@ -132,10 +132,11 @@ def router(context: RestContext) -> APIRouter:
     async def approve(request: Request, server: str) -> Response:
         approval = decode(await context.read(request), ApproveRequest).hash
         key, pins = await pins_of(request, server)
-        held = await services.work.do(lambda: approved_by(approval, pins))
+        held = await services.work.do(lambda: definitions_to_approve(approval, pins))
         if not held:
             raise Problem(
-                NOT_HELD, f"no definition of {key} that is held back has this hash: read the current definitions again"
+                NOT_HELD,
+                f"none of the held-back definitions of server {key} has this hash: read the current definitions again",
             )
         if not context.administration.approvals:
             command = command_for(key, approval)
@@ -172,8 +173,8 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
     )
 
 
-def approved_by(approval: str, pins: Pins | None) -> tuple[Pinned, ...]:
-    """Definitions that an approval with this hash applies to; empty if none that are held back have the hash."""
+def definitions_to_approve(approval: str, pins: Pins | None) -> tuple[Pinned, ...]:
+    """Held-back definitions that an approval with this hash applies to; empty if none of them has the hash."""
     if pins is None or not pins.held:
         return ()
     if approval == pins.held_hash:

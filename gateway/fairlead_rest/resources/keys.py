@@ -54,13 +54,13 @@ class KeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for a key."""
 
     name: str
-    """Name that lists show; choose one that says where the key is used."""
+    """Name of the key in lists; choose a name that says where the key is used."""
     days: int = DEFAULT_DAYS
     """Lifetime in days."""
 
 
 class MadeKey(msgspec.Struct, frozen=True):
-    """New key."""
+    """A new key."""
 
     key: str
     """The key, which is shown only in this answer."""
@@ -76,9 +76,7 @@ def router(context: RestContext) -> APIRouter:
         if keys is None:
             raise Problem(FORBIDDEN, "making keys is turned off on this gateway: see FAIRLEAD_KEY_MAKERS")
         if not context.makes_keys(identity) and not context.administers(identity):
-            reason = (
-                "your credential is itself a key that was made here" if identity.made else "see FAIRLEAD_KEY_MAKERS"
-            )
+            reason = "your credential is itself such a key" if identity.made else "see FAIRLEAD_KEY_MAKERS"
             raise Problem(FORBIDDEN, f"you may not make keys: {reason}")
         return keys
 
@@ -90,8 +88,8 @@ def router(context: RestContext) -> APIRouter:
         identity = context.catalog(request).identity
         keys = require_keys(identity)
         if everybody and not context.administers(identity):
-            raise Problem(FORBIDDEN, f"keys of other principals are shown to {ADMINISTRATORS}")
-        with _answer_codes(REFUSED):
+            raise Problem(FORBIDDEN, f"only administrators may list the keys of other principals; {ADMINISTRATORS}")
+        with _key_problems(REFUSED):
             records = await (keys.all() if everybody else keys.of(identity))
         return answer(KeyList([facts_of(record) for record in records], keys.days, keys.each))
 
@@ -106,7 +104,7 @@ def router(context: RestContext) -> APIRouter:
         keys = require_keys(identity)
         if not context.makes_keys(identity):
             raise Problem(FORBIDDEN, "you may not make keys: see FAIRLEAD_KEY_MAKERS")
-        with _answer_codes(REFUSED):
+        with _key_problems(REFUSED):
             key, record = await keys.make(identity, key_request.name, key_request.days)
         context.guard.record_change(request.scope, "keys/create", record.id, None, f"until {record.expires}")
         response = answer(MadeKey(key, facts_of(record)), 201)
@@ -117,7 +115,7 @@ def router(context: RestContext) -> APIRouter:
     async def revoke_key(request: Request, key: str) -> Response:
         identity = context.catalog(request).identity
         keys = require_keys(identity)
-        with _answer_codes(UNKNOWN_KEY):
+        with _key_problems(UNKNOWN_KEY):
             record = await keys.revoke(identity, key, anybodys=context.administers(identity))
         facts = facts_of(record)
         context.guard.record_change(request.scope, "keys/revoke", record.id, None, f"of {facts.principal}")
@@ -134,7 +132,7 @@ def facts_of(record: KeyRecord) -> KeyFacts:
 
 
 @contextlib.contextmanager
-def _answer_codes(code: str) -> Iterator[None]:
+def _key_problems(code: str) -> Iterator[None]:
     """Context that converts a refusal by the key store to a problem with `code`, and failed writing to UNREADABLE."""
     try:
         yield

@@ -68,8 +68,10 @@ def router(context: RestContext) -> APIRouter:
     async def show_log(
         request: Request,
         server: str,
-        tail: Annotated[int | None, Query(ge=0, description="Maximum number of lines, from the last one.")] = None,
-        after: Annotated[int, Query(ge=0, description="Only lines after this `next` of a previous answer.")] = 0,
+        tail: Annotated[int | None, Query(ge=0, description="Maximum number of lines, from the end.")] = None,
+        after: Annotated[
+            int, Query(ge=0, description="Only lines after this position: the `next` of an earlier answer.")
+        ] = 0,
     ) -> Response:
         catalog = context.catalog(request)
         admit(context, request, catalog.identity)
@@ -132,7 +134,7 @@ def _refuse_remote(catalog: Catalog) -> None:
     url = urlsplit(endpoint.url).hostname or "" if isinstance(endpoint, HttpEndpoint | EventsEndpoint) else ""
     if isinstance(endpoint, TcpEndpoint) or url.startswith(f"{key.name}.{key.namespace}.svc"):
         command = pod_logs(*key)
-        raise Problem(NOT_KEPT, f"{key} runs in a pod: its output is in Kubernetes, run {command}")
+        raise Problem(NOT_KEPT, f"{key} runs in a pod: its output is in Kubernetes; to read it, run {command}")
     if url:
         raise Problem(NOT_KEPT, f"{key} is a remote server: its output is on the machine that runs it")
 

@@ -57,8 +57,8 @@ class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ModelList(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Models, sorted by name. For a model that is not in the list, plans use the window of the model with the longest
-    common beginning of the name, or `default`; `GET /v1/models/{name}` shows which.
+    """Models, sorted by name. For a model that is not in the list, plans use the window of the model whose name has the
+    longest common prefix, or `default`; `GET /v1/models/{name}` shows which window they use.
     """
 
     object: str

@@ -1,7 +1,7 @@
-"""REST resource `POST /v1/plan`: chooses the model for a conversation, and the tools that it gets.
+"""REST resource `POST /v1/plan`: chooses the model for a conversation, and the tools that the model gets.
 
-`fairlead_formats.tokens.plan` makes the choice. This module counts the tokens of the conversation and the tools for it,
-and writes the chosen tools in the model's format.
+`fairlead_formats.tokens.plan` makes the choice. This module counts the tokens of the conversation and of the tools for
+the choice, and writes the chosen tools in the model's format.
 """
 
 from __future__ import annotations

@@ -32,9 +32,10 @@ Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
 Verdict = Literal["cautious", "honest", "optimistic", "misleading", "unproven"]
 
 BADGES: Final[tuple[tuple[float, Badge], ...]] = ((50, "Lightning"), (200, "Fast"), (1000, "Standard"))
-"""Badges by the median in milliseconds below which a tool gets them, the smallest first."""
+"""Pairs of a limit in milliseconds and a badge, the lowest limit first. A tool gets the first badge whose limit exceeds
+the tool's median."""
 SLOW: Final[Badge] = "Slow"
-PROVEN: Final = 5
+MIN_SAMPLES: Final = 5
 """Minimum number of measured calls for a verdict about the declared latency."""
 CAUTIOUS: Final = 0.5
 HONEST: Final = 1.25
@@ -43,7 +44,7 @@ OPTIMISTIC: Final = 2.0
 HONEST are the limits of the verdicts of these names.
 """
 STRIDE: Final = 64
-"""Number of tools between two pauses of the thread; one tool takes about 5 µs."""
+"""Number of tools between two pauses of the thread; scoring one tool takes about 5 µs."""
 NEGLIGIBLE_MS: Final = 20.0
 """Difference of declared and measured milliseconds up to which the verdict is `honest`, as the network may cause it."""
 
@@ -159,7 +160,8 @@ def router(context: RestContext) -> APIRouter:
         "/leaderboard", **describe_route("Rank the tools of a category by their medians", Leaderboards, LEADERS)
     )
     async def leaderboard(
-        request: Request, category: Annotated[str | None, Query(description="One category; default: all.")] = None
+        request: Request,
+        category: Annotated[str | None, Query(description="Only this category; default: all categories.")] = None,
     ) -> Response:
         catalog = context.catalog(request)
         return await context.answer(
@@ -194,9 +196,7 @@ def score(
     tags: tuple[str, ...],
     tier: str | None,
 ) -> Score:
-    """Score one tool. `tags`: tags that follow from the tiers that show the tool. `tier`: the fastest of these
-    tiers.
-    """
+    """Score one tool. `tags` follow from the tiers that show the tool, and `tier` is the fastest of these tiers."""
     quantiles = state.quantiles if state is not None else None
     median: float | None = tool.estimated_duration_ms
     basis: Basis = UNKNOWN if median is None else DECLARED
@@ -221,13 +221,13 @@ def score(
 
 
 def badge(median_ms: float) -> Badge:
-    """Badge for a median."""
+    """Badge for a median in milliseconds."""
     return next((name for below, name in BADGES if median_ms < below), SLOW)
 
 
 def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
     """Compare a declared with a measured latency."""
-    if samples < PROVEN:
+    if samples < MIN_SAMPLES:
         return "unproven"
     if measured_ms < CAUTIOUS * declared_ms and declared_ms - measured_ms > NEGLIGIBLE_MS:
         return "cautious"
@@ -237,7 +237,9 @@ def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
 
 
 def boards(scores: Iterable[Score], category: str | None) -> list[Leaderboard]:
-    """Make the leaderboard of each category, or of one. Raises Problem for a category without visible tools."""
+    """Make the leaderboard of each category, or only of `category`. Raises Problem for a category without visible
+    tools.
+    """
     by_category: dict[str, list[Score]] = {}
     for score in scores:
         for name in score.categories:

@@ -32,7 +32,7 @@ def router(context: RestContext) -> APIRouter:
         request: Request,
         query: Annotated[
             list[str] | None,
-            Query(description="Description of the task; one for each step of the task. Optional with filters."),
+            Query(description="Description of the task, or one description per step. Optional with filters."),
         ] = None,
         limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of tools.")] = DEFAULT_LIMIT,
         tier: Annotated[str | None, Query(description="Latency tier; default: the default tier.")] = None,
@@ -43,7 +43,7 @@ def router(context: RestContext) -> APIRouter:
         servers: Annotated[
             list[str] | None, Query(description="Tools of one of these servers, by `namespace/name`, name or prefix.")
         ] = None,
-        format: Annotated[str | None, Query(description="Format of a provider; default: MCP definitions.")] = None,  # noqa: A002 - its word in the URL
+        format: Annotated[str | None, Query(description="Format of a provider; default: MCP definitions.")] = None,  # noqa: A002 - the name in the URL
         model: Annotated[
             str | None,
             Query(description="Model that receives the tools; sets context window and definition rules."),

@@ -1,7 +1,7 @@
 """REST resource `/v1/servers`: lists servers with their state, and requests the discovery of a server's tools.
 
 The list includes servers that have never answered; `policy.unready_servers` decides which principals may see such
-servers. Output and memory of a server's process are only shown to principals who may read logs.
+servers. Output and memory of a server's process are shown only to principals who may read logs.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     problems: tuple[str, ...]
     """One message for each tool that was left out; only for principals who may see all tools of the server."""
     reason: str | UnsetType = UNSET
-    """Reason of the condition Ready, if the server is not simply ready."""
+    """Reason of the condition Ready; absent if there is none."""
     cause: str | UnsetType = UNSET
     """Observed cause in one word, which the page of reasons explains."""
     conflict: str | UnsetType = UNSET
@@ -97,7 +97,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     extensions: list[str] | UnsetType = UNSET
     """Identifiers of the MCP extensions that the server declares."""
     server_info: Raw | UnsetType = UNSET
-    """`serverInfo` of the server; null if it sent none."""
+    """`serverInfo` of the server; null if the server sent no information."""
     hash: str | UnsetType = UNSET
     """Hash of all definitions of the server."""
     updated_at: str | UnsetType = UNSET
@@ -113,11 +113,11 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     rss_bytes: int | UnsetType = UNSET
     """Resident memory of the server's process and its descendants, in bytes."""
     held: int | UnsetType = UNSET
-    """Number of definitions that are held back until their approval, for servers with `pin: true`; absent if none."""
+    """Number of definitions that are held back until their approval, for servers with `pin: true`; absent if 0."""
 
 
 class RefreshAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """Requested discovery, which the operator will fetch. It is finished when the server's
+    """Requested discovery. The operator will fetch the request. The discovery is finished when the server's
     `refreshed.at` has changed.
     """
 
@@ -130,7 +130,7 @@ class RefreshAsked(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FileProblemDocument(msgspec.Struct, frozen=True):
-    """Problem of a file that declares servers, which does not concern a single server."""
+    """Problem of a file that declares servers, except problems that belong to a single server."""
 
     file: str
     message: str
@@ -153,7 +153,7 @@ def router(context: RestContext) -> APIRouter:
     async def list_servers(request: Request) -> Response:
         catalog = context.catalog(request)
         facts = _admin_facts(context, request, catalog, [server.key for server in visible_servers(catalog)])
-        return await context.answer(lambda: listed(catalog, facts))
+        return await context.answer(lambda: list_documents(catalog, facts))
 
     @routes.get(
         "/servers/{server:path}",
@@ -188,7 +188,7 @@ def router(context: RestContext) -> APIRouter:
 class AdminFacts(msgspec.Struct, frozen=True):
     """Facts about servers that only administrators may see."""
 
-    visible: bool = False
+    is_admin: bool = False
     """Whether the caller is an administrator."""
     running: Mapping[ServerKey, ProcessFacts] = {}
 
@@ -204,10 +204,10 @@ def _admin_facts(
     return AdminFacts(True, collect_facts(context.records.children, servers))
 
 
-def listed(catalog: SubjectCatalog, facts: AdminFacts) -> ServerList:
+def list_documents(catalog: SubjectCatalog, facts: AdminFacts) -> ServerList:
     """Documents of all servers that the subject may see. Must not be called in the event loop."""
     sizes = measure_memory(facts.running)
-    files = [FileProblemDocument(each.file, each.message) for each in catalog.snapshot.files] if facts.visible else []
+    files = [FileProblemDocument(each.file, each.message) for each in catalog.snapshot.files] if facts.is_admin else []
     return ServerList(
         [_document(catalog, each.key, facts, sizes) for each in with_pauses(visible_servers(catalog))], files or UNSET
     )
@@ -225,7 +225,7 @@ def _document(
     last, process = _last_refresh(server, entry), facts.running.get(key)
     conflict, entry = _conflict(server, entry, facts), current_entry(server, entry)
     failure = None if last is None else last.failure or None
-    if failure is not None and not facts.visible:
+    if failure is not None and not facts.is_admin:
         failure = _HIDDEN_FAILURE
     shown = ServerDocument(
         server=str(key),
@@ -238,25 +238,25 @@ def _document(
         reason=entry.reason if entry is not None and entry.reason else UNSET,
         cause=entry.cause if entry is not None and entry.cause else UNSET,
         conflict=conflict,
-        message=entry.message if entry is not None and entry.message and facts.visible else UNSET,
+        message=entry.message if entry is not None and entry.message and facts.is_admin else UNSET,
         restarts=UNSET if process is None else process.restarts,
         last_words=UNSET if process is None or not process.last_words else process.last_words,
         rss_bytes=sizes.get(key, UNSET),
     )
     if server is None:
         return shown
-    held = server.catalog.held if facts.visible else 0
+    held = server.catalog.held if facts.is_admin else 0
     return msgspec.structs.replace(_with_tools(shown, server, catalog), held=held or UNSET)
 
 
 def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFacts) -> str | UnsetType:
-    """Message about another server that has the prefix. Both the catalog and the entry of a server tell of a conflict:
-    they are two documents, and either may arrive first.
+    """Message about another server that has the prefix; UNSET if there is none. Both the catalog and the entry of a
+    server tell of a conflict: they are two documents, and either may arrive first.
     """
     if server is not None and server.catalog.prefix is not None:
         return UNSET
     if entry is not None and entry.conflict:
-        return entry.conflict if facts.visible else _PREFIX_TAKEN
+        return entry.conflict if facts.is_admin else _PREFIX_TAKEN
     return UNSET if server is None else _PREFIX_TAKEN
 
 

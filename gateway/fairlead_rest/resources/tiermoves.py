@@ -36,9 +36,9 @@ class TierMoveDocument(msgspec.Struct, frozen=True):
     entered: list[str]
     """Tiers that show the tool since the decision, the fastest first."""
     before: str | None
-    """Fastest tier that showed the tool before; null: none."""
+    """Fastest tier that showed the tool before; null if no tier did."""
     after: str | None
-    """Fastest tier that shows the tool now; null: none."""
+    """Fastest tier that shows the tool now; null if no tier does."""
     reason: str
     """Reason with measurements, as in `hidden` of a tier; empty if unknown."""
 
@@ -47,7 +47,8 @@ class TierMoveList(msgspec.Struct, frozen=True):
     """Moves of tools that the principal may see, newest first."""
 
     since: str
-    """Time before which the replica has no moves (RFC 3339), as it started then, or stores only the last 500."""
+    """Start of the replica, or the time of the oldest stored move once the replica stores the maximum of 500 moves
+    (RFC 3339). The list has no moves before this time."""
     until: str
     """Time of the request (RFC 3339)."""
     total: int

@@ -28,11 +28,11 @@ class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str
     max_latency_ms: int | None
-    """Latency limit in milliseconds; null: no limit."""
+    """Latency limit in milliseconds; null if the tier has no limit."""
     quantile: str
     """Quantile of a tool's durations that is compared with the limit, such as `p95`."""
     default: bool
-    """Whether clients that name no tier get this tier. If no tier is the default, they see all tools."""
+    """Whether clients that name no tier get this tier. If no tier is the default, such clients see all tools."""
     endpoint: str
     """Path of the MCP endpoint with the tools of the tier."""
     tools: int
@@ -126,7 +126,7 @@ def choose(context: RestContext, catalog: SubjectCatalog, tier_request: TierRequ
         state = choosers.sealer.open(tier_request.state)
     except ForgedState as error:
         raise Problem(
-            INVALID_ARGUMENTS, f"the field state is invalid: {error}; send the request again with an empty state"
+            INVALID_ARGUMENTS, f"the field `state` is invalid: {error}; send the request again with an empty `state`"
         ) from error
     choice, new_state = chooser.choose(tier_request, state, choosers.clock())
     choice = limit_tier(choice, catalog)

@@ -85,7 +85,7 @@ class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """Predicted and measured duration of the batch."""
 
 
-_NOTHING: Final = Guess(None, None, "unknown")
+_NO_GUESS: Final = Guess(None, None, "unknown")
 
 
 def router(context: RestContext) -> APIRouter:
@@ -131,8 +131,8 @@ def router(context: RestContext) -> APIRouter:
     )
     async def predict(request: Request) -> Response:
         body = await context.read(request)
-        read = await _read_when_ready(context, request, body)
-        return await context.answer(lambda: _predict(*read))
+        request_calls = await _read_when_ready(context, request, body)
+        return await context.answer(lambda: _predict(*request_calls))
 
     return routes
 
@@ -155,7 +155,7 @@ def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned])
     """Predict the cost of calls, without running or counting them or checking their arguments by a schema."""
     calls = []
     for plan in planned:
-        entry, prediction = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
+        entry, prediction = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NO_GUESS
         tool = None if entry is None else entry.name
         calls.append(
             PredictedCall(
@@ -192,7 +192,7 @@ def _answer(body: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutc
 
 def _response(body: ToolCallsAnswer) -> Response:
     """Make the response. It has `Retry-After` if calls were rate-limited or their server is starting. Raises Problem if
-    that is so for all calls: then nothing was done, and the client can repeat the request.
+    this applies to all calls: then nothing was done, and the client can repeat the request.
     """
     limited = [call for call in body.calls if call.code in (RATE_LIMITED, STARTING)]
     after = max((call.retry_after_ms or 0 for call in limited), default=0)
@@ -253,7 +253,7 @@ def _warning(result: JsonObject) -> str | None:
 
 
 def _refusal(result: JsonObject) -> JsonObject | None:
-    """Extract the gateway's refusal from a result. A server's result in the same form counts as one, too."""
+    """Extract the gateway's refusal from a result. A server's result in the same form counts as a refusal too."""
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, dict) and result.get("isError") is True else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):

@@ -83,7 +83,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/tools", **describe_route("List tools", ToolsAnswer | OfferedTools, examples.TOOLS))
     async def list_tools(
         request: Request,
-        format: Annotated[str | None, Query(description="Format of a provider; default: MCP definitions.")] = None,  # noqa: A002 - its word in the URL
+        format: Annotated[str | None, Query(description="Format of a provider; default: MCP definitions.")] = None,  # noqa: A002 - the name in the URL
         tier: Annotated[
             str | None, Query(description="Latency tier; default: the default tier, or all tools if there is none.")
         ] = None,
@@ -95,7 +95,7 @@ def router(context: RestContext) -> APIRouter:
         tool_tokens: Annotated[
             int | None, Query(alias="toolTokens", ge=1, description="Token limit, in the model's tokens.")
         ] = None,
-        strict: Annotated[bool, Query(description="Strict mode for tools that lose nothing by it.")] = False,
+        strict: Annotated[bool, Query(description="Strict mode, for tools whose schema it does not change.")] = False,
         gemini_field: Annotated[GeminiField, Query(alias="geminiField")] = GEMINI_JSON_SCHEMA,
         tags: Annotated[
             list[str] | None, Query(description="Tools with one of these tags; comma-separated or repeated.")

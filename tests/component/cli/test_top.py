@@ -35,7 +35,7 @@ from fairlead_cli.top.application import TopApp
 from fairlead_cli.top.dialogs import TextDialog
 from fairlead_cli.top.reading import read
 from fairlead_cli.top.sort_key import SortKey
-from fairlead_cli.top.tables import MOST_ROWS, WatchedTable
+from fairlead_cli.top.tables import MAX_ROWS, WatchedTable
 from gatewayworld import ask, calling, catalog, running
 from policyworld import Vouching, anybody
 from ports import free_port
@@ -205,7 +205,7 @@ async def test_top_draws_some_of_a_thousand_tools_and_a_filter_finds_the_others(
     many = tuple(f"tool{number}" for number in range(1000))
     async with world(tmp_path, many) as gateway, screen(gateway, interval=3600) as (app, pilot):
         tools = app.query_one("#tools", WatchedTable)
-        assert (tools.row_count, str(tools.border_title)) == (MOST_ROWS, "1,000 tools, 700 of them not drawn: use /")
+        assert (tools.row_count, str(tools.border_title)) == (MAX_ROWS, "1,000 tools, 700 of them not drawn: use /")
         await pilot.press("slash", *"tool999", "enter")
         assert [row[0] for row in table(app, "tools")[1:]] == ["demo__tool999"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_cli.clients.options import SetupWishes
+from fairlead_cli.clients.options import SetupOptions
 from fairlead_cli.clients.setup import run_setup
 from fairlead_cli.output import Output
 from gatewayworld import catalog, running
@@ -62,7 +62,7 @@ async def test_a_vendors_client_reads_the_configuration(
         url = f"http://127.0.0.1:{gateway.port}/mcp"
         with monkeypatch.context() as patched:
             patched.setenv("HOME", str(home))
-            run_setup(client, SetupWishes(url, yes=True), Output.table)
+            run_setup(client, SetupOptions(url, yes=True), Output.table)
         _, words, expected = PACKAGES[client]
         path = f"{programs}:{os.environ['PATH']}"
         told = await _run((str(programs / words[0]), *words[1:]), home, HOME=str(home), PATH=path, **QUIET)

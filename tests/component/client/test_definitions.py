@@ -96,7 +96,7 @@ async def test_the_requests_own_tools_stay_first_and_keep_their_names(caplog: py
         full = await registry.add_to_azure_request({"messages": [], "tools": [search, own]})
         assert full["tools"][:2] == [search, own]
         assert [definition["function"]["name"] for definition in full["tools"][2:]] == ["s__odd_name_x", "s__open"]
-        assert "are not added, as the request has these names: s__plain" in caplog.text
+        assert "are not added, because the request already has tools of these names: s__plain" in caplog.text
         with pytest.raises(ValueError, match="tools of the request is str, not a list"):
             await registry.add_to_openai_request({"messages": [], "tools": "all"})
 

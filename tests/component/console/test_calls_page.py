@@ -17,7 +17,7 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_console.timeline import TimelinePhase, timeline_picture
-from fairlead_console.trace_url import checked_trace_url, trace_link
+from fairlead_console.trace_url import check_trace_url, trace_link
 from fairlead_console.wording import OUTCOMES, breakable
 from fairlead_tools import refusal
 from fixed_authenticator import Names
@@ -265,9 +265,9 @@ async def test_an_address_of_traces_that_cannot_be_is_refused_at_the_start(tmp_p
 
 
 def test_addresses_of_traces_have_the_id_in_its_place() -> None:
-    template = checked_trace_url("http://localhost:16686/trace/{trace_id}")
+    template = check_trace_url("http://localhost:16686/trace/{trace_id}")
     assert trace_link(template, TRACE) == f"http://localhost:16686/trace/{TRACE}"
-    assert trace_link(template, "") == trace_link("", TRACE) == checked_trace_url("") == ""
+    assert trace_link(template, "") == trace_link("", TRACE) == check_trace_url("") == ""
 
 
 def test_a_picture_keeps_its_bars_inside_also_of_a_call_that_took_no_time() -> None:

@@ -77,7 +77,7 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
         assert "shop__look left fast. Too slow: its p95 is 812 ms, and the tier allows 500 ms" in text
         assert "shop__look entered fast. In time: its p95 is 212 ms" in text
         assert picture is not None
-        assert picture.endswith("1 moves to slower tiers, 1 to faster ones")
+        assert picture.endswith("1 moves to slower tiers, 1 to faster tiers")
         assert not await too_wide(page)
         assert await violations(page) == []
         assert problems == []

@@ -252,9 +252,9 @@ def test_schemas_without_plain_fields_get_one_for_the_whole(schema: Any) -> None
     ("reason", "words"),
     [
         (SLOW, "Too slow: its p95 is 812 ms, and the tier allows 500 ms (by its last calls). 5 of its last 5 calls"),
-        (SLOW, "It comes back after 5 calls in time."),
+        (SLOW, "It returns after 5 calls in time."),
         ("over_budget estimated=800ms tier=500ms by=declared back=trial-in-30s", "It is tried again in 30 s."),
-        ("degraded score=0 failures=4/4 tier=standard back=5-good", "It comes back after 5 calls without a failure."),
+        ("degraded score=0 failures=4/4 tier=standard back=5-good", "It returns after 5 calls without a failure."),
         ("fits p95=540ms tier=500ms late=8/100 hides-at=15 points=6/30", "It will be hidden after 15 late calls."),
         ("fits no-limit", "The tier has no limit."),
         (

@@ -161,7 +161,7 @@ async def test_a_gateway_that_hangs_up_is_told_apart_from_what_is_not_one() -> N
 
     async with raw_server(hangs_up) as server:
         code, _, err = await fairlead("servers", "--url", server.url)
-        assert (code, "closed the connection before responding, as a gateway that stops does" in err) == (1, True)
+        assert (code, "closed the connection before responding, as a gateway does when it stops" in err) == (1, True)
         assert ".;" not in err
 
 

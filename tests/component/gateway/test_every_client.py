@@ -92,7 +92,9 @@ TWICE: Final[Outcome] = {
     "audit": [("refused", "MISSING_CLIENT_CAPABILITY", ""), ("allowed", "ok", "")],
     "counted": {"MISSING_CLIENT_CAPABILITY": 1, "ok": 1},
 }
-NOBODY: Final = f"{LACKS}: elicitation/create: the tool requests input during the call, which a registry cannot provide"
+NOBODY: Final = (
+    f"{LACKS}: elicitation/create: the tool requests input during the call, which a tool registry cannot provide"
+)
 INQUIRED: Final[Outcome] = {
     **PICKED,
     "counted": {"ok": 1},

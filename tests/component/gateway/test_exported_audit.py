@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import expose_metrics
 from fairlead_otel.deliveries import EXPORT_FAILED, QUEUE_FULL
 from gatewayworld import ask, calling, catalog, running
 from otelcollector import RunningCollector, collector
@@ -111,7 +111,7 @@ async def test_a_collector_that_is_gone_costs_the_file_no_line_and_what_it_did_n
             return sum(lines.lost.values()) >= 12 - 4 and lines.lost[EXPORT_FAILED] > 0
 
         await until_async("lines that the collector did not get", lost)
-        page = (await exposed(gateway.metrics))[0].decode()
+        page = (await expose_metrics(gateway.metrics))[0].decode()
     assert f'fairlead_otel_dropped_total{{reason="queue_full",signal="audit"}} {lines.lost[QUEUE_FULL]}.0' in page
     assert len(log.read_text().splitlines()) == 12
     warnings = [

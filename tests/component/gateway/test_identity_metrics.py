@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_app.authentication import build_trust
-from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import expose_metrics
 from fairlead_app.settings import Settings
 from gatewayworld import Wire, modern, running
 from issuers import issuing
@@ -25,7 +25,7 @@ async def test_credentials_are_counted_by_kind_and_outcome(tmp_path: Path) -> No
             for token in (good, good, issuer.token(aud="https://elsewhere"), "nonsense"):
                 async with await Wire.connect(gateway) as wire:
                     await wire.ask(modern("tools/list").with_headers(authorization=f"Bearer {token}"))
-            page = (await exposed(gateway.metrics))[0].decode()
+            page = (await expose_metrics(gateway.metrics))[0].decode()
     lines = sorted(line for line in page.splitlines() if line.startswith("fairlead_authentications_total"))
     assert lines == [
         'fairlead_authentications_total{kind="jwt",outcome="accepted"} 1.0',

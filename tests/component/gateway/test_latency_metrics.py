@@ -9,7 +9,7 @@ from pathlib import Path
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import Health, Quantiles, ServerState, State, ToolState
-from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import expose_metrics
 from fairlead_app.metrics.latencies import MAX_TOOLS, LatencyCollector
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import MAX_TIERS, MetricsRegistry
@@ -104,7 +104,7 @@ async def test_promtool_has_nothing_to_say_about_the_metrics_of_a_gateway_with_m
     states = ServerState(namespace="default", name="shop", tools=(state_of(1), state_of(9999)))
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["t00001", "t09999"])
     async with running(tmp_path, shop, TIERS, State(servers=(states,)), validate=False) as gateway:
-        text, _ = await exposed(gateway.metrics)
+        text, _ = await expose_metrics(gateway.metrics)
     assert b'quantile="0.95"' in text
     assert await asyncio.to_thread(lint, text) == ""
 

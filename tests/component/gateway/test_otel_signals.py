@@ -15,7 +15,7 @@ import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_app.gateway import Gateway
-from fairlead_app.metrics.exposition import DURATION, exposed
+from fairlead_app.metrics.exposition import DURATION, expose_metrics
 from fairlead_otel.deliveries import EXPORT_FAILED, QUEUE_FULL
 from gatewayworld import ask, calling, catalog, running
 from otlpreceiver import Receiver, attributes, otlp_receiver
@@ -94,7 +94,7 @@ async def test_openmetrics_has_exemplars_and_the_plain_text_has_none(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{receiver.url}/v1/traces")
         async with served(tmp_path) as gateway:
             await ask(gateway, calling("demo__add"))
-            plain, plain_type = await exposed(gateway.metrics)
+            plain, plain_type = await expose_metrics(gateway.metrics)
             wanted = HttpRequest(f"http://127.0.0.1:{gateway.metrics_port}/metrics", headers={"accept": OPENMETRICS})
             page = await _fetched(wanted)
         call = next(span for span in receiver.spans if span.kind == 2)
@@ -116,7 +116,7 @@ async def test_waits_of_a_tier_have_an_exemplar_too(tmp_path: Path, monkeypatch:
             running(tmp_path, catalog("demo", server.url, tools=["add"]), tiers) as gateway,
         ):
             await ask(gateway, calling("demo__add").to("/mcp/fast"))
-            page = (await exposed(gateway.metrics, OPENMETRICS))[0].decode()
+            page = (await expose_metrics(gateway.metrics, OPENMETRICS))[0].decode()
         call = next(span for span in receiver.spans if span.kind == 2)
     waits = [line for line in page.splitlines() if line.startswith("fairlead_tier_call_duration") and " # {" in line]
     (line,) = waits
@@ -160,7 +160,7 @@ async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_count
 
         await until_async("spans that were not taken", lost)
         assert traces.lost[QUEUE_FULL] >= 12 - 4 - traces.lost[EXPORT_FAILED]
-        page = (await exposed(gateway.metrics))[0].decode()
+        page = (await expose_metrics(gateway.metrics))[0].decode()
     assert f'fairlead_otel_dropped_total{{reason="queue_full",signal="traces"}} {traces.lost[QUEUE_FULL]}.0' in page
     warnings = [record.getMessage() for record in caplog.records if record.name.startswith("fairlead_otel")]
     assert len(warnings) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from commands import fairlead
 from fairlead_app.gateway import Gateway
-from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import expose_metrics
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from gatewayworld import Answer, Wire, calling, catalog, running
 from restworld import post
@@ -72,7 +72,7 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
         ]
         assert limited(await ask(gateway, "198.51.100.7, 192.0.2.1")), "who writes an address before it changes nothing"
         assert gateway.endpoint.proxies.outcomes == {"taken": 4}
-        page = (await exposed(gateway.metrics))[0].decode()
+        page = (await expose_metrics(gateway.metrics))[0].decode()
         assert 'fairlead_forwarded_requests_total{outcome="taken"} 4.0' in page
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import expose_metrics
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import llm_world
 from otlpreceiver import Receiver, attributes, otlp_receiver
@@ -43,7 +43,7 @@ async def test_a_request_its_rounds_and_its_calls_are_one_trace(
             assert answer.status == 200
             told = [headers["traceparent"] for headers in world.model.headers]
             tool_told = world.called[0]["_meta"]["traceparent"]
-            page = (await exposed(world.gateway.metrics, "application/openmetrics-text"))[0].decode()
+            page = (await expose_metrics(world.gateway.metrics, "application/openmetrics-text"))[0].decode()
         request, first, call, attempt, second = spans = by_time(receiver)
     assert [span.name for span in spans] == [
         "POST /v1/chat/completions",

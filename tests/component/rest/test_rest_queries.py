@@ -112,6 +112,6 @@ async def test_a_path_where_nothing_is_names_those_where_mcp_rest_and_the_consol
             refused = await get(gateway, target)
             assert problem(refused) == (404, "NOT_FOUND")
             assert refused.message["detail"].endswith(
-                "MCP is at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1, "
+                "MCP is at /mcp, and for a single server at /servers/NAMESPACE/NAME/mcp; REST is below /v1, "
                 "and the console, if it is turned on, is at /console/"
             )

@@ -48,7 +48,7 @@ async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_i
         assert reason in lines
         code, out, error = await fairlead("logs", "absent", "--url", up.url)
         assert (code, out) == (0, "")
-        assert "no process of the server was started" in error
+        assert "the gateway started no process of this server" in error
         code, _, error = await fairlead("logs", "waether", "--url", up.url)
         assert (code, "Did you mean weather?" in error) == (2, True)
 

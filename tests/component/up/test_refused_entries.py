@@ -65,7 +65,7 @@ async def test_a_call_of_a_refused_server_names_the_variable_and_guesses_no_othe
     assert exit_code == 1
     assert UNSET in refreshed
     assert logged == 0
-    assert "no process of the server was started here" in printed
+    assert "the gateway started no process of this server" in printed
     assert UNSET in printed
 
 

@@ -13,9 +13,9 @@ import yaml
 
 from fairlead_api.client_files.edits import UnreadableFile, entry_of, with_entry
 from fairlead_api.client_files.known_clients import CLIENTS
-from fairlead_cli.clients.options import ConfigScope, SetupWishes
+from fairlead_cli.clients.options import ConfigScope, SetupOptions
 from fairlead_cli.clients.setup import own_program, print_clients, run_setup
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output
 
 URL = "http://127.0.0.1:8080/mcp"
@@ -29,8 +29,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def wishes(**more: object) -> SetupWishes:
-    return SetupWishes(**{"url": URL, "name": "fairlead", "yes": True} | more)  # type: ignore[arg-type] # of several types
+def wishes(**more: object) -> SetupOptions:
+    return SetupOptions(**{"url": URL, "name": "fairlead", "yes": True} | more)  # type: ignore[arg-type] # of several types
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -370,7 +370,7 @@ def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(
 def test_near_names_are_suggested_for_a_wrong_client(name: str, meant: str) -> None:
     with pytest.raises(Failure, match=re.escape(meant)) as caught:
         run_setup(name, wishes(), Output.table)
-    assert caught.value.code == USED_WRONGLY
+    assert caught.value.code == USAGE_ERROR
 
 
 def test_a_client_is_found_in_capitals_too(home: Path) -> None:
@@ -399,4 +399,4 @@ def test_a_file_that_cannot_be_used_is_wrong_use(home: Path) -> None:
     file.write_text("{")
     with pytest.raises(Failure) as caught:
         run_setup("cursor", wishes(), Output.table)
-    assert caught.value.code == USED_WRONGLY
+    assert caught.value.code == USAGE_ERROR

@@ -15,7 +15,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, LiveTable, PlainLines, view_of
 from fairlead_cli.up.repeats import FewerRepeats, Repeats
-from fairlead_cli.up.terminal_text import fold, fold_to, harmless
+from fairlead_cli.up.terminal_text import fold, fold_to, sanitize
 from fairlead_cli.wording import NAMED_URL
 
 KEY = ServerKey("default", "demo")
@@ -106,28 +106,28 @@ def test_another_failure_is_told_at_once_but_not_a_hundred_of_them(capsys: pytes
 
 def test_a_problem_that_is_mended_is_told_as_solved(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
-    printed.board.complain((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key", 7),))
+    printed.board.set_problems((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key", 7),))
     assert printed.refreshed() == ["12:00:05  problem: mcp.json:3:7: mcpServers.a.comand: unknown key"]
-    printed.board.complain(())
+    printed.board.set_problems(())
     assert printed.refreshed() == ["12:00:05  solved: mcp.json:3:7: mcpServers.a.comand: unknown key"]
 
 
 def test_a_note_asks_for_nothing_and_takes_no_room_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
-    printed.board.complain((ManifestProblem("a.json", 1, "", "it is left out here", is_note=True),))
+    printed.board.set_problems((ManifestProblem("a.json", 1, "", "it is left out here", is_note=True),))
     assert printed.refreshed() == ["12:00:05  note: a.json:1: it is left out here"]
     assert view_of(printed.board, None).problems == ()
-    printed.board.complain(())
+    printed.board.set_problems(())
     assert printed.refreshed() == []
 
 
 def test_a_problem_that_moves_to_another_line_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
-    printed.board.complain((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key"),))
+    printed.board.set_problems((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key"),))
     printed.refreshed()
-    printed.board.complain((ManifestProblem("mcp.json", 2, "mcpServers.a.comand", "unknown key"),))
+    printed.board.set_problems((ManifestProblem("mcp.json", 2, "mcpServers.a.comand", "unknown key"),))
     assert printed.refreshed() == []
-    printed.board.complain(())
+    printed.board.set_problems(())
     assert printed.refreshed() == ["12:00:05  solved: mcp.json:2: mcpServers.a.comand: unknown key"]
 
 
@@ -153,7 +153,7 @@ def test_words_of_a_server_cannot_drive_the_terminal(capsys: pytest.CaptureFixtu
     ],
 )
 def test_text_is_made_harmless(text: str, shown: str) -> None:
-    assert harmless(text) == shown
+    assert sanitize(text) == shown
 
 
 def test_text_is_folded_by_cells_and_says_what_is_left() -> None:
@@ -222,7 +222,8 @@ def test_a_window_that_changes_its_size_is_drawn_again() -> None:
 
 
 def test_names_of_addresses_stand_apart_from_what_they_name(capsys: pytest.CaptureFixture[str]) -> None:
-    PlainLines().listening(Addresses("http://a/mcp", "http://a/metrics", files="fairlead up ~/.cursor/mcp.json"))
+    addresses = Addresses("http://a/mcp", "http://a/metrics", client_files_command="fairlead up ~/.cursor/mcp.json")
+    PlainLines().show_addresses(addresses)
     assert "Your servers: fairlead up ~/.cursor/mcp.json" in capsys.readouterr().out
 
 

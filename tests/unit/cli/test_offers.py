@@ -23,7 +23,7 @@ def test_a_line_stands_for_all_losses_of_one_kind() -> None:
         "annotations dropped in 300 tools: it has none (t0, t1, t2 and 297 more)",
         "t1/title: title dropped: it has none",
         "oneOf widened 2 times in 1 tool: one (t2)",
-        "pass --losses to list all",
+        "pass --losses to list all losses",
     ]
 
 

@@ -35,7 +35,9 @@ def test_a_plan_says_what_the_window_holds_and_calls_a_guess_so() -> None:
     assert first == "m (anthropic): 837,873 of 1,000,000 tokens are left"
     assert second == "  tools 158,031, system prompt 0, messages 12, reserved 4,096"
     numbers["windowSource"] = "default"
-    assert [*window_lines(answer)][1].startswith("  the window of this model is unknown and assumed; ")
+    assert [*window_lines(answer)][1].startswith(
+        "  the window of this model is unknown, so a small window is assumed; "
+    )
 
 
 def test_a_way_that_is_over_a_limit_of_tools_is_not_said_to_be_too_long() -> None:

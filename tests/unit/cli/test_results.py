@@ -9,7 +9,7 @@ import pytest
 from fairlead_cli.calling.call import refusal_of, text_of
 from fairlead_cli.calling.tools import description, hints
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import first_line
 
 
@@ -74,4 +74,4 @@ def test_a_named_server_is_reached_at_its_own_path() -> None:
 def test_options_that_make_no_sense_are_used_wrongly(headers: list[str], server: str | None) -> None:
     with pytest.raises(Failure) as caught:
         Destination.parse("http://x/mcp", headers, server, 5)
-    assert caught.value.code == USED_WRONGLY
+    assert caught.value.code == USAGE_ERROR

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from fairlead_cli.up.clients import client_lines
-from fairlead_cli.up.layout import CONSOLE, LEAST_HEIGHT, LEAST_WIDTH, ScreenView, ServerRow, duration, screen
+from fairlead_cli.up.layout import CONSOLE, MIN_HEIGHT, MIN_WIDTH, ScreenView, ServerRow, duration, screen
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = ("everything", "fetch", "filesystem", "git", "github", "memory", "puppeteer", "sqlite", "sequential-thinking")
@@ -86,11 +86,11 @@ def test_the_screen_looks_like_its_picture(name: str, width: int, height: int) -
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_at_every_size_the_screen_fits(name: str) -> None:
-    for width in [1, *range(LEAST_WIDTH, 130, 17)]:
-        for height in [1, *range(LEAST_HEIGHT, 60, 5)]:
+    for width in [1, *range(MIN_WIDTH, 130, 17)]:
+        for height in [1, *range(MIN_HEIGHT, 60, 5)]:
             lines = screen(PICTURES[name], width, height)
-            assert len(lines) <= max(height, LEAST_HEIGHT)
-            assert all(cell_len(line.text) <= max(width, LEAST_WIDTH) for line in lines)
+            assert len(lines) <= max(height, MIN_HEIGHT)
+            assert all(cell_len(line.text) <= max(width, MIN_WIDTH) for line in lines)
             assert all(line.text.isprintable() for line in lines)
 
 

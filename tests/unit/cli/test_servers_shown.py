@@ -8,9 +8,9 @@ import pytest
 
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_cli.access.can import lines
+from fairlead_cli.access.can import decision_lines
 from fairlead_cli.servers.showing import details, row
-from fairlead_cli.servers.starting import has_tool, lines_about, server_names
+from fairlead_cli.servers.starting import lines_about, may_have_tool, server_names
 
 READY: dict[str, Any] = {
     "server": "default/time",
@@ -88,12 +88,12 @@ def test_a_decision_about_a_tool_of_a_server_that_is_not_ready_says_so() -> None
         "pinned": False,
         "policies": [],
     }
-    assert lines(decision) == [
+    assert decision_lines(decision) == [
         "yes: no policy selects its server",
         "  tool       mail__send of default/mail",
         f"  server     offline: {EXPLANATIONS[Cause.CONNECTION_REFUSED].meaning}",
     ]
-    assert len(lines({**decision, "serverState": "ready", "serverCause": None})) == 2
+    assert len(decision_lines({**decision, "serverState": "ready", "serverCause": None})) == 2
 
 
 def test_the_holder_of_a_prefix_is_told_for_ready_and_for_failed_servers() -> None:
@@ -122,7 +122,7 @@ def test_a_server_that_starts_as_usual_needs_no_reason_and_one_that_is_silent_do
     ],
 )
 def test_a_tool_may_be_of_a_server_by_prefix_by_id_or_without_prefix(name: str, prefix: str | None, its: bool) -> None:
-    assert has_tool({**STARTS, "prefix": prefix}, name) is its
+    assert may_have_tool({**STARTS, "prefix": prefix}, name) is its
 
 
 def test_a_server_that_is_missing_in_a_list_is_named_with_its_reason_and_several_are_counted() -> None:

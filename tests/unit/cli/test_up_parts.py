@@ -25,7 +25,7 @@ from fairlead_cli.demo import server as demo
 from fairlead_cli.failure import Failure
 from fairlead_cli.up.board import Board, row_for
 from fairlead_cli.up.clients import KEY_VARIABLE, client_lines
-from fairlead_cli.up.command import UpOptions, leads_here
+from fairlead_cli.up.command import UpOptions, is_own_address
 from fairlead_cli.up.display import Addresses, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders, package_cache
 from fairlead_cli.up.quickstart import Skipped, quick_start
@@ -103,16 +103,16 @@ def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -
 def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
     shown = board()
     lines = PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
-    lines.listening(ADDRESSES)
+    lines.show_addresses(ADDRESSES)
     shown.declare(KEY)
     lines.refresh(shown)
     shown.on_status(server("demo"), status("True", "Verified"))
-    shown.complain((ManifestProblem("a.yaml", 3, "spec", "no"),))
+    shown.set_problems((ManifestProblem("a.yaml", 3, "spec", "no"),))
     lines.refresh(shown)
     lines.refresh(shown)
     shown.on_removal(KEY)
     lines.refresh(shown)
-    lines.stopping()
+    lines.show_stopping()
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == f"03:04:05  Serving MCP at {URL} and metrics at http://127.0.0.1:9464/metrics"
     assert [line.removeprefix("03:04:05  ") for line in printed[-5:]] == [
@@ -127,15 +127,15 @@ def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.Cap
 def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[str]) -> None:
     shown = board()
     lines = JsonChanges()
-    lines.listening(ADDRESSES)
+    lines.show_addresses(ADDRESSES)
     shown.on_status(server("demo"), status("True", "Verified"))
     shown.skip(Skipped(ServerKey("default", "git"), "no repository"))
-    shown.complain((ManifestProblem("a.yaml", 3, "spec", "no"),))
+    shown.set_problems((ManifestProblem("a.yaml", 3, "spec", "no"),))
     lines.refresh(shown)
     lines.refresh(shown)
     shown.on_removal(KEY)
     lines.refresh(shown)
-    lines.stopping()
+    lines.show_stopping()
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [event.pop("event") for event in events] == ["listening", "server", "server", "problem", "gone", "stopping"]
     assert events[0] == {"url": URL, "metrics": ADDRESSES.metrics}
@@ -175,7 +175,7 @@ def table(height: int) -> str:
     for name in ("demo", "time"):
         shown.on_status(server(name), status("True", "Verified"))
     with LiveTable(console) as live:
-        live.listening(ADDRESSES)
+        live.show_addresses(ADDRESSES)
         live.refresh(shown)
     file = console.file
     assert isinstance(file, io.StringIO)
@@ -232,7 +232,7 @@ def test_the_lines_to_paste_name_the_address() -> None:
     ],
 )
 def test_the_gateways_own_address_is_recognized(url: str, here: bool) -> None:
-    assert leads_here(url, UpOptions()) is here
+    assert is_own_address(url, UpOptions()) is here
 
 
 async def test_the_slow_tool_of_the_demo_declares_its_latency() -> None:

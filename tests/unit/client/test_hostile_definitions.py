@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from examples import examples
-from fairlead_client.definitions import definitions
+from fairlead_client.definitions import convert_tools
 from fairlead_client.servers import Server, read_declarations
 from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import list_tools
@@ -45,7 +45,7 @@ def test_a_registry_offers_the_other_tools_of_a_server_whatever_one_definition_h
     odd = encoded(definition)
     tools = list_tools(server, [GOOD] if odd is None else [odd, GOOD], {})
     table = ToolTable([], tools.values())
-    offered = definitions(table.tools, table.names, find(provider), DEFAULT, Conversions())
+    offered = convert_tools(table.tools, table.names, find(provider), DEFAULT, Conversions())
     assert "s__good" in repr(offered)
     for tool in tools.values():
         un_null(restore_names(arguments, tool.other_names), tool.input_schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_client.retry_policy import Retry, at_once, failure, parallel_with_limit
+from fairlead_client.retry_policy import Retry, failure, max_parallel, parallel_with_limit
 from fairlead_mcp.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -55,5 +55,9 @@ def test_a_retry_that_makes_no_sense_is_refused(attempts: int, first: float, lon
 
 
 def test_a_strategy_is_a_number_of_calls_at_a_time() -> None:
-    assert [at_once(strategy, 5) for strategy in ("sequential", "parallel", parallel_with_limit(2))] == [1, 5, 2]
-    assert (at_once("parallel", 1000), at_once("parallel", 0), at_once(parallel_with_limit(100), 5)) == (64, 1, 100)
+    assert [max_parallel(strategy, 5) for strategy in ("sequential", "parallel", parallel_with_limit(2))] == [1, 5, 2]
+    assert (max_parallel("parallel", 1000), max_parallel("parallel", 0), max_parallel(parallel_with_limit(100), 5)) == (
+        64,
+        1,
+        100,
+    )

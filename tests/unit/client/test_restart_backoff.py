@@ -19,7 +19,7 @@ class Life:
         return self.left()
 
     def lives(self, seconds: float) -> float:
-        self.restarts.up()
+        self.restarts.note_start()
         self.now += seconds
         self.restarts.note_loss(ConnectionLost("it exited", sent=False))
         return self.left()
@@ -63,5 +63,5 @@ def test_a_caller_during_a_restart_pause_is_told_why_how_often_and_when() -> Non
     life.now += 2
     assert life.restarts.refusal is None
     life.fails()
-    life.restarts.forget()
+    life.restarts.end_delay()
     assert life.restarts.refusal is None

@@ -37,8 +37,8 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
         ("routes: [", "is not valid YAML"),
         ("routes: 2026-13-45", "is not valid YAML"),
         ("[" * 5000, "nested too deeply"),
-        ("- a", "the members routes, models, liveModels or providers"),
-        ("route: {}", "the members routes, models, liveModels or providers"),
+        ("- a", "only the members routes, models, liveModels and providers"),
+        ("route: {}", "only the members routes, models, liveModels and providers"),
         ("routes: {a: {models: []}}", "a lists no model; name at least one"),
         ("routes: {a: {models: [{model: x, format: sonnet}]}}", "sonnet"),
         ("routes: {a: {models: [x], speed: 3}}", "speed"),
@@ -109,7 +109,7 @@ def test_vectors_are_made_where_what_makes_them_is_installed(monkeypatch: pytest
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): ["onnxruntime"])
     assert embedding_of() is None
     assert embedding_of(embedder="none", embedder_url="http://models:8000/v1") is None
-    with pytest.raises(BadSetting, match=r"onnxruntime is not installed: pip install '.+\[search\]'"):
+    with pytest.raises(BadSetting, match=r"these modules are missing: onnxruntime\. Run pip install '.+\[search\]'"):
         embedding_of(embedder="built-in")
 
 
@@ -153,7 +153,7 @@ def test_a_folder_for_vectors_needs_its_extra_and_a_process(monkeypatch: pytest.
     with pytest.raises(BadSetting, match="set FAIRLEAD_REST_PROCESSES above 0"):
         vector_folder_of(search_directory=folder, rest_processes=0)
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): ["lancedb"])
-    with pytest.raises(BadSetting, match=r"lancedb is not installed: pip install '.+\[lancedb\]'"):
+    with pytest.raises(BadSetting, match=r"these modules are missing: lancedb\. Run pip install '.+\[lancedb\]'"):
         vector_folder_of(search_directory=folder)
 
 

@@ -62,8 +62,8 @@ def test_without_a_client_id_nobody_signs_in_so() -> None:
         ({}, (CORP, PARTNER), "one issuer of identity.yaml: corp, partner"),
         ({"console_issuer": "other"}, (CORP,), "one issuer of identity.yaml: corp"),
         ({"public_url": ""}, (CORP,), "set FAIRLEAD_CONSOLE_URL"),
-        ({"public_url": "https://example.com/tools"}, (CORP,), "with no path in it"),
-        ({"console_url": "https://tools.example.com?a=b"}, (CORP,), "is not a scheme and a host"),
+        ({"public_url": "https://example.com/tools"}, (CORP,), "to a URL without a path"),
+        ({"console_url": "https://tools.example.com?a=b"}, (CORP,), "must consist of only scheme and host"),
         ({"console_url": "http://tools.example.com"}, (CORP,), "must be an https URL"),
     ],
 )

@@ -165,7 +165,7 @@ async def test_events_begin_the_pauses_again() -> None:
     kube = Scripted([*script, event("BOOKMARK", 7), Unavailable("away")])
     failures: list[float] = []
     clock = asyncio.get_running_loop().time
-    await followed(kube, 60, failed=lambda error: failures.append(clock()))
+    await followed(kube, 60, on_failure=lambda error: failures.append(clock()))
     assert kube.requests[-1] == "watch 7"
     pauses = [later - earlier for earlier, later in itertools.pairwise(failures)]
     assert pauses[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])

@@ -12,7 +12,7 @@ import pytest
 from examples import examples
 from fairlead_api.meta import ServerKey
 from fairlead_kube.resources import Json
-from fairlead_kube.store import DELETIONS, ObjectStore
+from fairlead_kube.store import MAX_DELETIONS, ObjectStore
 
 DEMO = ServerKey("team", "demo")
 Told = tuple[str, Any, Any]
@@ -111,7 +111,7 @@ def test_an_object_deleted_from_here_is_gone_before_its_event_and_nobody_is_told
 
 def test_deletions_between_two_lists_are_remembered_up_to_a_bound() -> None:
     objects, _ = store()
-    for number in range(DELETIONS + 2):
+    for number in range(MAX_DELETIONS + 2):
         objects.delete(item(number + 10, 0, f"s{number}"))
     objects.update(item(1, 1, "s1"))
     objects.update(item(1, 1, "s2"))

@@ -10,7 +10,7 @@ from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.limits.shares import Shares
-from fairlead_rest.event_stream import STALLED, EventStreamResponse
+from fairlead_rest.event_stream import STALL_SECONDS, EventStreamResponse
 from fairlead_rest.resources.events import pieces
 from virtualtime import in_virtual_time
 
@@ -30,8 +30,8 @@ async def test_a_reader_of_events_that_takes_nothing_is_cut_off() -> None:
 
     response = EventStreamResponse(pieces(EventLog(), None), readers, ANONYMOUS, Identities([]))
     running = asyncio.ensure_future(response({}, receive, send))
-    await asyncio.sleep(STALLED - 1)
+    await asyncio.sleep(STALL_SECONDS - 1)
     assert readers.total == 1
     await running
     assert (readers.total, sent) == (0, ["http.response.start", "http.response.body"])
-    assert asyncio.get_running_loop().time() == STALLED
+    assert asyncio.get_running_loop().time() == STALL_SECONDS

@@ -14,8 +14,8 @@ from fairlead_rest.resources.access import AccessDocument
 
 PATH: Final = "/console/access"
 ENTRY: Final = NavigationEntry("Who may what", PATH, 50)
-MAX_ASKED: Final = 8000
-"""Limit for the length of a field, in characters."""
+MAX_FIELD: Final = 8000
+"""Maximum length of a field in characters."""
 
 
 class AccessQuestion(msgspec.Struct, frozen=True):
@@ -30,14 +30,14 @@ class AccessQuestion(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> dict[str, str | list[str]]:
-        """Query parameters for `/v1/access`, without empty ones."""
-        given: dict[str, str | list[str]] = {"tool": self.tool.strip()}
+        """Query parameters for `/v1/access`, without empty parameters."""
+        parameters: dict[str, str | list[str]] = {"tool": self.tool.strip()}
         for name in ("agent", "groups", "arguments"):
             if text := getattr(self, name).strip():
-                given[name] = text
+                parameters[name] = text
         if claims := [line.strip() for line in self.claims.splitlines() if line.strip()]:
-            given["claims"] = claims
-        return given
+            parameters["claims"] = claims
+        return parameters
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -48,7 +48,7 @@ def router(console: ConsoleContext) -> APIRouter:
     async def ask(request: Request) -> Response:
         visit, query = console.visit(request), request.query_params
         question = AccessQuestion(
-            **{name: query.get(name, "")[:MAX_ASKED] for name in AccessQuestion.__struct_fields__}
+            **{name: query.get(name, "")[:MAX_FIELD] for name in AccessQuestion.__struct_fields__}
         )
         decision: AccessDocument | None = None
         problem: ProblemDocument | None = None

@@ -1,4 +1,4 @@
-"""The page `/console/budget`: plans which tools fit into a model's context with given messages."""
+"""The page `/console/budget`: plans which tools fit into a model's context together with messages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fairlead_rest.resources.models import ModelList
 PATH: Final = "/console/budget"
 ENTRY: Final = NavigationEntry("Budget", PATH, 60)
 DEFAULT: Final = "gpt-4o"
-MOST: Final = 100
-"""Limit for the tools that one list shows."""
+MAX_SHOWN: Final = 100
+"""Maximum number of tools that one list shows."""
 
 
 class PlannedNames(msgspec.Struct, frozen=True):
@@ -56,8 +56,8 @@ class BudgetForm(msgspec.Struct, frozen=True):
         if text:
             members["messages"] = _json(text) if text[0] in "[{" else [{"role": "user", "content": text}]
         if self.max_tools.strip():
-            members["maxTools"] = _whole(self.max_tools, "the limit of tools")
-        return {**members, "task": {"calls": _whole(self.calls or "1", "the number of calls")}}
+            members["maxTools"] = _whole_number(self.max_tools, "the limit of tools")
+        return {**members, "task": {"calls": _whole_number(self.calls or "1", "the number of calls")}}
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -73,16 +73,16 @@ def router(console: ConsoleContext) -> APIRouter:
             form=form,
             plan=plan,
             why=why,
-            most=MOST,
+            most=MAX_SHOWN,
             models=[model.id for model in models.data][:300],
         )
 
     @routes.get(PATH)
-    async def empty(request: Request) -> Response:
+    async def show_form(request: Request) -> Response:
         return await page(request, BudgetForm(), None, "", 200)
 
     @routes.post(PATH)
-    async def planned(request: Request) -> Response:
+    async def show_plan(request: Request) -> Response:
         visit = console.visit(request)
         fields = await visit.form()
         form = BudgetForm(**{name: fields.get(name, "") for name in BudgetForm.__struct_fields__})
@@ -109,7 +109,7 @@ def _json(text: str) -> Any:
         raise ValueError(f"the messages begin like JSON but are not valid JSON: {error}") from error
 
 
-def _whole(text: str, what: str) -> int:
+def _whole_number(text: str, what: str) -> int:
     if not (text.strip().isdecimal() and len(text) < 9):
         raise ValueError(f"{what} must be a whole number")
     return int(text)

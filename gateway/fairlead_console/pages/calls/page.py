@@ -21,16 +21,16 @@ from fairlead_rest.resources.calls import CallList
 
 PATH: Final = "/console/calls"
 ENTRY: Final = NavigationEntry("Calls", PATH, 25)
-EACH: Final = 40
+PER_PAGE: Final = 40
 """Calls per page of the list."""
 MAX_TEXT: Final = 8000
-"""Limit for the arguments on the page, in characters."""
+"""Maximum length of the arguments on the page in characters."""
 MAX_VALUE: Final = 256
-"""Limit for a filter, in characters."""
+"""Maximum length of a filter in characters."""
 MAX_OFFERED: Final = 40
-SHORT: Final = 64
-"""Longest name that a filter offers, in characters."""
-_SLOWEST: Final = 1e9
+MAX_OFFERED_LENGTH: Final = 64
+"""Maximum length of a name that a filter offers, in characters."""
+_MAX_SLOW_MS: Final = 1e9
 _FILTERS: Final = ("agent", "server", "tool", "outcome", "slow")
 _WORDS: Final[Mapping[str, str]] = {
     "checks": "checks of the gateway",
@@ -45,8 +45,8 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-class CallWishes(msgspec.Struct, frozen=True):
-    """Submitted filters; empty ones match all calls."""
+class CallFilters(msgspec.Struct, frozen=True):
+    """Submitted filters. Empty filters match all calls."""
 
     agent: str = ""
     server: str = ""
@@ -70,17 +70,17 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.get(PATH)
     async def list_calls(request: Request) -> Response:
         visit, query = console.visit(request), request.query_params
-        wishes = CallWishes(*(query.get(name, "")[:MAX_VALUE] for name in _FILTERS))
+        filters = CallFilters(*(query.get(name, "")[:MAX_VALUE] for name in _FILTERS))
         before = query.get("before", "")[:64]
-        parameters = {**wishes.query, "limit": str(EACH), **({"before": before} if before else {})}
+        parameters = {**filters.query, "limit": str(PER_PAGE), **({"before": before} if before else {})}
         answer = await visit.api.get("/v1/calls", CallList, parameters)
-        live = "" if before else f"{PATH}/events?{urlencode(wishes.query)}"
-        older = f"?{urlencode({**wishes.query, 'before': answer.next})}" if answer.next else ""
-        newest = f"?{urlencode(wishes.query)}" if before else ""
+        live = "" if before else f"{PATH}/events?{urlencode(filters.query)}"
+        older = f"?{urlencode({**filters.query, 'before': answer.next})}" if answer.next else ""
+        newest = f"?{urlencode(filters.query)}" if before else ""
         return await visit.page(
             "calls/list.html",
             answer=answer,
-            wishes=wishes,
+            filters=filters,
             live=live,
             older=older,
             newest=newest,
@@ -114,7 +114,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 def _choices(values: Sequence[str]) -> list[str]:
     """Select values to offer in a filter, limited in number and length."""
-    return [value for value in values if len(value) <= SHORT][:MAX_OFFERED]
+    return [value for value in values if len(value) <= MAX_OFFERED_LENGTH][:MAX_OFFERED]
 
 
 def _words(phase: str, error: str) -> str:
@@ -124,7 +124,7 @@ def _words(phase: str, error: str) -> str:
 
 def _is_duration(text: str) -> bool:
     try:
-        return 0 <= float(text) <= _SLOWEST
+        return 0 <= float(text) <= _MAX_SLOW_MS
     except ValueError:
         return False
 

@@ -118,9 +118,9 @@ def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
     """List the endpoints: all tools, each tier, the search over all tools, each server."""
     endpoints = [OfferedEndpoint(_MERGED, "all tools of your default list")]
     endpoints += [OfferedEndpoint(tier.endpoint, f"tools of the tier {tier.name}") for tier in tiers.tiers]
-    endpoints.append(OfferedEndpoint(_ROUTER, "three tools that search and call all others, for long lists"))
+    endpoints.append(OfferedEndpoint(_ROUTER, "three tools that search and call all other tools, for long lists"))
     return endpoints + [
-        OfferedEndpoint(server.endpoint, f"tools of {server.server} alone") for server in servers.servers[:200]
+        OfferedEndpoint(server.endpoint, f"only tools of {server.server}") for server in servers.servers[:200]
     ]
 
 

@@ -15,11 +15,11 @@ from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboard, Score
 
 PATH: Final = "/console/scores"
 ENTRY: Final = NavigationEntry("Scores", PATH, 70)
-EACH: Final = 50
+PER_PAGE: Final = 50
 """Tools per page of the list."""
 FEW_RANKS, MOST_RANKS = 5, 50
-"""Limits for the shown ranks of a category, among other categories and alone."""
-MOST_BOARDS: Final = 12
+"""Maximum number of shown ranks of a category: beside other categories, and if only this category is shown."""
+MAX_BOARDS: Final = 12
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -40,9 +40,9 @@ def router(console: ConsoleContext) -> APIRouter:
         known_scores = [score for score in tools if score.basis != UNKNOWN]
         return await visit.page(
             "scores/scores.html",
-            part=part_of(known_scores, request, EACH),
-            boards=shown[:MOST_BOARDS],
-            more=max(0, len(shown) - MOST_BOARDS),
+            part=part_of(known_scores, request, PER_PAGE),
+            boards=shown[:MAX_BOARDS],
+            more=max(0, len(shown) - MAX_BOARDS),
             ranks=MOST_RANKS if category else FEW_RANKS,
             category=category,
             categories=[board.category for board in index.boards],
@@ -50,7 +50,7 @@ def router(console: ConsoleContext) -> APIRouter:
             unmeasured=index.badges[None],
             measured=len(index.tools) - index.badges[None],
             without=[score for score in tools if score.basis == UNKNOWN],
-            most=EACH,
+            most=PER_PAGE,
         )
 
     return routes

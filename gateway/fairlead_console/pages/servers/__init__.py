@@ -1,1 +1,1 @@
-"""Pages about servers: their states, and what to do about one that does not work."""
+"""Pages about servers: their states, and what to do about a server that does not work."""

@@ -1,5 +1,5 @@
-"""Makes the rows of a page that shows how held back definitions differ from the served ones. The size of the page is
-bounded. No I/O.
+"""Makes the rows of a page that shows how definitions that are held back differ from the served definitions. The size
+of the page is bounded. No I/O.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import msgspec
 from fairlead_tools.definitions.difference import HeldChange
 
 PAGE_BYTES: Final = 60_000
-"""Limit for all differences on a page, in bytes of HTML."""
+"""Maximum size of all differences on a page, in bytes of HTML."""
 EACH_BYTES: Final = 20_000
+"""Maximum size of the difference of one definition, in bytes of HTML."""
 LINE_BYTES: Final = 24
 """Approximate bytes of HTML tags around the text of one line."""
 _KINDS: Final = {"+": "added", "-": "removed", "@": "member"}

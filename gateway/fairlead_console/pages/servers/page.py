@@ -1,5 +1,5 @@
-"""The pages `/console/servers`, a list of all servers, `/console/servers/{server}`, one server with its tools and
-output, and `/console/servers/{server}/held`, its definitions that are held back.
+"""Pages about servers: `/console/servers` lists all servers, `/console/servers/{server}` shows one server with its
+tools and output, and `/console/servers/{server}/held` shows its definitions that are held back.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from fairlead_rest.resources.servers import RefreshAsked, ServerDocument, Server
 
 PATH: Final = "/console/servers"
 ENTRY: Final = NavigationEntry("Servers", PATH, 10)
-EACH: Final = 40
+PER_PAGE: Final = 40
 """Servers per page of the list."""
-MOST_FILES: Final = 10
-"""Limit for the shown problems of files; the REST API has all of them."""
+MAX_FILES: Final = 10
+"""Maximum number of shown problems of files; the REST API has all problems."""
 MAX_REASON: Final = 300
-"""Limit for a server's reason in the list, in characters; the server's page shows all."""
-LINES: Final = 60
-"""Shown lines of a server's output."""
+"""Maximum length of a server's reason in the list, in characters; the server's page shows the whole reason."""
+LOG_LINES: Final = 60
+"""Maximum number of shown lines of a server's output."""
 TOOLS_PER_PAGE: Final = 50
 """Tools per page of a server's list."""
-HELD_EACH: Final = 10
-"""Held back definitions per page of the list."""
-MOST_PAGES: Final = 100_000
-LOOKS: Final = 12
-LOOK_SECONDS: Final = 0.25
-"""Seconds between two looks whether an approval is applied. After LOOKS looks, the page says that the approval is
-pending."""
+HELD_PER_PAGE: Final = 10
+"""Definitions that are held back per page of the list."""
+MAX_PAGES: Final = 100_000
+MAX_CHECKS: Final = 12
+CHECK_SECONDS: Final = 0.25
+"""Seconds between two checks whether an approval is applied. After MAX_CHECKS checks, the page says that the approval
+is pending."""
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -56,7 +56,7 @@ def router(console: ConsoleContext) -> APIRouter:
         rows, total, tools = await visit.with_call_statistics(
             lambda calls: (server_rows(servers.servers, calls), calls.of_all(), len(calls.index.tools))
         )
-        part = part_of(rows, request, EACH)
+        part = part_of(rows, request, PER_PAGE)
         return await visit.page(
             "servers/list.html",
             part=part,
@@ -67,8 +67,8 @@ def router(console: ConsoleContext) -> APIRouter:
             total=total,
             tools=tools,
             servers=len(rows),
-            files=(servers.file_problems or [])[:MOST_FILES],
-            more_files=max(0, len(servers.file_problems or []) - MOST_FILES),
+            files=(servers.file_problems or [])[:MAX_FILES],
+            more_files=max(0, len(servers.file_problems or []) - MAX_FILES),
             most=MAX_REASON,
         )
 
@@ -124,14 +124,14 @@ def _tools(server: ServerDocument, request: Request, calls: VisibleCalls) -> Lis
 
 
 async def _held_page(console: ConsoleContext, request: Request, server: str, why: str = "") -> Response:
-    """Make the page of held back definitions; `why` is the reason why an approval was refused."""
+    """Make the page of definitions that are held back; `why` is the reason why an approval was refused."""
     visit = console.visit(request)
     page_number = request.query_params.get("page", "1")
-    page = min(max(1, int(page_number)), MOST_PAGES) if page_number.isdecimal() and len(page_number) < 9 else 1
-    query = {"offset": str((page - 1) * HELD_EACH), "limit": str(HELD_EACH)}
+    page = min(max(1, int(page_number)), MAX_PAGES) if page_number.isdecimal() and len(page_number) < 9 else 1
+    query = {"offset": str((page - 1) * HELD_PER_PAGE), "limit": str(HELD_PER_PAGE)}
     document = await visit.api.get(f"/v1/servers/{server}/held", HeldDocument, query)
     shown = await console.rest.services.work.do(lambda: change_rows(document.definitions))
-    pages = max(1, -(-document.total // HELD_EACH))
+    pages = max(1, -(-document.total // HELD_PER_PAGE))
     values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
     values["whole"] = pages == 1 and all(definition.whole for definition in shown)
     given = {name: request.query_params.get(name, "") for name in ("done", "asked")}
@@ -139,24 +139,24 @@ async def _held_page(console: ConsoleContext, request: Request, server: str, why
 
 
 async def _approval_applied(visit: Visit, accepted: ApprovalAsked) -> bool:
-    """Wait for the operator to apply an approval; False if it is still pending after LOOKS checks."""
-    for _ in range(LOOKS):
+    """Wait for the operator to apply an approval; False if it is still pending after MAX_CHECKS checks."""
+    for _ in range(MAX_CHECKS):
         document = await visit.api.get(f"/v1/servers/{accepted.server}/held", HeldDocument, {"limit": "1"})
         if document.hash != accepted.held and accepted.hash in {approval.hash for approval in document.approvals}:
             return True
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(CHECK_SECONDS)
     return False
 
 
 async def _log(visit: Visit, server: str) -> LogDocument | str:
-    """Return the last lines of a server's output, or a sentence if there are none or the visitor may not read them."""
+    """Return the last lines of a server's output, or a sentence if there is none or the visitor may not read output."""
     try:
-        return await visit.api.get(f"/v1/logs/{server}", LogDocument, {"tail": str(LINES)})
+        return await visit.api.get(f"/v1/logs/{server}", LogDocument, {"tail": str(LOG_LINES)})
     except RestProblem as problem:
         if problem.document.code == UNKNOWN_SERVER:  # the server exists, but has never printed a line
             namespace, _, name = server.partition("/")
             return (
-                "No process of this server has printed anything here. On a cluster, its pod has the log: "
+                "The gateway has no output of this server. On a cluster, read the log of the server's pod: "
                 f"{pod_logs(namespace, name)}"
             )
         return problem.document.detail

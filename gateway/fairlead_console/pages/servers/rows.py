@@ -17,7 +17,7 @@ from fairlead_mcp.eras import era_of
 from fairlead_rest.resources.servers import ServerDocument
 
 _ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, STOPPED: 3, READY: 4}
-"""Sort key by state: servers that need attention first, then stopped and ready ones."""
+"""Sort key by state: servers that need attention first, then stopped servers, then ready servers."""
 _ON_THE_WAY: Final = 2
 
 
@@ -37,16 +37,16 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     restarts: int | None
     memory: int | None
     last_words: str | None
-    """Last printed lines; None if there are none or the reason quotes them."""
+    """Last printed lines; None if there are none, or if the message quotes them."""
     held: int
-    """Number of held back definitions, for administrators."""
+    """Number of definitions that are held back, for administrators."""
     breaker: str | None
     sums: CallSums
 
     @property
     def needs_words(self) -> bool:
-        """Whether the row explains the server's state: it is not ready, for a known reason, and not just starting or
-        stopped.
+        """Whether the row explains the server's state: the server is neither ready nor stopped, and the reason is
+        known.
         """
         explained = self.advice is not None and bool(self.advice.message or self.advice.meaning)
         return explained and self.state not in (READY, STOPPED)
@@ -83,7 +83,7 @@ def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServe
         tools=None if server.tools is UNSET else server.tools,
         restarts=None if server.restarts is UNSET else server.restarts,
         memory=None if server.rss_bytes is UNSET else server.rss_bytes,
-        last_words=_unquote(server.last_words or "", server.message or ""),
+        last_words=_unless_quoted(server.last_words or "", server.message or ""),
         held=server.held or 0,
         breaker=server.breaker or None,
         sums=statistics.of_server(server.server),
@@ -91,7 +91,7 @@ def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServe
 
 
 def advice(server: ServerDocument) -> ServerAdvice | None:
-    """Explain why a server is not ready; None if it is."""
+    """Explain why a server is not ready; None if it is ready and has no cause to report."""
     if server.state == READY and not server.cause:
         return None
     cause, message = server.cause or "", server.message or ""
@@ -104,5 +104,6 @@ def advice(server: ServerDocument) -> ServerAdvice | None:
     return ServerAdvice(word, explanation.meaning, remedy(Cause(cause), "cluster", names=names), message)
 
 
-def _unquote(last_words: str, message: str) -> str | None:
+def _unless_quoted(last_words: str, message: str) -> str | None:
+    """Return the last output of a server; None if the message quotes it."""
     return None if " ".join(last_words.split()).rstrip(".") in " ".join(message.split()) else last_words

@@ -1,1 +1,1 @@
-"""Page about latency tiers: the tools that each shows and hides, and those that are close to its limit."""
+"""Page about latency tiers: the tools that each tier hides, the tools that are close to its limit, and recent moves."""

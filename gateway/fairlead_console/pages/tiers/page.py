@@ -18,14 +18,14 @@ from fairlead_rest.resources.tiers import TierDocument, TierList
 
 PATH: Final = "/console/tiers"
 ENTRY: Final = NavigationEntry("Tiers", PATH, 40)
-NEAR: Final = 0.8
+NEAR_SHARE: Final = 0.8
 """Fraction of a tier's limit from which a tool counts as near the limit."""
 FEW, MOST = 8, 50
-"""Limits for the rows of one list while it is collapsed and expanded."""
-DRAWN: Final = 200
-"""Limit for the moves in the picture."""
+"""Maximum number of rows of one list while it is collapsed, and while it is expanded."""
+MAX_DRAWN: Final = 200
+"""Maximum number of moves in the picture."""
 SHOWN_MOVES: Final = 25
-"""Limit for the moves in the list."""
+"""Maximum number of moves in the list."""
 
 
 class NearMiss(msgspec.Struct, frozen=True):
@@ -54,7 +54,8 @@ def router(console: ConsoleContext) -> APIRouter:
     async def show(request: Request) -> Response:
         visit = console.visit(request)
         tiers, moves = await asyncio.gather(
-            visit.api.get("/v1/tiers", TierList), visit.api.get("/v1/tier-moves", TierMoveList, {"limit": str(DRAWN)})
+            visit.api.get("/v1/tiers", TierList),
+            visit.api.get("/v1/tier-moves", TierMoveList, {"limit": str(MAX_DRAWN)}),
         )
         names = [tier.name for tier in tiers.tiers]
 
@@ -72,7 +73,7 @@ def router(console: ConsoleContext) -> APIRouter:
             all=tools,
             moves=moves,
             shown_moves=SHOWN_MOVES,
-            drawn=DRAWN,
+            drawn=MAX_DRAWN,
             picture=picture,
         )
 
@@ -85,6 +86,6 @@ def tier_row(tier: TierDocument, scores: Iterable[Score]) -> ConsoleTier:
     near = [
         NearMiss(score.name, score.p95_ms, 100 * score.p95_ms / limit)
         for score in scores
-        if limit and score.p95_ms is not None and score.p95_ms >= NEAR * limit and score.name not in tier.hidden
+        if limit and score.p95_ms is not None and score.p95_ms >= NEAR_SHARE * limit and score.name not in tier.hidden
     ]
     return ConsoleTier(tier, sorted(tier.hidden.items()), sorted(near, key=lambda near_score: -near_score.share))

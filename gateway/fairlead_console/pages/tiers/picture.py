@@ -48,7 +48,7 @@ class MovesPicture(msgspec.Struct, frozen=True):
 def moves_picture(
     tiers: Sequence[str], moves: Sequence[TierMoveDocument], since: str, until: str
 ) -> MovesPicture | None:
-    """Make a picture of the moves that change a tool's fastest tier; None if there are none.
+    """Make a picture of the moves that change a tool's fastest tier; None if there are no such moves.
 
     `tiers` has all tiers, the fastest first.
     """
@@ -66,7 +66,7 @@ def moves_picture(
     slower, faster = paths[True], paths[False]
     if not slower and not faster:
         return None
-    summary = f"{len(slower)} moves to slower tiers, {len(faster)} to faster ones"
+    summary = f"{len(slower)} moves to slower tiers, {len(faster)} to faster tiers"
     return MovesPicture(_TOP + len(names) * LANE + 8, lanes, "".join(slower), "".join(faster), summary)
 
 

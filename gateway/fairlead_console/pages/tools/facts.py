@@ -16,7 +16,7 @@ from fairlead_offers.plan.offered_tools import candidates, convert_tools
 from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16_000
-"""Limit for one JSON text on the page, in characters."""
+"""Maximum length of one JSON text on the page, in characters."""
 _FORMATS: Final[tuple[tuple[str, str, Family], ...]] = (
     ("openai-chat", "OpenAI Chat", OPENAI),
     ("openai-responses", "OpenAI Responses", OPENAI),
@@ -64,7 +64,7 @@ class ToolFacts(msgspec.Struct, frozen=True):
 async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
     """Collect the facts about a visible or hidden tool; tokens only with `counted`. Raises Problem.
 
-    Run it by `stepwise` only.
+    Must be awaited in `stepwise`.
     """
     tools = services.catalogs.visible(seen, None)
     entry = tools.find(name) or tools.find_hidden(name) or tools.tool(name)

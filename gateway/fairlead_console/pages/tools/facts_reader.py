@@ -10,12 +10,12 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.services import ToolServices
 
 PATIENCE_SECONDS: Final = 0.02
-"""Seconds that a page waits for the token counts of its tool; a page without the counts refreshes itself."""
+"""Seconds that a page waits for the token counts of its tool; a page without the counts is refreshed by its script."""
 
 
 class FactsReader:
-    """Collects the facts about tools. If a page does not wait any longer, the counting of tokens continues in the
-    background, so that its next request gets the counts. A gateway has one object.
+    """Collects the facts about tools. If a page stops waiting for the token counts, the counting continues in the
+    background, so that the next request gets the counts. Each gateway has one instance.
     """
 
     def __init__(self, services: ToolServices) -> None:
@@ -24,11 +24,11 @@ class FactsReader:
 
     async def read(self, seen: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool, without tokens if counting takes over PATIENCE_SECONDS. Raises Problem."""
-        whole = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, seen, name)))
-        self._counting.add(whole)
-        whole.add_done_callback(self._after_count)
-        done, _ = await asyncio.wait({whole}, timeout=PATIENCE_SECONDS)
-        return whole.result() if done else await self.facts_without_tokens(seen, name)
+        task = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, seen, name)))
+        self._counting.add(task)
+        task.add_done_callback(self._after_count)
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+        return task.result() if done else await self.facts_without_tokens(seen, name)
 
     async def facts_without_tokens(self, seen: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool without tokens. Raises Problem."""
@@ -37,4 +37,4 @@ class FactsReader:
     def _after_count(self, task: asyncio.Task[ToolFacts]) -> None:
         self._counting.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieved so that asyncio does not log it; `read` raises it if it still waits
+            task.exception()  # retrieve the exception, so that asyncio does not log it if `read` no longer waits

@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 MAX_FIELDS: Final = 40
-"""Limit for separate fields; a tool with more arguments gets one field for the whole object."""
+"""Maximum number of separate fields; a tool with more arguments gets one field for the whole object."""
 MAX_CHOICES: Final = 100
 PREFIX: Final = "argument."
-WHOLE: Final = "arguments"
+WHOLE_OBJECT: Final = "arguments"
 _PLAIN: Final = {"string": "text", "integer": "number", "number": "number"}
 
 
@@ -35,7 +35,7 @@ class UnreadableArgument(ValueError):
 
 
 def fields_of(schema: Any) -> tuple[FormField, ...] | None:
-    """Make the fields for a schema's properties, required ones first; None if one field for the whole object is
+    """Make the fields for a schema's properties, required properties first; None if one field for the whole object is
     needed.
     """
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
@@ -48,9 +48,9 @@ def fields_of(schema: Any) -> tuple[FormField, ...] | None:
 
 
 def arguments_of(fields: tuple[FormField, ...] | None, typed: Mapping[str, str]) -> dict[str, Any]:
-    """Convert submitted texts to arguments, without empty optional ones. Raises UnreadableArgument."""
+    """Convert submitted texts to arguments, without empty optional arguments. Raises UnreadableArgument."""
     if fields is None:
-        whole = _json(WHOLE, typed.get(WHOLE, "") or "{}")
+        whole = _json(WHOLE_OBJECT, typed.get(WHOLE_OBJECT, "") or "{}")
         if not isinstance(whole, dict):
             raise UnreadableArgument("the arguments must be one JSON object")
         return whole

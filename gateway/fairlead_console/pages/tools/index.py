@@ -11,8 +11,8 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
 from fairlead_offers.workers.heavy_work import with_pauses
 
-MAX_KEPT: Final = 8
-"""Limit for cached indexes. All principals that see the same tools share one index."""
+MAX_INDEXES: Final = 8
+"""Maximum number of cached indexes. All principals that see the same tools share one index."""
 STRIDE: Final = 64
 
 
@@ -28,7 +28,7 @@ class ConsoleTool(msgspec.Struct, frozen=True):
 
 
 class ToolFilter(msgspec.Struct, frozen=True):
-    """Filters of the list; empty ones match all tools."""
+    """Filters of the list. Empty filters match all tools."""
 
     words: str = ""
     server: str = ""
@@ -56,26 +56,26 @@ class ConsoleToolList:
 
 
 def _description(raw: bytes) -> str:
-    return msgspec.json.decode(raw, type=_Described).description
+    return msgspec.json.decode(raw, type=_ToolText).description
 
 
-class _Described(msgspec.Struct):
+class _ToolText(msgspec.Struct):
     description: str = ""
 
 
-def filter_tools(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
-    """Return the tools that match all filters, first those with the words in their names.
+def filter_tools(index: ConsoleToolList, filters: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
+    """Return the tools that match all filters. Tools with the words in their names are first.
 
-    `shown` has the names of the tools in the selected tier; None without one.
+    `shown` has the names of the tools in the selected tier; None if no tier is selected.
     """
-    words = wishes.words.lower().split()
+    words = filters.words.lower().split()
     names = None if shown is None else frozenset(shown)
     tools = [
         tool
         for tool in index.tools
         if (names is None or tool.name in names)
-        and wishes.server in ("", tool.server)
-        and (not wishes.tag or wishes.tag in tool.tags)
+        and filters.server in ("", tool.server)
+        and (not filters.tag or filters.tag in tool.tags)
         and all(word in tool.searched for word in words)
     ]
     if words:

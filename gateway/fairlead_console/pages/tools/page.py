@@ -1,5 +1,5 @@
-"""The pages `/console/tools`, a list with filters, and `/console/tools/{name}`, one tool with a form that calls it as
-the visitor.
+"""Pages about tools: `/console/tools` is a list with filters, and `/console/tools/{name}` shows one tool with a form
+that calls the tool as the visitor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead_console.histogram import histogram
 from fairlead_console.pages.tools.facts import ToolFacts, pretty
 from fairlead_console.pages.tools.facts_reader import FactsReader
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
-from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, filter_tools
+from fairlead_console.pages.tools.index import MAX_INDEXES, ConsoleTool, ConsoleToolList, ToolFilter, filter_tools
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, ViewCache
@@ -27,10 +27,10 @@ from fairlead_rest.resources.toolcalls import CallDocument, ToolCallsAnswer
 
 PATH: Final = "/console/tools"
 ENTRY: Final = NavigationEntry("Tools", PATH, 20)
-EACH: Final = 50
+PER_PAGE: Final = 50
 """Tools per page of the list."""
 MAX_WORDS: Final = 200
-"""Limit for the search text, in characters."""
+"""Maximum length of the search text in characters."""
 _CALL: Final = "console"
 
 
@@ -40,7 +40,7 @@ class TriedCall(msgspec.Struct, frozen=True):
     outcome: CallDocument | None
     """None if the tool was not called."""
     text: str
-    """The result as JSON, or why there is none."""
+    """The result as JSON, or the reason why there is no result."""
 
 
 class FoundTools(msgspec.Struct, frozen=True):
@@ -54,24 +54,24 @@ class FoundTools(msgspec.Struct, frozen=True):
 def router(console: ConsoleContext) -> APIRouter:
     """Make the routes of the pages."""
     routes = APIRouter()
-    indexes = ViewCache(ConsoleToolList, MAX_KEPT)
+    indexes = ViewCache(ConsoleToolList, MAX_INDEXES)
     console.first_views.add(lambda seen: indexes.get(seen, None))
     facts = FactsReader(console.rest.services)
 
     @routes.get(PATH)
     async def list_tools(request: Request) -> Response:
         visit, query = console.visit(request), request.query_params
-        wishes = ToolFilter(
+        filters = ToolFilter(
             query.get("q", "")[:MAX_WORDS], query.get("server", ""), query.get("tag", ""), query.get("tier", "")
         )
         seen = console.rest.catalog(request)
-        matches = await console.rest.services.work.do(lambda: _matching_tools(indexes, seen, wishes))
-        part = part_of(matches.tools, request, EACH)
+        matches = await console.rest.services.work.do(lambda: _matching_tools(indexes, seen, filters))
+        part = part_of(matches.tools, request, PER_PAGE)
         hidden = matches.index.view.hidden
         return await visit.page(
             "tools/list.html",
             part=part,
-            wishes=wishes,
+            filters=filters,
             tiers=matches.tiers,
             servers=matches.index.servers,
             tags=matches.index.tags,
@@ -88,18 +88,18 @@ def router(console: ConsoleContext) -> APIRouter:
     async def try_tool(request: Request, name: str) -> Response:
         visit = console.visit(request)
         typed = await visit.form()
-        untold = await facts.facts_without_tokens(console.rest.catalog(request), name)
-        tried = await _try_call(visit, untold, typed)
+        uncounted = await facts.facts_without_tokens(console.rest.catalog(request), name)
+        tried = await _try_call(visit, uncounted, typed)
         return await _page(console, request, await facts.read(console.rest.catalog(request), name), typed, tried)
 
     return routes
 
 
-def _matching_tools(indexes: ViewCache[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
+def _matching_tools(indexes: ViewCache[ConsoleToolList], seen: SubjectCatalog, filters: ToolFilter) -> FoundTools:
     """Filter the tools that a principal sees. Raises Problem for an unknown tier."""
     index = indexes.get(seen, None)
-    shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
-    return FoundTools(index, filter_tools(index, wishes, shown), seen.tiers)
+    shown = [*seen.view(filters.tier).routes] if filters.tier else None
+    return FoundTools(index, filter_tools(index, filters, shown), seen.tiers)
 
 
 async def _page(
