@@ -121,7 +121,7 @@ class MemoryBackend:
             self._store.keep(keys)
 
     def close(self) -> None:
-        """No-op, as memory has no shared resources."""
+        """No-op, because memory has no shared resources."""
 
     def view(self, keys: Collection[str]) -> VectorView | None:
         """Vectors of some tools; None if no tool has a vector yet."""

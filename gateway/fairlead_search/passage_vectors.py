@@ -24,11 +24,11 @@ from fairlead_search.units import Unit
 from fairlead_search.vectors import WIRE, Matrix
 
 MAX_BYTES: Final = 32 << 20
-"""Maximum bytes of cached vectors. 40,000 vectors, of units with 5 MB of text, take that much."""
+"""Maximum number of bytes of cached vectors. 40,000 vectors, of units with 5 MB of text, take that much."""
 ABOUT_CHARACTERS: Final = 200
-"""Maximum characters of a unit's context that are encoded."""
+"""Maximum number of characters of a unit's context that are encoded."""
 TEXT_CHARACTERS: Final = 600
-"""Maximum characters of context and text that are encoded per unit."""
+"""Maximum number of characters of context and text that are encoded per unit."""
 PIECE: Final = 32
 """Number of units that are encoded between two checks of the time limit, in less than 0.1 s."""
 BESIDE: Final = 0.5

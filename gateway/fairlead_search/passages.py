@@ -35,7 +35,7 @@ budget.
 RANGE_TOKENS: Final = 3
 """Tokens that a location such as `lines 3-9` takes in addition to the location of one line."""
 PATTERN_BYTES: Final = 8 << 20
-"""Maximum bytes of a compiled regular expression and its automaton."""
+"""Maximum number of bytes of a compiled regular expression and its automaton."""
 LEAST_PART: Final = 4
 """Divisor of the budget: even after a long location, the text of the first passage gets at least a fourth of the
 budget.
@@ -179,7 +179,7 @@ def _expression(text: str) -> Any:
     options.case_sensitive = False
     options.max_mem = PATTERN_BYTES
     options.log_errors = False
-    needle = text.encode("utf-8", "replace")  # bytes, as a text may contain lone surrogates
+    needle = text.encode("utf-8", "replace")  # bytes, because a text may contain lone surrogates
     try:
         pattern = re2.compile(needle, options)
     except re2.error:

@@ -8,8 +8,8 @@ from typing import Final
 
 MAX_QUERIES: Final = 2_000
 MAX_BYTES: Final = 8 << 20
-"""Maximum bytes of texts and vectors. 2,000 vectors of 384 32-bit floats take 3 MB; of vectors with 4,096 dimensions,
-fewer fit.
+"""Maximum number of bytes of texts and vectors. 2,000 vectors of 384 32-bit floats take 3 MB; of vectors with 4,096
+dimensions, fewer fit.
 """
 
 

@@ -20,7 +20,7 @@ from fairlead_search.token_estimate import tokens, within
 MAX_OUTPUT_TOKENS: Final = 8_000
 """Maximum number of tokens that a model is requested to write."""
 MAX_ANSWER: Final = 200_000
-"""Maximum characters of an answer that are read."""
+"""Maximum number of characters of an answer that are read."""
 GROUNDED: Final = 0.5
 """Fraction of a sentence's words that its result has to contain."""
 _LINE: Final = re.compile(r"\s*(?:[-*•]\s*)?\[(\d{1,4})\]\s*[:\-–]?\s*(\S.*)")

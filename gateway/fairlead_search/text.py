@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 MAX_CHARACTERS: Final = 32_768
-"""Maximum characters of a text that are read; the rest of a longer description is ignored."""
+"""Maximum number of characters of a text that are read; the rest of a longer description is ignored."""
 MAX_TERM: Final = 64
-"""Maximum characters of a term; longer words are data and are ignored."""
+"""Maximum number of characters of a term; longer words are data and are ignored."""
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _PIECE: Final = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[A-Z]+|\d+|(?P<cjk>[{_CJK}]+)")

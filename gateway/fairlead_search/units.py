@@ -19,7 +19,7 @@ MAX_DEPTH: Final = 64
 MAX_ABOVE: Final = 5
 """Maximum number of less indented lines above a line that belong to its context."""
 MAX_ABOVE_CHARACTERS: Final = 100
-"""Maximum characters of each line in a context."""
+"""Maximum number of characters of each line in a context."""
 MAX_NAMES: Final = 6
 NAME_CHARACTERS: Final = 80
 NAMING: Final = frozenset(
@@ -148,7 +148,7 @@ class _Outline:
             self._headings = {other: words for other, words in self._headings.items() if other < level}
 
     def enter(self, line: str) -> None:
-        """Add `line`, as the following lines may belong to it."""
+        """Add `line`, because the following lines may belong to it."""
         self._above.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
         if (heading := _HEADING.match(line)) is not None:
             self._headings[len(heading[1])] = line[:MAX_ABOVE_CHARACTERS]

@@ -122,7 +122,7 @@ class EntryReader:
         if isinstance(value, int | float):
             value = str(value)
         if field == "command" and isinstance(value, list):
-            raise EntryProblem(field, "must be one program, as a string; its arguments go into args")
+            raise EntryProblem(field, "must be one program, because a string; its arguments go into args")
         if not isinstance(value, str):
             raise EntryProblem(field, "must be a string")
         member = field.partition(".")[0].partition("[")[0]

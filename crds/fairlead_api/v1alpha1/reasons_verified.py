@@ -49,8 +49,8 @@ VERIFIED: Final = {
     Cause.MENDED_DEFINITIONS: CauseExplanation(
         "True",
         "Members of definitions are null, an empty list where MCP has an object, or an outputSchema that older clients "
-        "reject. Clients receive the form of their revision of MCP, as they would reject the whole list otherwise; the "
-        "catalog, hashes and pins keep the server's original text.",
+        "reject. Clients receive the form of their revision of MCP, because they would otherwise reject the whole "
+        "list; catalog, hashes and pins keep the server's original text.",
         "Nothing has to be done; correcting these members in the server ends this report.",
     ),
     Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(

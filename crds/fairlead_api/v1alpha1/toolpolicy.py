@@ -265,7 +265,7 @@ class ToolPolicyStatus(Model):
         default=[], max_length=256
     )
     """Rules that match no listed tool: the name of the rule, else its index in `spec.rules`, from 0. The condition
-    `PartiallyInvalid` reports them once `unlistedServers` is empty, as they may match tools of those servers."""
+    `PartiallyInvalid` reports them once `unlistedServers` is empty, because they may match tools of those servers."""
     unlisted_servers: Annotated[list[Annotated[str, Field(max_length=253)]], Distinct()] = Field(
         default=[], max_length=MOST_UNLISTED
     )

@@ -21,7 +21,7 @@ CLUSTER: Final = "cluster"
 OTHER: Final = "other"
 """Stands for all environments but `local` and `cluster`, because their names are private."""
 LONGEST: Final = 256
-"""Most characters of a name."""
+"""Maximum number of characters of a name."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=LONGEST)]
 

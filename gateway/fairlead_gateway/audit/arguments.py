@@ -17,7 +17,7 @@ from msgspec import Raw
 Mode = Literal["none", "hash", "redact", "full"]
 REDACTED: Final = "[redacted]"
 MAX_ARGUMENTS: Final = 16 << 10
-"""Most bytes of arguments in a line; larger arguments are left out."""
+"""Maximum number of bytes of arguments in a line; larger arguments are left out."""
 ANY: Final = "*"
 """Step of a path that matches any member or list item of one level."""
 DEEP: Final = "**"

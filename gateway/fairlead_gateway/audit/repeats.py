@@ -21,11 +21,12 @@ LINES_OF_TOOL: Final = 10
 LINES: Final = 100
 """Denials per caller and window, over all tools, that are written as single lines."""
 MAX_TOOLS: Final = 256
-"""Most tools per caller and window with a sum of their own; all other tools share one sum that names no tool."""
+"""Maximum number of tools per caller and window with a sum of their own; all other tools share one sum that names no
+tool."""
 MAX_SUMS: Final = 10_000
-"""Most sums that name a tool, over all callers."""
+"""Maximum number of sums that name a tool, over all callers."""
 MAX_CALLERS: Final = 4_096
-"""Most callers that are counted separately; all further callers are counted as one."""
+"""Maximum number of callers that are counted separately; all further callers are counted as one."""
 OTHERS: Final = Identity(kind="anonymous", principal="others")
 """Identity in a sum over the callers beyond `MAX_CALLERS`."""
 

@@ -23,13 +23,13 @@ from fairlead_otel.events import EmitEvent
 log = logging.getLogger(__name__)
 
 CAPACITY: Final = 10_000
-"""Most buffered entries."""
+"""Maximum number of buffered entries."""
 CAPACITY_BYTES: Final = 32 << 20
-"""Most bytes from clients (arguments, `_meta`, names) in buffered entries."""
+"""Maximum number of bytes from clients (arguments, `_meta`, names) in buffered entries."""
 GATHER_SECONDS: Final = 0.05
 """Seconds for which entries are collected before a write, so that the thread is not woken for each entry."""
 BATCH: Final = 500
-"""Most entries in one write."""
+"""Maximum number of entries in one write."""
 CLOSE_SECONDS: Final = 2.0
 """Longest time in seconds that the shutdown waits for the last write."""
 

@@ -7,7 +7,7 @@ namespace.
 
 The operator annotates a ConfigMap before it deletes it. A ConfigMap that disappears without the annotation was deleted
 by somebody else, or the annotation was missed while the watch was interrupted. The document is then served for a while,
-in which the operator may restore it. Rules are served without a time limit, as without rules all tools would be
+in which the operator may restore it. Rules are served without a time limit, because without rules all tools would be
 allowed.
 """
 

@@ -36,7 +36,7 @@ SHARE: Final = 1 / 3
 LONGEST_PAUSE: Final = 2.0
 """Longest pause after an activation, in seconds."""
 REPORTED: Final = 20
-"""Most unusable definitions of one server that the log names."""
+"""Maximum number of unusable definitions of one server that the log names."""
 CACHE_DELAY: Final = 1.0
 """Seconds after an activation until the cache is written, so that several changes share one write."""
 

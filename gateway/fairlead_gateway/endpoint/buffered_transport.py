@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 PIECE: Final = 64 << 10
-"""Largest number of bytes that are passed to the TLS transport, and encrypted, at once."""
+"""Maximum number of bytes that are passed to the TLS transport, and encrypted, at once."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 

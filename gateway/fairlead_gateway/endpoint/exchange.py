@@ -141,7 +141,8 @@ class HttpExchange(core.Exchange):
         self.resumes: tuple[EventStore, bytes] | None = None
         """Event store and session id for a resumable stream; None if the client cannot resume streams."""
         self.streams_first = False
-        """Whether the answer is sent as an event stream even without earlier messages, as the client prefers streams.
+        """Whether the answer is sent as an event stream even without earlier messages, because the client prefers
+        streams.
         """
         self._streaming = False
         """Whether the head of an event stream was written."""

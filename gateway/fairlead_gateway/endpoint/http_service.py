@@ -48,7 +48,8 @@ class HttpService:
         self.targets: dict[bytes, View] = {}
         """Views of MCP endpoints, by request target in the form that clients usually send: a plain path."""
         self.retiring = False
-        """Whether each response closes its connection, as the gateway stops: clients reconnect to another replica."""
+        """Whether each response closes its connection, because the gateway stops: clients reconnect to another replica.
+        """
         self.closed = False
         """Whether new connections are closed at once."""
 

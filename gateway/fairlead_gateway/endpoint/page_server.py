@@ -140,7 +140,7 @@ class PageExchange(FallbackRequest):
             raise FramingError(413, f"the body is larger than {MAX_REQUEST_BYTES} bytes")
 
     def end(self) -> None:
-        """No-op, as the body is ignored."""
+        """No-op, because the body is ignored."""
 
     def page_request(self) -> PageRequest:
         """The parsed request for the page."""

@@ -22,7 +22,8 @@ from fairlead_gateway.limits.rate import MINUTE, Rate, Sharing
 MAX_AGENT_NAME: Final = 256
 """Characters; a longer name is stored as its hash."""
 MAX_ACCOUNTS: Final = 100_000
-"""Most accounts in memory. Beyond it the least recently opened account is dropped, and its limits start afresh."""
+"""Maximum number of accounts in memory. Beyond it the least recently opened account is dropped, and its limits start
+afresh."""
 SWEPT: Final = 2
 """Accounts that are checked for idleness per new account, so that idle accounts are dropped as fast as new ones are
 opened."""

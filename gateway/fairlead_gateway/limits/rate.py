@@ -49,7 +49,7 @@ class Rate:
         self.step = seconds / calls
         """Seconds per call."""
         self.room = max(seconds if burst is None else burst * self.step, self.step)
-        """Most seconds by which admitted calls may be ahead of an even spread."""
+        """Maximum number of seconds by which admitted calls may be ahead of an even spread."""
         self.name = name
         self.unsettled = 0
         """Calls admitted since the last synchronization."""
@@ -90,8 +90,8 @@ class Rate:
 
     def to_settle(self, now: float) -> int:
         """Take the calls that are not synchronized yet; they then count as synchronized. After an outage of Redis,
-        calls of long ago are left out, as they no longer count against the limit: the number is at most that of the
-        calls that are ahead of an even spread now.
+        calls of long ago are left out, because they no longer count against the limit: the number is at most that of
+        the calls that are ahead of an even spread now.
         """
         most = int(self.ahead(now) / self.step + 0.5)
         calls, self.unsettled = min(self.unsettled, most), 0

@@ -29,7 +29,7 @@ PAUSE_SECONDS: Final = 1.0
 BLOCKED_SECONDS: Final = 1.0
 """`Retry-After` while calls are refused because Redis cannot be reached."""
 BATCH: Final = 500
-"""Most rates per run of the script, as Redis is blocked while it runs."""
+"""Maximum number of rates per run of the script, because Redis is blocked while it runs."""
 
 SCRIPT: Final = """
 local time = redis.call('TIME')

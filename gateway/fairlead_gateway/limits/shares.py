@@ -136,9 +136,9 @@ class FairQueue(Generic[Waiter]):
     """Fair queue of waiting calls (deficit round robin, Shreedhar and Varghese 1995). Each waiter is in it at most
     once.
 
-    All calls have the same cost, as their duration is unknown when they are admitted. So each turn is one call, and no
-    deficit is carried over. An agent with 500 queued calls delays its own calls; an agent with a single call waits for
-    at most one call of each other agent.
+    All calls have the same cost, because their duration is unknown when they are admitted. So each turn is one call,
+    and no deficit is carried over. An agent with 500 queued calls delays its own calls; an agent with a single call
+    waits for at most one call of each other agent.
     """
 
     def __init__(self) -> None:

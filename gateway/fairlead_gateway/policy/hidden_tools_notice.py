@@ -15,9 +15,9 @@ from fairlead_gateway.policy.tiers import Hidden, in_tier
 
 META_HIDDEN: Final = "fairlead.dev/hidden"
 MOST_NAMED: Final = 50
-"""Most hidden tools that a notice names, which limits its size; further ones are only counted."""
+"""Maximum number of hidden tools that a notice names, which limits its size; further ones are only counted."""
 REASON_CHARACTERS: Final = 256
-"""Most characters of a reason in a notice."""
+"""Maximum number of characters of a reason in a notice."""
 
 
 class HiddenTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairlead_gateway.policy.compiled_catalog import EndpointTools
 
 MAX_TOKENS: Final = 2000
-"""Most tokens of the merged instructions of one endpoint."""
+"""Maximum number of tokens of the merged instructions of one endpoint."""
 MAX_CHARACTERS: Final = 8 * MAX_TOKENS
 """Characters of one server's instructions that are read; so many characters always exceed `MAX_TOKENS`."""
 LEAST: Final = 100

@@ -1,8 +1,8 @@
 """Adds a tool's latency to the `_meta` of its definition.
 
-This is done only if `FAIRLEAD_META_LATENCY` is set, as lists then change whenever a published latency changes. Pure
-module. All replicas write the same bytes, as latencies come from the state document, where a value is updated only when
-it has changed by more than 10 %.
+This is done only if `FAIRLEAD_META_LATENCY` is set, because lists then change whenever a published latency changes.
+Pure module. All replicas write the same bytes, because latencies come from the state document, where a value is updated
+only when it has changed by more than 10 %.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class ResourceIndex:
 
     @cached_property
     def listings(self) -> Mapping[str, bytes]:
-        """Results by method, such as `{"prompts":[…]`. The closing brace is missing, as each era adds its members."""
+        """Results by method, such as `{"prompts":[…]`. The closing brace is missing: each era adds its members."""
         merged = self._alone is None
         return {
             "prompts/list": self._listing(b"prompts", self._prompts, merged=merged),
@@ -336,14 +336,14 @@ def shows_uris(server: Server) -> bool:
 
 def is_watchable(server: Server) -> bool:
     """Whether clients can subscribe to a server's resources. They cannot if clients share one message stream to the
-    server, as an update does not say which client it is for.
+    server, because an update does not say which client it is for.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint)
 
 
 def passes_log_messages(server: Server) -> bool:
     """Whether a server's log messages are passed on to clients. They are not if clients share one message stream to the
-    server, as a log message does not say which client it is for.
+    server, because a log message does not say which client it is for.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint) or server.catalog.session == "PerClient"
 

@@ -24,9 +24,10 @@ from fairlead_gateway.policy.view import MERGED, KnownViews, View
 from fairlead_gateway.policy.view_builder import build_unconstrained_in_slices
 
 VIEW_BYTES: Final = 256 << 20
-"""Most bytes of the views of all rule sets; the views of the least recently used rule set are dropped first."""
+"""Maximum number of bytes of the views of all rule sets; the views of the least recently used rule set are dropped
+first."""
 SUBJECTS: Final = 8192
-"""Most subjects whose rule set is cached."""
+"""Maximum number of subjects whose rule set is cached."""
 
 
 def select_in_slices(
@@ -78,7 +79,7 @@ class Selection:
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
-        """Protects the views, as the REST API reads them from another thread."""
+        """Protects the views, because the REST API reads them from another thread."""
 
     def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
         """Views of a subject by request target; the subject sees no other targets. Building the first view of a rule

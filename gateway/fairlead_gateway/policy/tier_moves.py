@@ -21,11 +21,11 @@ from fairlead_gateway.core.server import Tool, ToolRef
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 
 KEPT: Final = 500
-"""Most stored moves; with the limits below they take less than 1 MB."""
+"""Maximum number of stored moves; with the limits below they take less than 1 MB."""
 MOST_TIERS: Final = 16
-"""Most tiers that one move names."""
+"""Maximum number of tiers that one move names."""
 MOST_CHARACTERS: Final = 256
-"""Most characters of a tool's name, of a tier's name, and of a reason."""
+"""Maximum number of characters of a tool's name, of a tier's name, and of a reason."""
 
 
 class TierMove(msgspec.Struct, frozen=True):

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 ID: Final = "mcp."
 MAX_ID: Final = 1024
-"""Most characters of an id; the longest names of a server and a tool together are shorter."""
+"""Maximum number of characters of an id; the longest names of a server and a tool together are shorter."""
 MOST_NAMED: Final = 5
-"""Most servers, and most tools, that an error message names."""
+"""Maximum number of servers, and most tools, that an error message names."""
 ByServer: TypeAlias = dict[str, dict[ServerKey, dict[str, str]]]
 """Servers by name; for each server, the listed names of its tools by their unprefixed names."""
 

@@ -1,6 +1,6 @@
 """The tool list of a view, as the bytes of a `tools/list` result.
 
-Pure module. The class is not in `policy.view`, as mypyc compiles that module: lists are referenced weakly, so that
+Pure module. The class is not in `policy.view`, because mypyc compiles that module: lists are referenced weakly, so that
 views can share them, and objects of compiled classes cannot be referenced weakly.
 """
 
@@ -17,7 +17,7 @@ PIECE: Final = 256
 
 class ToolList:
     """The definitions of a list as bytes, joined at the first use. Views with the same tools share a list. A long list
-    stays in several parts, as joining seven megabytes would block the event loop for milliseconds.
+    stays in several parts, because joining seven megabytes would block the event loop for milliseconds.
     """
 
     __slots__ = ("__weakref__", "_definitions", "_parts", "legacy")

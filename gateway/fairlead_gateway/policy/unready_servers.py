@@ -1,7 +1,7 @@
 """Finds unready servers: servers that are declared but have no catalog yet.
 
 Pure module. Policies decide about an unready server as about a server without tools. About a call of an unready server
-they decide by the name of the tool only, as nothing else of the tool is known. A server with a catalog is never
+they decide by the name of the tool only, because nothing else of the tool is known. A server with a catalog is never
 unready, whatever its state.
 """
 

@@ -18,7 +18,7 @@ MAX_URI: Final = 8192
 """Characters; longer URIs match no template."""
 MAX_EXPRESSIONS: Final = 16
 MAX_SHARED: Final = 1024
-"""Most compiled templates in the cache that all views share; each takes about 11 KB."""
+"""Maximum number of compiled templates in the cache that all views share; each takes about 11 KB."""
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 _ANY: Final = r"[\s\S]*"
 _OF_OPERATOR: Final = MappingProxyType(

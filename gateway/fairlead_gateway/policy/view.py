@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MERGED: Final = b"/mcp"
 """Request target of the merged endpoint without a tier; the target of a tier is this path with its name appended."""
 NEAR: Final = 200
-"""Most names that are compared to suggest the name that was probably meant."""
+"""Maximum number of names that are compared to suggest the name that was probably meant."""
 NEAR_START: Final = 3
 """Leading characters that a suggested name shares with the wrong name, if there are more than `NEAR` tools."""
 
@@ -122,8 +122,8 @@ class View:
 
     def find_unlisted(self, name: str, now: float) -> Route | None:
         """Route of a hidden tool; None if the view hides no tool of that name. `now` is the time of the gateway's
-        clock. In a grace period the tool can still be called, as clients may have an older list. After the grace period
-        the route refuses calls and says which tier lists the tool.
+        clock. In a grace period the tool can still be called, because clients may have an older list. After the grace
+        period the route refuses calls and says which tier lists the tool.
         """
         hidden = self.hidden.get(name)
         if hidden is None:
@@ -195,8 +195,8 @@ class View:
 
     @property
     def listing(self) -> tuple[bytes, ...]:
-        """Parts of `{"tools":[…]`, joined at the first use and never copied. The closing brace is missing, as each era
-        adds its members.
+        """Parts of `{"tools":[…]`, joined at the first use and never copied. The closing brace is missing, because each
+        era adds its members.
         """
         return self._listing.read()
 

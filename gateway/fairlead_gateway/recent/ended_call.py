@@ -11,13 +11,13 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.recent.phases import CallPhase
 
 MAX_NAME: Final = 256
-"""Most characters of a tool name, an agent or a principal."""
+"""Maximum number of characters of a tool name, an agent or a principal."""
 MAX_MESSAGE: Final = 300
 MAX_ADDRESS: Final = 64
 
 
 class KeptCaller(NamedTuple):
-    """The part of an `Identity` that is stored with calls; the claims are left out, as they may be large."""
+    """The part of an `Identity` that is stored with calls; the claims are left out, because they may be large."""
 
     owner: str
     """`Identity.owner` of the principal; empty for anonymous callers."""

@@ -33,7 +33,7 @@ KINDS: Final = (CHECKS, CACHE, QUEUE, SESSION, ATTEMPT, BACKOFF, CLIENT, TASK, T
 NEVER: Final = -1.0
 """Stands for a time that is not set."""
 MAX_PHASES: Final = 32
-"""Most phases in a trail, even if a server keeps sending requests to the client."""
+"""Maximum number of phases in a trail, even if a server keeps sending requests to the client."""
 _SMALL: Final = 1e-5
 """Shortest gap in seconds between two phases that is shown as a phase of its own."""
 

@@ -22,12 +22,13 @@ from fairlead_gateway.recent.ended_call import NOBODY, EndedCall, KeptCaller, Pa
 LEAST_BYTES: Final = 256 << 10
 """Smallest limit in bytes; half of it has room for the largest call."""
 PLAIN_LETTERS: Final = 160
-"""Most characters of all strings of a plain call together; a call with longer strings, a trail or arguments is large.
+"""Maximum number of characters of all strings of a plain call together; a call with longer strings, a trail or
+arguments is large.
 """
 WIDEST: Final = 4
-"""Most bytes of a character."""
+"""Maximum number of bytes of a character."""
 PLAIN_BYTES: Final = 640 + WIDEST * PLAIN_LETTERS
-"""Most bytes of a plain call: its tuple, numbers, strings and slot in the ring."""
+"""Maximum number of bytes of a plain call: its tuple, numbers, strings and slot in the ring."""
 PHASE_BYTES: Final = 200
 ArgumentRenderer = Callable[[Raw], dict[str, Any]]
 """Renders raw arguments as members of a response."""
@@ -85,7 +86,7 @@ class RecentCalls:
         """
         self._most = min(most, most_bytes // 2 // PLAIN_BYTES)
         self._spare = most_bytes - self._most * PLAIN_BYTES
-        """Most bytes that calls may take in addition to plain calls."""
+        """Maximum number of bytes that calls may take in addition to plain calls."""
         self._clock = clock
         self._ring: deque[PackedCall] = deque(maxlen=self._most)
         self._large: deque[tuple[int, int]] = deque()
@@ -145,8 +146,8 @@ class RecentCalls:
         return self._caller
 
     def arguments(self, raw: Raw | None) -> bytes | None:
-        """Arguments to store with a call: empty if too large, None if arguments are not stored. They are copied, as a
-        part of a message would keep the whole message in memory.
+        """Arguments to store with a call: empty if too large, None if arguments are not stored. They are copied,
+        because a part of a message would keep the whole message in memory.
         """
         if raw is None or self.render_arguments is None:
             return None

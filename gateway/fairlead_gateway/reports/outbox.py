@@ -20,8 +20,8 @@ from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import wait_until_set
 
 MOST_KEPT: Final = 1000
-"""Most items that are stored until an operator fetches them: requests to refresh a server, reports of unreachable
-servers (doubts) and approvals."""
+"""Maximum number of items that are stored until an operator fetches them: requests to refresh a server, reports of
+unreachable servers (doubts) and approvals."""
 DOUBT_SECONDS: Final = 1.0
 """Shortest time between two doubts about one server."""
 LOOK_SECONDS: Final = 0.05

@@ -29,7 +29,7 @@ def outcome_of_refusal(error: Exception) -> str:
     """Outcome of an attempt whose result the gateway rejected: UNREADABLE if the result could not be decoded, else
     NEUTRAL.
     """
-    # `__context__` and not `__cause__`, as mypyc drops the cause of a `raise … from`
+    # `__context__` and not `__cause__`, because mypyc drops the cause of a `raise … from`
     undecodable = isinstance(error, RecursionError) or isinstance(error.__context__, jsonrpc.UNREADABLE)
     return UNREADABLE if undecodable else NEUTRAL
 

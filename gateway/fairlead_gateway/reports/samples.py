@@ -2,7 +2,7 @@
 
 Pure module. Recording costs two dictionary operations and a write to a ring buffer; all other work is done when a
 report is created. A sample takes 28 bytes, a seventh of what a Python object would take. Memory is limited by the
-number of tools, as new samples of a tool overwrite its oldest ones.
+number of tools, because new samples of a tool overwrite its oldest ones.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ log = logging.getLogger(__name__)
 
 class DiskStore(ContextStore):
     """Store of results in a file; several gateways of one machine may share the file. `clock` is in seconds since the
-    epoch, as expiry times have to stay valid across restarts.
+    epoch, because expiry times have to stay valid across restarts.
     """
 
     def __init__(
@@ -213,8 +213,8 @@ class DiskStore(ContextStore):
         database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, ends))
 
     def _make_room(self, database: sqlite3.Connection, account: str, wanted: int) -> None:
-        """Delete old entries until an entry of `wanted` bytes fits. The entry is inserted afterwards, as SQLite cannot
-        insert into a file that has reached its limit of pages.
+        """Delete old entries until an entry of `wanted` bytes fits. The entry is inserted afterwards, because SQLite
+        cannot insert into a file that has reached its limit of pages.
         """
         each = min(self._bounds.each_bytes, self._bounds.total_bytes) - wanted
         account_row = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()

@@ -33,12 +33,15 @@ class ResultSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=pref
     """How long results of `execute_tool` are stored for `retrieve_context`, in seconds after the last one of their
     session."""
     bytes: Annotated[int, Meta(ge=0)] = 64 << 20
-    """Most bytes of all stored results, in total in Redis or the folder, and else per replica; 0 stores none."""
+    """Maximum number of bytes of all stored results, in total in Redis or the folder, and else per replica; 0 stores
+    none."""
     bytes_each: Annotated[int, Meta(ge=0)] = 4 << 20
-    """Most bytes of stored results per principal, or per session of an anonymous caller; the oldest are deleted first.
+    """Maximum number of bytes of stored results per principal, or per session of an anonymous caller; the oldest are
+    deleted first.
     """
     directory: Path | None = None
     """Folder that stores results across restarts, instead of memory or Redis; gateways of one machine may share it."""
     router_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = field(default=2000, name="router_result_tokens")
-    """Most tokens of a result at `/router/mcp` if neither tool, policy nor request sets a limit; 0 for no limit."""
+    """Maximum number of tokens of a result at `/router/mcp` if neither tool, policy nor request sets a limit; 0 for no
+    limit."""
     compressor: CompressorSettings = CompressorSettings()

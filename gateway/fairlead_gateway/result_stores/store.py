@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_ENTRIES: Final = 256
-"""Most entries of one account. Adding an entry reads all of them."""
+"""Maximum number of entries of one account. Adding an entry reads all of them."""
 OVERHEAD: Final = 512
 """Approximate bytes that an entry takes in addition to its content."""
 
@@ -47,9 +47,10 @@ class Bounds(msgspec.Struct, frozen=True):
     seconds: float
     """Lifetime of a session after its last new entry."""
     each_bytes: int
-    """Most bytes of one account; its oldest entries are deleted first."""
+    """Maximum number of bytes of one account; its oldest entries are deleted first."""
     total_bytes: int
-    """Most bytes of all accounts; the account without a new entry for the longest time is deleted first."""
+    """Maximum number of bytes of all accounts; the account without a new entry for the longest time is deleted first.
+    """
 
 
 class ContextStore(Protocol):

@@ -28,7 +28,7 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NAMED_BY: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _URI: Final = "mcp.resource.uri"
 MAX_TEXT: Final = 1024
-"""Most characters of a value that a client chose, as spans are buffered until they are exported."""
+"""Maximum number of characters of a value that a client chose, because spans are buffered until they are exported."""
 
 
 class OtelCallSpan:

@@ -12,7 +12,7 @@ from fairlead_servers.fulltext import cut, matches
 from fairlead_servers.tool import ToolError
 
 MOST_TEXT: Final = 600
-"""Largest number of characters of one text in a result."""
+"""Maximum number of characters of one text in a result."""
 MOST_SUMMARY: Final = 8_000
 KNOWN: Final = 8
 """Number of latest sessions that the error about an unknown session id names."""

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 DEEPEST: Final = 16
-"""Largest number of folders in a path."""
+"""Maximum number of folders in a path."""
 LONGEST_NAME: Final = 200
-"""Largest number of bytes of one part of a path."""
+"""Maximum number of bytes of one part of a path."""
 _PART: Final = ".fairlead-"
 """Prefix of the names of temporary files, which no path may use."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

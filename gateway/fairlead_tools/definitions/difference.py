@@ -18,8 +18,8 @@ from fairlead_tools.definitions.printable import visible
 from fairlead_tools.definitions.scan import scan
 
 MOST_COMPARED: Final = 400
-"""Most lines of a member that is compared line by line. difflib takes quadratic time, at worst half a second for 400
-lines. A longer member is shown as a whole, the old text with `-` and the new text with `+`.
+"""Maximum number of lines of a member that is compared line by line. difflib takes quadratic time, at worst half a
+second for 400 lines. A longer member is shown as a whole, the old text with `-` and the new text with `+`.
 """
 CONTEXT: Final = 2
 """Unchanged lines around a change."""

@@ -39,7 +39,7 @@ MAX_CHANGES: Final = 20
 _SHOWN: Final = 200
 _SHOWN_STEP: Final = 60
 _HIDDEN_VALUE: Final = "the value"
-"""Replaces values in error messages, as they may be long."""
+"""Replaces values in error messages, because they may be long."""
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
 
@@ -196,7 +196,7 @@ class _Draft:
         annotations = self._value.get("annotations", {})
         if not is_date_time(annotations.get("lastModified", "2026-07-28T00:00:00Z")):
             del annotations["lastModified"]
-            self._note(("annotations", "lastModified"), "left out, as the value is not a time with a UTC offset")
+            self._note(("annotations", "lastModified"), "left out, because the value is not a time with a UTC offset")
         return self._suit_parsers_of_resources() if listed is ListedType.RESOURCE else ""
 
     def _suit_parsers_of_resources(self) -> str:
@@ -237,7 +237,7 @@ class _Draft:
             self._note((member,), change)
 
     def _leave_out_icons(self) -> None:
-        """Remove invalid icons, as icons are only decoration."""
+        """Remove invalid icons, because icons are only decoration."""
         icons = self._value.get("icons")
         valid = _validator(MODERN_VERSION, "Icon").is_valid
         valid_icons = [icon for icon in icons if valid(icon)] if isinstance(icons, list) else []

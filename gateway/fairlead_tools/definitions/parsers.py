@@ -14,7 +14,7 @@ def wrong_uri(uri: str) -> str:
     """Explain why the Python SDK 1.x and its parser (WHATWG URL) refuse a URI; empty if they accept the URI."""
     if _PLAIN_URI.fullmatch(uri):
         return ""
-    from pydantic_core import Url, ValidationError  # imported here, as it takes 5 MB and few servers need it
+    from pydantic_core import Url, ValidationError  # imported here, because it takes 5 MB and few servers need it
 
     try:
         Url(uri)

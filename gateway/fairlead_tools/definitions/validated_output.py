@@ -19,7 +19,7 @@ from fairlead_tools.definitions.schema_mending import LATEST, TUPLES, draft_of, 
 from fairlead_tools.validation.intricacy import TooIntricate, Weights
 
 MAX_BYTES: Final = 64 << 10
-"""Limit for the size of an output schema, as checking a larger one would block the event loop for too long."""
+"""Limit for the size of an output schema, because checking a larger one would block the event loop for too long."""
 MAX_PATTERN: Final = 500
 """Limit for the length of a pattern, in characters."""
 _REFUSED: Final = ("id", "$async", "formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum")

@@ -237,7 +237,9 @@ class HandlerCall:
     def _on_return(self, handler: _Handler) -> None:
         self._handlers.remove_running(handler)
         if handler.cancelled():
-            self.take_error(ConnectFailed("the custom tool was stopped, as the gateway shuts down", reason="Closed"))
+            self.take_error(
+                ConnectFailed("the custom tool was stopped, because the gateway shuts down", reason="Closed")
+            )
             return
         error = handler.exception()  # even if the call has ended: asyncio would log an unretrieved exception
         if self._ended:

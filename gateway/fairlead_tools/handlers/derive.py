@@ -70,7 +70,7 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
             continue
         if parameter.kind not in _NAMED:
             raise BadTool(f"its handler's parameter {parameter.name!r} cannot be passed by keyword")
-        field = f"p{len(fields)}"  # a generated name, as pydantic refuses names such as `_x`, `model_x`, `json`
+        field = f"p{len(fields)}"  # a generated name, because pydantic refuses names such as `_x`, `model_x`, `json`
         names[field] = parameter.name
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[field] = (_with_description(hint, descriptions.get(parameter.name)), _field(parameter.name, default))

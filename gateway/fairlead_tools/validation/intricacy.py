@@ -14,7 +14,8 @@ from fairlead_mcp.schemas import BELOW, HERE, References, Schema, parts
 MAX_WEIGHT: Final = 2_000
 """Limit on the weight of a schema that is used."""
 REPEATED: Final = 4
-"""Most evaluations of the subschemas beside an `unevaluated…` keyword, which show what they leave unevaluated."""
+"""Maximum number of evaluations of the subschemas beside an `unevaluated…` keyword, which show what they leave
+unevaluated."""
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
 """Greatest height of values for which the weight of a recursive schema is computed; higher values are not checked."""

@@ -23,7 +23,7 @@ CONNECT_SECONDS: Final = 2.0
 MARGIN_SECONDS: Final = 5.0
 """Seconds that a report may take beyond the time for which the gateway was asked to hold the request."""
 MOST_BYTES: Final = 32 << 20
-"""Maximum bytes of a report."""
+"""Maximum number of bytes of a report."""
 _decode = msgspec.json.Decoder(Report).decode
 
 
@@ -55,7 +55,7 @@ class HttpGateways:
         """Request a replica's report. Raises GatewayTrouble."""
         if self._session is None:
             self._session = aiohttp.ClientSession()
-        # not `total`, as aiohttp loses a cancellation that coincides with that timeout
+        # not `total`, because aiohttp loses a cancellation that coincides with that timeout
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
         try:
             async with (

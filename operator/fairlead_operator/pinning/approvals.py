@@ -12,7 +12,7 @@ MOST_SERVERS: Final = 1_000
 MOST_EACH: Final = 100
 """Maximum pending approvals of one server; beyond it, the oldest is dropped and has no effect."""
 MOST_CHARACTERS: Final = 256
-"""Maximum characters of a hash and of an administrator's name."""
+"""Maximum number of characters of a hash and of an administrator's name."""
 
 
 class AskedApprovals:
