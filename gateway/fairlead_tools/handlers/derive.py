@@ -92,7 +92,7 @@ def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 class _Untitled(GenerateJsonSchema):
-    """JSON Schemas without titles, which only repeat names and cost tokens."""
+    """Generator of JSON Schemas without titles, because titles only repeat names and cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
