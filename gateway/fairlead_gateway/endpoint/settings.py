@@ -10,9 +10,9 @@ from fairlead_api.setting_types import (
     IpAddresses,
     ListenAddress,
     Networks,
-    OptionalSeconds,
     Origins,
     Port,
+    SecondsOrZero,
 )
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_mcp.addresses import listen_address
@@ -52,11 +52,11 @@ class ListeningSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` is accepted as the client's address, for limits and
     the audit log. None by default. List only proxies: any peer in these networks can claim any address.
     """
-    drain: OptionalSeconds = 0.0
+    drain: SecondsOrZero = 0.0
     """Seconds after SIGTERM in which connections and requests are still accepted, each answered with
     `Connection: close`. Set it longer than load balancers take to stop sending requests; the chart sets 5.
     """
-    grace: OptionalSeconds = 25.0
+    grace: SecondsOrZero = 25.0
     """Seconds for calls in flight to complete after `drain`. The sum has to be below the pod's termination grace
     period.
     """

@@ -36,7 +36,7 @@ class PolicyStatuses:
         self._platform = platform
         self._now = now
         self._rules = Rules()
-        self._shelves: dict[ServerKey, IndexedServer] = {}
+        self._listed: dict[ServerKey, IndexedServer] = {}
         """Tools of each server with a catalog."""
         self._unlisted: set[ServerKey] = set()
         """Servers that were reconciled and have not listed their tools."""
@@ -53,29 +53,29 @@ class PolicyStatuses:
         """Take over the tools of a published catalog."""
         self._unlisted.discard(catalog.key)
         tools = selectable(catalog)
-        if self._shelves.get(catalog.key) != tools:
-            self._shelves[catalog.key] = tools
+        if self._listed.get(catalog.key) != tools:
+            self._listed[catalog.key] = tools
             self.wanted.set()
 
     def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
         """Note a reconciled server. A server that is not ready and has no catalog counts as not having listed its
         tools.
         """
-        if not ready and key not in self._shelves and key not in self._unlisted:
+        if not ready and key not in self._listed and key not in self._unlisted:
             self._unlisted.add(key)
             self.wanted.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Forget all servers that are not `alive`."""
         self._unlisted.intersection_update(alive)
-        for key in self._shelves.keys() - set(alive):
-            del self._shelves[key]
+        for key in self._listed.keys() - set(alive):
+            del self._listed[key]
             self.wanted.set()
 
     async def show(self) -> None:
         """Review every policy, and write the statuses that changed. Raises PLATFORM_ERRORS."""
         servers = await self._declarations.labels()
-        reviews = review(self._rules, [*servers], self._shelves, self._unlisted)
+        reviews = review(self._rules, [*servers], self._listed, self._unlisted)
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
                 message = f"the policy cannot be read, and therefore denies everything that it selects: {fault}"

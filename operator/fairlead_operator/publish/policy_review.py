@@ -99,25 +99,25 @@ class _Space:
 
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
-    shelves: dict[str, IndexedServer] = field(default_factory=dict)
+    listed: dict[str, IndexedServer] = field(default_factory=dict)
     """Tools of each server that has listed any, by server name."""
     unlisted: Collection[str] = ()
     """Servers that were reconciled and have not listed their tools."""
 
     def index(self) -> ToolIndex:
         """Index of the listed tools, by which rules are matched."""
-        return ToolIndex(selectable for _, selectable in sorted(self.shelves.items()))
+        return ToolIndex(selectable for _, selectable in sorted(self.listed.items()))
 
 
 def review(
     rules: Rules,
     servers: Collection[ServerKey],
-    shelves: Mapping[ServerKey, IndexedServer],
+    listed: Mapping[ServerKey, IndexedServer],
     unlisted: Collection[ServerKey] = (),
 ) -> dict[ServerKey, Review]:
     """Review every policy of the rules; the result is by namespace and name.
 
-    `servers` are all existing servers, `shelves` the tools of each server that has listed any (see `selectable`), and
+    `servers` are all existing servers, `listed` the tools of each server that has listed any (see `selectable`), and
     `unlisted` the servers that were reconciled and have not listed tools.
     """
     spaces = {policy.namespace: _Space(()) for policy in rules.policies}
@@ -126,9 +126,9 @@ def review(
         space.unlisted = {key.name for key in unlisted if key.namespace == namespace}
     for policy in rules.policies:
         spaces[policy.namespace].policies.append(policy)
-    for key, selectable in shelves.items():
+    for key, selectable in listed.items():
         if key.namespace in spaces and key.name in spaces[key.namespace].servers:
-            spaces[key.namespace].shelves[key.name] = selectable
+            spaces[key.namespace].listed[key.name] = selectable
     tiers = {tier.name: tier.max_latency_ms or float("inf") for tier in rules.tiers}
     reviews = {}
     for namespace, space in spaces.items():
@@ -143,7 +143,7 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
     selected = [name for name in space.servers if selects(policy, name)]
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
-    unlisted = tuple(sorted(name for name in selected if name not in space.shelves))
+    unlisted = tuple(sorted(name for name in selected if name not in space.listed))
     complete = all(name in space.unlisted for name in unlisted)
     unmatched = tuple(policy.rules[number].label(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)

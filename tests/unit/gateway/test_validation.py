@@ -323,9 +323,9 @@ def test_schema_parts_left_out_are_logged_once_per_definition_and_counted(caplog
             assert checks.of("a/x", "get", raw).arguments(b"{}") is None
             checks.of("a/x", "other", definition("other", inputSchema=STOCK)).arguments(b"{}")
     assert checks.left_out == {NOT_A_SCHEMA: 1, REMOTE_REFERENCE: 1}
-    assert [record.getMessage().split(" is not")[0] for record in caplog.records] == [
-        "The inputSchema of the tool get of a/x",
-        "The outputSchema of the tool get of a/x",
+    assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
+        "Values are checked against only part of the inputSchema of the tool get of a/x",
+        "Values are checked against only part of the outputSchema of the tool get of a/x",
     ]
 
 

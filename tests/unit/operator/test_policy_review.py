@@ -41,9 +41,9 @@ def deny(*tools: str) -> Rule:
 
 def look(*policies: Policy, catalogs: list[Any] = CATALOGS, unlisted: tuple[ServerKey, ...] = ()) -> Review:
     """At the first of them."""
-    shelves = {each.key: selectable(each) for each in catalogs}
+    listed = {each.key: selectable(each) for each in catalogs}
     rules = Rules(policies=policies, tiers=TIERS)
-    return review(rules, [WEB, FILE], shelves, unlisted)[ServerKey("n", policies[0].name)]
+    return review(rules, [WEB, FILE], listed, unlisted)[ServerKey("n", policies[0].name)]
 
 
 def subject(kind: str, name: str | None = None) -> dict[str, Any]:
