@@ -171,7 +171,10 @@ class SessionSlot:
 
 def _refusal(reached: ShareTaken, what: str) -> LlmError:
     if reached.bound == "agent":
-        text = f"{reached.most} of your speech sessions {what}, which is the limit for one agent: close one, or retry"
+        text = (
+            f"{reached.most} of your speech sessions {what}, which is the limit for one agent: "
+            "close a session, or retry"
+        )
         return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
     text = f"{reached.most} speech sessions {what}, which is the limit of this gateway: retry later"
     return LlmError(503, text, "unavailable", headers=_RETRY)

@@ -238,7 +238,6 @@ def _codex(entry: Any) -> NormalizedEntry:
         headers["Authorization"] = f"Bearer ${{{token}}}"
         # errors about an unset variable name this key: `http_headers` contains plain values, not variables
         original_keys["headers"] = "bearer_token_env_var"
-        )
     if headers:
         content["headers"] = headers
     return NormalizedEntry(content, original_keys)

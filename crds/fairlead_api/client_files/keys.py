@@ -152,7 +152,7 @@ _MEANT: Final[Mapping[str, str]] = {
     "workdir": "cwd",
     "workingdirectory": "cwd",
 }
-"""Keys that are often used by mistake, in lower case without separators, with the correct keys."""
+"""Wrong keys that are common, in lower case without separators, each with the correct key."""
 _NEAR: Final = 0.75
 _NEAR_SHORT: Final = 0.66
 """Minimum similarity, from 0 to 1 (`difflib`), at which a key of up to four characters counts as a misspelling: `evn`

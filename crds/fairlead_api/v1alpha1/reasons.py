@@ -296,7 +296,7 @@ _APPROVED: Final = {
     Cause.CHANGES_HELD_BACK: CauseExplanation(
         "False",
         "The server lists definitions that are new or differ from the approved definitions. Only the approved "
-        "definitions are served. The message names some of the new and changed definitions, and the hash of all of them.",
+        "definitions are served. The message names some of the new definitions, and the hash of all of them.",
         "Look at them (fairlead diff SERVER), then approve (fairlead approve SERVER) or have the server corrected.",
     ),
 }

@@ -18,7 +18,7 @@ import re2
 Meaning = TypeVar("Meaning")
 
 SHORTEST_STEM: Final = 3
-"""Fewest letters before a `*`; a shorter stem would match too many words."""
+"""Minimum number of letters before a `*`; a shorter stem would match too many words."""
 MOST_MEMORY: Final = 1 << 26
 """Maximum number of bytes of RE2's automaton, which searches for hundreds of phrases at once."""
 _APOSTROPHES: Final = "'’"
@@ -68,7 +68,7 @@ class Phrases(Generic[Meaning]):
     def find(self, text: str) -> list[tuple[str, Meaning]]:
         """Phrases that occur in a normalized text, with their meanings, the longest first.
 
-        A phrase is left out if everywhere in the text it is only the beginning of a longer phrase with another meaning.
+        A phrase is left out if each of its occurrences is only the beginning of a longer phrase with another meaning.
         """
         matches = sorted(self._all.Match(text) or ()) if self._phrases else []
         return [self._phrases[index] for index in matches if not self._is_covered(index, matches, text)]
@@ -92,7 +92,7 @@ class Phrases(Generic[Meaning]):
         position, single = 0, self._single(index)
         while (match := single.search(text, position)) is not None:
             yield match.start()
-            position = match.end() - 1  # the blank after a phrase may be the blank before the next one
+            position = match.end() - 1  # the blank after a phrase may be the blank before the next phrase
             if position <= match.start():
                 return
 

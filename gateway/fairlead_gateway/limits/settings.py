@@ -14,7 +14,7 @@ class LimitSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     """Limits of each agent."""
 
     calls_per_minute: Annotated[int, Meta(ge=1)] | None = None
-    """Maximum number of tool calls of each agent per minute, all of which may be made at once. Unlimited by default."""
+    """Maximum number of tool calls of each agent per minute; all of them may be made at once. Unlimited by default."""
     concurrency: Annotated[int, Meta(ge=1)] | None = None
     """Maximum number of tool calls of each agent at once, per replica. Unlimited by default."""
     tokens_per_day: Annotated[int, Meta(ge=1)] | None = None

@@ -32,9 +32,9 @@ class CallerTools(msgspec.Struct, frozen=True):
     matched: dict[str, str] = {}
     """Exposed names of gateway tools that the request has, by the name in the request."""
     report: tuple[Loss, ...] = ()
-    """What was lost when the definitions were read. Applies to every target format."""
+    """Losses of reading the definitions, which apply to every target format."""
     conversion_losses: tuple[Loss, ...] = ()
-    """What else is lost when the definitions are converted to a format other than `format`."""
+    """Further losses, of converting the definitions to a format other than `format`."""
     names: Names = Names()
     """Names of the visible tools and of the caller's tools that every provider accepts."""
     format: Format = registry.FORMATS[registry.MCP]

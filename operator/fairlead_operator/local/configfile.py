@@ -259,7 +259,7 @@ def _as_written(entry: ConfiguredServer, inner: str) -> str:
     differ as well.
     """
     member = inner.partition(".")[0].partition("[")[0]
-    written = entry.written.get(member)
+    written = entry.original_keys.get(member)
     return inner if written is None else written
 
 

@@ -58,8 +58,8 @@ class PolicyStatuses:
             self.wanted.set()
 
     def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
-        """Note a reconciled server. A server that is not ready and has no catalog counts as not having listed its
-        tools.
+        """Record that a server was reconciled. A server that is not ready and has no catalog counts as not having
+        listed its tools.
         """
         if not ready and key not in self._listed and key not in self._unlisted:
             self._unlisted.add(key)
@@ -85,7 +85,7 @@ class PolicyStatuses:
         for policy in await self._declarations.policies():
             reviewed = reviews.get(policy.key)
             if reviewed is None:
-                continue  # newer than the rules, which are about to be compiled again
+                continue  # newer than the rules, which will be compiled again soon
             reviewed = _with_unknown_as_shown(policy, reviewed)
             status = status_of(policy, reviewed, self._now())
             if status != policy.status:
@@ -95,7 +95,7 @@ class PolicyStatuses:
         self._announced = {key: causes for key, causes in self._announced.items() if key in reviews}
 
     async def _announce(self, policy: ToolPolicy, reviewed: Review) -> None:
-        """Announce new warnings about a policy, and their end."""
+        """Announce new warnings about a policy, and announce when they no longer apply."""
         status = self._announced.get(policy.key)
         before = _causes_shown(policy) if status is None else status
         now = self._announced[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
@@ -108,8 +108,8 @@ class PolicyStatuses:
                 await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
 
     async def _write_tier_conditions(self) -> None:
-        """Write the conditions of each tier: whether it is in force, and whether another tier is the default
-        instead.
+        """Write the conditions of each tier: whether it is in force, and whether it has `default: true` but another
+        tier is the default.
         """
         default = next((tier.name for tier in self._rules.tiers if tier.default), None)
         compiled = {tier.name for tier in self._rules.tiers}

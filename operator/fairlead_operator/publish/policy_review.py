@@ -22,7 +22,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.toolpolicy import MOST_UNLISTED, PolicyConflict
 from fairlead_operator.ports import ConditionVerdict
 
-MOST_CONFLICTS: Final = 64
+MAX_CONFLICTS: Final = 64
 MESSAGE_LIMIT: Final = 1024
 _EXAMPLES: Final = 3
 _LIMITS: Final = {
@@ -40,7 +40,7 @@ IN_FORCE: Final = ConditionVerdict(True, Cause.ACCEPTED, "in force")
 
 @dataclass(frozen=True)
 class Review:
-    """Result of the review of one ToolPolicy, from which its status is made."""
+    """Result of the review of one ToolPolicy, from which its status is built."""
 
     accepted: ConditionVerdict
     servers: int
@@ -55,11 +55,11 @@ class Review:
     """
     conflicts: tuple[PolicyConflict, ...] = ()
     partially_invalid: ConditionVerdict | None = None
-    """Verdict about parts of the spec that have no effect; None if each part has an effect."""
+    """Verdict about parts of the spec that have no effect; None if all parts have an effect."""
 
     @property
     def conflicted(self) -> ConditionVerdict | None:
-        """Verdict Conflicted; None if no other policy contradicts this one."""
+        """Verdict Conflicted; None if no other policy contradicts this policy."""
         if not self.conflicts:
             return None
         names = ", ".join(conflict.policy for conflict in self.conflicts)
@@ -167,7 +167,8 @@ def _partially_invalid(
     unmatched: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
-    """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is the worst."""
+    """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is that of the
+    worst fault."""
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
         f"rules[{rule.label(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
@@ -179,7 +180,7 @@ def _partially_invalid(
         f"tiers.{member}: LatencyTier {name} does not exist, so {effect}"
         for member, name, effect in (
             ("default", policy.default_tier, "it has no effect"),
-            ("max", policy.max_tier, "the fastest tier is the only one"),
+            ("max", policy.max_tier, "only the fastest tier is allowed"),
         )
         if name is not None and name not in tiers
     ]
@@ -238,11 +239,12 @@ def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tu
             sentences = [*_tool_conflicts(policy, other, index), *_limit_conflicts(policy, other)]
             if sentences:
                 conflicts.append(PolicyConflict(policy=other.name, message="; ".join(sentences)[:MESSAGE_LIMIT]))
-    return tuple(conflicts[:MOST_CONFLICTS])
+    return tuple(conflicts[:MAX_CONFLICTS])
 
 
 def _share_subjects(first: Policy, second: Policy) -> bool:
-    """Whether some principal is certainly a subject of both policies. Memberships in groups are not known here."""
+    """Whether it is certain that some principal is a subject of both policies. Memberships in groups are not known
+    here."""
     subjects, other_subjects = (
         {key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (first, second)
     )
@@ -252,7 +254,9 @@ def _share_subjects(first: Policy, second: Policy) -> bool:
 
 
 def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
-    """Sentences about tools that one policy allows and the other denies, or that only one limits by arguments."""
+    """Sentences about tools that one policy allows and the other denies, or whose arguments only one policy
+    restricts.
+    """
     both = selected_by(index, policy) & selected_by(index, other)
     sides = []
     for each in (policy, other):
@@ -265,7 +269,10 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
     if bits := denies & they_allow & ~they_deny:
         yield f"that policy allows {_names(index, bits)}, which this policy denies: denied"
     if bits := allows & ~allows_freely & they_freely & ~denies & ~they_deny:
-        yield f"that policy allows {_names(index, bits)} with any arguments, which this policy limits: any are allowed"
+        yield (
+            f"that policy allows {_names(index, bits)} with any arguments, which this policy restricts: "
+            "any arguments are allowed"
+        )
 
 
 def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
@@ -286,7 +293,7 @@ def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
 
 
 def _names(index: ToolIndex, bits: int) -> str:
-    """Up to three names of the tools whose bits are set, and how many more there are."""
+    """Up to three names of the tools whose bits are set, and the number of further tools."""
     names = [f"{server}/{tool}" for server, tool in index.select(bits, index.refs)]
     more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
     return ", ".join(names[:_EXAMPLES]) + more

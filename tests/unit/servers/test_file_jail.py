@@ -153,7 +153,7 @@ def test_quotas_bound_a_file_all_files_and_their_number(tmp_path: Path) -> None:
     assert "allows 10 bytes" in refused(jail, "a", b"x" * 11)
     for name in "ab":
         jail.write(name, b"x" * 10)
-    assert "this adds 10" in refused(jail, "c", b"x" * 10)
+    assert "this file adds 10" in refused(jail, "c", b"x" * 10)
     jail.write("b", b"x")
     jail.write("c", b"x" * 10)
     assert "the limit of 3 files" in refused(jail, "d", b"")
