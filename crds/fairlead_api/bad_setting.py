@@ -2,4 +2,4 @@
 
 
 class BadSetting(ValueError):
-    """An invalid value; the message names the variable, or the file and position, and what is expected."""
+    """An invalid value. The message names the variable, or the file and position, and says what is expected."""

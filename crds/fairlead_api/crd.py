@@ -27,7 +27,7 @@ _HEADER: Final = "# Generated from crds/fairlead_api by hack/gen; do not edit.\n
 
 
 class _WithoutAnchors(yaml.SafeDumper):
-    """YAML dumper that repeats equal values instead of using anchors, which make a CRD hard to read."""
+    """YAML dumper that repeats equal values instead of using anchors, because anchors make a CRD hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -168,7 +168,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def outdated_files(folder: Path) -> list[Path]:
-    """Files in `folder` that are missing or differ from the generated ones."""
+    """Files in `folder` that are missing or differ from the generated files."""
     generated = {folder / name: content for name, content in crd_files().items()}
     return [path for path, content in generated.items() if not path.exists() or path.read_text("utf-8") != content]
 

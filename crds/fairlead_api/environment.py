@@ -34,7 +34,7 @@ TRUTH: Final = {
 """Words for true and false, in lower case."""
 
 CommaSeparated = tuple[str, ...]
-"""Strings that one variable lists, separated by commas; empty ones are ignored."""
+"""Strings that one variable lists, separated by commas; empty strings are ignored."""
 
 
 def prefixed(prefix: str) -> Callable[[str], str]:
@@ -105,11 +105,11 @@ class _Field(NamedTuple):
     kind: Any
     """Annotated type."""
     inner: Type
-    """Type without `| None`; of a list, the type of its items."""
+    """Type without `| None`; for a list, the type of its items."""
     many: bool
     """Whether the setting is a list."""
     rule: TextRule | None
-    """Rule for its strings."""
+    """Rule for the setting's strings; None if there is no rule."""
 
     @property
     def variable(self) -> str:
@@ -141,7 +141,7 @@ def _all_fields(settings: type[EnvironmentSettings]) -> Iterator[_Field]:
 
 
 def _make(settings: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
-    """The group and its nested groups, from those of `values` that belong to them. Raises BadSetting."""
+    """Make the group and its nested groups, each from the `values` that belong to it. Raises BadSetting."""
     members = {field.member: values[field.name] for field in _fields(settings) if field.name in values}
     groups = {member: _make(group, values) for member, group in _groups(settings).items()}
     return settings(**members, **groups)

@@ -1,4 +1,5 @@
-"""Tier floors: the fastest latency tier that may show a tool, whatever its measured latency. No I/O.
+"""Tier floors. The floor of a tool is the fastest latency tier that may show the tool, whatever its measured latency.
+No I/O.
 
 Floors come from the McpServer (`spec.tools[].minTier`), from the tool's own definition (`fairlead.dev/min_tier`) and
 from ToolPolicies (`rules[].minTier`). The slowest of them counts, so that no source can lower the floor of another.
@@ -19,7 +20,7 @@ Source = Literal["mcpserver", "definition", "policy"]
 
 
 class Floored(Protocol):
-    """A tool of a catalog or a snapshot, with the floors that the McpServer and the definition name."""
+    """A tool of a catalog or a snapshot, with the floors that its McpServer and its definition name."""
 
     @property
     def min_tier(self) -> str | None: ...
@@ -32,7 +33,8 @@ class Floor(msgspec.Struct, frozen=True):
 
     tier: str
     limit_ms: float
-    """Limit of that tier, infinite if it has none. Tiers with a lower limit do not show the tool."""
+    """Latency limit of that tier in milliseconds; infinite if the tier has no limit. Tiers with a lower limit do not
+    show the tool."""
     source: Source
     tier_exists: bool = True
     """False if the tier does not exist; then only the slowest tiers show the tool."""
@@ -42,7 +44,7 @@ class Floor(msgspec.Struct, frozen=True):
         return _limit_ms(tier) < self.limit_ms
 
     def reason(self, tier: Tier) -> str:
-        """Reason that the floor keeps the tool out of a tier, in the format of `over_budget`."""
+        """Reason why a tier does not show the tool because of the floor, in the format of `over_budget`."""
         unknown = "" if self.tier_exists else " unknown=min_tier"
         return f"{BELOW_FLOOR} min_tier={self.tier} tier={tier.max_latency_ms}ms by={self.source}{unknown}"
 
@@ -55,9 +57,9 @@ class Floors:
         self._slowest_ms = max(self._limits_ms.values(), default=0.0)
 
     def floor(self, tier: str | None, source: Source) -> Floor | None:
-        """The floor that names a tier. If the tier does not exist, only the slowest tiers show the tool, because the
-        name was meant as a bound. An unknown name in a tool's definition is ignored: the tool's author cannot know this
-        installation's tiers.
+        """The floor for the name of a tier; None without a name. If the tier does not exist, only the slowest tiers
+        show the tool, because the name was meant as a bound. An unknown name in a tool's definition is ignored: the
+        tool's author cannot know this installation's tiers.
         """
         if tier is None:
             return None
@@ -67,7 +69,7 @@ class Floors:
         return None if source == "definition" else Floor(tier, self._slowest_ms, source, tier_exists=False)
 
     def of(self, tool: Floored) -> Floor | None:
-        """The floor of a tool in a catalog: the slower of the McpServer's and the author's."""
+        """The floor of a tool in a catalog: the slower of the McpServer's floor and the author's floor."""
         return slower(self.floor(tool.min_tier, "mcpserver"), self.floor(tool.authored_min_tier, "definition"))
 
 

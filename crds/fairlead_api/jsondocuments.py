@@ -1,7 +1,7 @@
 """JSON parser for hand-edited files: allows comments and trailing commas, and records the line of every member.
 
 Other deviations from JSON are faults (RFC 8259). A fault raises `UnreadableJson` with line and column. A repeated key
-is reported in `JsonDocument.twice`, and the rest of the text is still parsed. This module has no I/O.
+is reported in `JsonDocument.repeated`, and the rest of the text is still parsed. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 MAX_DEPTH: Final = 200
-"""Largest nesting depth of lists and objects."""
+"""Maximum nesting depth of lists and objects."""
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)+", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -36,7 +36,7 @@ class UnreadableJson(ValueError):
 
 
 @dataclass(frozen=True)
-class Twice:
+class RepeatedKey:
     """A key that occurs a second time in its object; the first value counts."""
 
     path: Place
@@ -51,7 +51,7 @@ class JsonDocument:
     content: Any
     line: int
     _lines: dict[Place, int] = field(repr=False)
-    twice: tuple[Twice, ...] = ()
+    repeated: tuple[RepeatedKey, ...] = ()
 
     def line_of(self, path: Sequence[str | int]) -> int:
         """Line of the member at `path`, or of the closest existing member around it."""
@@ -62,7 +62,7 @@ class JsonDocument:
 
 
 def parse_json(text: str) -> JsonDocument | None:
-    """Parse one text; None if it only has blanks and comments. Raises UnreadableJson."""
+    """Parse one text; None if the text has only blanks and comments. Raises UnreadableJson."""
     reader = _JsonReader(text.removeprefix("\N{BYTE ORDER MARK}"))
     return reader.document()
 
@@ -74,11 +74,11 @@ class _JsonReader:
         self._text = text
         self._at = 0
         self._lines: dict[Place, int] = {}
-        self._twice: list[Twice] = []
+        self._repeated: list[RepeatedKey] = []
         self._counted_at = 0
         """Offset up to which line ends have been counted."""
         self._counted = 1
-        """Line number at that offset."""
+        """Line number at the offset `_counted`."""
 
     def document(self) -> JsonDocument | None:
         self._skip()
@@ -89,7 +89,7 @@ class _JsonReader:
         self._skip()
         if self._at < len(self._text):
             raise self._bad(f"unexpected text after the value: {self._next_text()}")
-        return JsonDocument(content, line, self._lines, tuple(self._twice))
+        return JsonDocument(content, line, self._lines, tuple(self._repeated))
 
     def _value(self, path: Place) -> Any:
         if len(path) > MAX_DEPTH:
@@ -127,7 +127,7 @@ class _JsonReader:
             self._at += 1
             self._skip()
             if key in members:
-                self._twice.append(Twice(inner, line, self._lines[inner]))
+                self._repeated.append(RepeatedKey(inner, line, self._lines[inner]))
                 self._value((*path, key, "\0"))  # parsed only to skip it, under a path that cannot occur
             else:
                 self._lines[inner] = line

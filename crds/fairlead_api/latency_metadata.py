@@ -1,9 +1,10 @@
-"""Latency, tier floor and result length of a tool: its author's declarations, merged with those of the McpServer.
+"""Latency, tier floor and result length of a tool: the declarations of the tool's author, merged with the declarations
+in the McpServer.
 
 Authors declare these values in the tool's definition, where their SDK allows it: in `_meta` of the tool (MCP,
-`Tool._meta`), beside `name`, among `annotations`, or inside `inputSchema`. All these locations are read, in this order
-of precedence. Within a location, a key with the prefix `fairlead.dev/` takes precedence over a plain key. This module
-has no I/O.
+`Tool._meta`), beside `name`, among `annotations`, or inside `inputSchema`. All these locations are read; if several
+declare a value, the first of them wins. Within a location, a key with the prefix `fairlead.dev/` takes precedence over
+a key without it. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ PLACES: Final = ("_meta", "", "annotations", "inputSchema")
 LONGEST_MS: Final = 2**53
 SHOWN_CHARACTERS: Final = 40
 LEAST_TOKENS: Final = 200
-"""Smallest limit on the tokens of a result: a smaller one would leave no room for any content."""
+"""Minimum value of a limit on the tokens of a result: a smaller limit would leave no room for any content."""
 
 _TIER_NAME: Final = TypeAdapter(TierName)
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _value = msgspec.json.Decoder().decode
 Place = tuple[str, Mapping[str, Raw]]
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors for raw JSON that a decoder had skipped: numbers out of range, bytes that are not UTF-8, nesting depth."""
+"""Errors that raw JSON may cause when it is decoded later: numbers out of range, bytes that are not UTF-8, nesting
+depth."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Authored:
     min_tier: str | None = None
     """Name of the fastest latency tier that may show the tool."""
     result_tokens: int | None = None
-    """Limit on the tokens of a result."""
+    """Maximum number of tokens of a result."""
     unusable: tuple[str, ...] = ()
     """A sentence for each invalid value, with its location."""
 
@@ -82,8 +84,8 @@ def authored_latency(definition: bytes | Raw) -> Authored:
 def effective_latency(
     stated: ToolLatency | None, authored: DeclaredLatency, *, trusted: bool
 ) -> DeclaredLatency | None:
-    """The declarations of the McpServer and the author, merged by member; the McpServer's win. None if there are no
-    declarations.
+    """The declarations of the McpServer and the author, merged by member; the McpServer's declarations win. None if
+    there are no declarations.
 
     The author's `idempotent` counts only if the server's annotations are `trusted`, because idempotent calls are
     retried. An untrusted estimate can keep the tool out of a tier, but not put it into one.
@@ -151,7 +153,7 @@ def _raw_text(raw: bytes) -> str:
 
 
 def _number(value: Any) -> int | None:
-    """A number from 0 to `LONGEST_MS`, also as a string; None for anything else."""
+    """A number from 0 to `LONGEST_MS`, which may be given as a string; None for any other value."""
     if isinstance(value, str) and len(value) <= SHOWN_CHARACTERS:
         try:
             value = float(value)

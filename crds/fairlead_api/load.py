@@ -1,7 +1,7 @@
 """Loader of manifest files: typed resources, and one sentence with file, line and field for each fault.
 
-Faults raise no exceptions: they become `ManifestProblem`s, and all other resources are used. Whatever an API server
-would reject is rejected here with the same message.
+Faults raise no exceptions: they become `ManifestProblem`s, and all other resources are used. What an API server would
+reject, the loader rejects with the same message.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SET_BY_A_SERVER: Final = frozenset(
         "uid",
     }
 )
-"""Members of metadata that the API server sets, which `kubectl get -o yaml` shows and manifests do not need."""
+"""Members of metadata that the API server sets. `kubectl get -o yaml` shows them, but manifests do not need them."""
 
 ResourceT = TypeVar("ResourceT", bound=Resource)
 _LABEL: Final = re.compile(f"(?=.{{1,63}}$){LABEL}")
@@ -63,7 +63,7 @@ class ManifestProblem:
     """Path within the object, such as `spec.tools[0].name`; empty for the document as a whole."""
     message: str
     column: int = 0
-    """Column number from 1; 0 if the line is precise enough."""
+    """Column number from 1; 0 if the column is unknown, or the line is precise enough."""
     is_note: bool = False
     """Whether this is a remark that needs no action."""
 
@@ -84,7 +84,7 @@ class RefusedServer:
     """Prefix in the declaration; None stands for the default prefix."""
     cause: Cause = Cause.INVALID
     form: Form = "local"
-    """Form of the declaration, which decides how advice names its fields."""
+    """Form of the declaration. It decides how advice names the declaration's fields."""
 
     @property
     def problem(self) -> ManifestProblem:
@@ -120,7 +120,7 @@ class LoadedManifests:
 
 
 def load_paths(paths: Iterable[Path]) -> LoadedManifests:
-    """Load files, and the YAML and JSON files directly in folders, ordered by name."""
+    """Load files. For a folder, load the YAML and JSON files directly in it, ordered by name."""
     loaded = LoadedManifests()
     for path in paths:
         for file in _files(path):
@@ -213,7 +213,7 @@ def _read(document: Document, file: str, loaded: LoadedManifests) -> list[Compla
 
 
 def _kind_of(content: dict[str, Any]) -> type[Resource] | Complaint | None:
-    """The kind of a document; None for a foreign document, a Complaint for a misspelt kind or version."""
+    """The kind of a document; None for a document of another API, a Complaint for a misspelt kind or version."""
     version, name = content.get("apiVersion"), content.get("kind")
     if "mcpServers" in content and name is None:
         return None

@@ -12,6 +12,6 @@ class LogSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixe
     """Log lines on standard error."""
 
     level: LogLevel = "INFO"
-    """Least severe level that is logged."""
+    """Minimum severity of the lines that are logged."""
     format: Literal["text", "json"] = "text"
     """`text` for people, `json` for collectors: one object per line."""

@@ -28,11 +28,12 @@ LABEL_CREDENTIAL: Final = "fairlead.dev/credential"
 """`"true"` on a Secret that McpServers may refer to; references to other Secrets are rejected."""
 
 ANNOTATION_HOSTS: Final = "fairlead.dev/hosts"
-"""On a Secret with `LABEL_CREDENTIAL`: comma-separated hosts that its value may be sent to. Absent: any host."""
+"""On a Secret with `LABEL_CREDENTIAL`: comma-separated hosts to which its values may be sent. Absent: any host."""
 ANNOTATION_APPROVE: Final = "fairlead.dev/approve"
 """On an McpServer with `pin: true`: hash of the held-back definitions that are approved."""
 ANNOTATION_RELEASE_PREFIX: Final = "fairlead.dev/release-prefix"
-"""On an McpServer: comma-separated prefixes whose reservation for deleted servers of its namespace ends."""
+"""On an McpServer: comma-separated prefixes that are reserved for deleted servers of its namespace. Their reservation
+ends."""
 ANNOTATION_FORM: Final = "fairlead.dev/form"
 """On a server of `fairlead up`: `client-configuration` if an `mcp.json` declares it, with that file's keys."""
 CLIENT_CONFIGURATION: Final = "client-configuration"
@@ -42,7 +43,7 @@ ANNOTATION_WITHDRAWN: Final = "fairlead.dev/withdrawn"
 annotation was deleted by somebody else, and the operator will write it again.
 """
 ANNOTATION_SEEDING: Final = "fairlead.dev/seeding"
-"""`"true"` on the first LatencyTier that an operator creates, until the operator has created the others."""
+"""`"true"` on the first LatencyTier that an operator creates, until the operator has created the other tiers."""
 
 LABEL_VALUE_LIMIT: Final = 63
 NAME_LIMIT: Final = 253
@@ -72,7 +73,8 @@ def short_hash(*parts: str) -> str:
 
 
 def bounded_name(*parts: str, limit: int = NAME_LIMIT) -> str:
-    """Join `parts` with hyphens, and append a hash of them; at most `limit` characters, stable and unique.
+    """Join `parts` with hyphens, and append a hash of them. The name has at most `limit` characters, and is stable and
+    unique.
 
     The hash is never omitted: ("a-b", "c") and ("a", "b-c") join to the same text.
     """
@@ -82,14 +84,14 @@ def bounded_name(*parts: str, limit: int = NAME_LIMIT) -> str:
 
 
 def label_value(text: str) -> str:
-    """`text` as a label value; text that is too long is truncated and ends in a hash."""
+    """Convert `text` to a label value; a text that is too long is truncated, and ends in a hash."""
     if len(text) <= LABEL_VALUE_LIMIT:
         return text
     return bounded_name(text, limit=LABEL_VALUE_LIMIT)
 
 
 def pod_logs(namespace: str = "NAMESPACE", name: str = "NAME") -> str:
-    """Command that prints the complete logs of a server's pods. With a selector, kubectl would otherwise print the last
-    ten lines of each container.
+    """Command that prints the complete logs of a server's pods. Without `--tail`, a kubectl command with a selector
+    prints only the last ten lines of each container.
     """
     return f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix --tail=-1"

@@ -1,6 +1,6 @@
 """Migration of manifests from earlier releases: moves fields to their current names, and converts their values.
 
-Documents are changed in place, whatever type of mutable mapping they are, so that a round-trip YAML parser keeps their
+Documents are changed in place, and may be any type of mutable mapping, so that a round-trip YAML parser keeps their
 comments and order. Documents of other kinds, and manifests of the current release, are not changed. This module has no
 I/O.
 """
@@ -24,7 +24,8 @@ _MS_PER_UNIT: Final = (("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
 
 def migrate(document: object) -> list[str]:
-    """Migrate one parsed document in place. Returns the changes as `old → new` paths; empty if it is current."""
+    """Migrate one parsed document in place. Returns the changes as `old → new` paths; empty if the document needs no
+    change."""
     if not isinstance(document, MutableMapping):
         return []
     if isinstance(document.get("mcpServers"), MutableMapping):
@@ -37,7 +38,7 @@ def migrate(document: object) -> list[str]:
 
 
 def _configurations(servers: Members) -> Iterator[str]:
-    """Changes of a client configuration, whose entries have Fairlead's fields under `fairlead`."""
+    """Migrate a client configuration, whose entries have Fairlead's fields under `fairlead`. Yields the changes."""
     for name, entry in servers.items():
         own = entry.get("fairlead") if isinstance(entry, MutableMapping) else None
         if isinstance(own, MutableMapping):
@@ -51,7 +52,7 @@ def _server(spec: Members, at: str) -> Iterator[str]:
 
 
 def _source(spec: Members, at: str) -> Iterator[str]:
-    """Move members that only apply to one source into that source."""
+    """Move members that apply to only one source into that source."""
     image = spec.get("image")
     if isinstance(image, str):
         index = list(spec).index("image")
@@ -72,7 +73,7 @@ def _source(spec: Members, at: str) -> Iterator[str]:
 
 
 def _pod_template(spec: Members, at: str) -> Iterator[str]:
-    """Rename `podTemplate` to `unrestrictedPodTemplate` if it has fields that only the latter allows."""
+    """Rename `podTemplate` to `unrestrictedPodTemplate` if it has fields that `podTemplate` does not allow."""
     template = spec.get("podTemplate")
     if not isinstance(template, MutableMapping):
         return
@@ -86,7 +87,7 @@ def _pod_template(spec: Members, at: str) -> Iterator[str]:
         field = complaints(error, PodTemplateOverlay)[0].field
         yield from _rename(spec, at, "podTemplate", "unrestrictedPodTemplate", lambda value: value)
         yield f"{at}.podTemplate.{field} is the first field that podTemplate does not allow"
-    except (TypeError, ValueError):  # not JSON, so it never came from an API server
+    except (TypeError, ValueError):  # not JSON, so the value never came from an API server
         return
 
 

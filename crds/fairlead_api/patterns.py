@@ -7,7 +7,7 @@ from typing import Final
 LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 """RFC 1123 label, such as the name of a namespace; the limit of 63 characters is not included."""
 SUBDOMAIN: Final = rf"{LABEL}(\.{LABEL})*"
-"""RFC 1123 subdomain, such as the name of most objects of Kubernetes; the limit of 253 characters is not included."""
+"""RFC 1123 subdomain, such as the name of most Kubernetes objects; the limit of 253 characters is not included."""
 PORT: Final = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 """Number of a TCP port, from 1."""
 _OCTET: Final = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"

@@ -54,7 +54,7 @@ _TYPES: Final = {
     "model_attributes_type": "a mapping",
 }
 _WAS_TEXT: Final = {"ImageSource": "image: {name: …}"}
-"""Objects that were strings in earlier releases: model name to the current syntax."""
+"""Current syntax of objects that were strings in earlier releases, by name of the model."""
 _BOUNDS: Final = {
     "greater_than_equal": "should be greater than or equal to {ge}",
     "less_than_equal": "should be less than or equal to {le}",
@@ -117,7 +117,8 @@ def _value_text(value: Any) -> str:
 
 
 def _unknown(path: Place, model: type[BaseModel]) -> str:
-    """Message about an unknown member, with a similar one that exists, or the new name of a moved one."""
+    """Message about an unknown member, with a similar member that exists, or with the new name of a member that has
+    moved."""
     members = _members(_schema(model), path[:-1])
     if (moved := members.get(str(path[-1]))) is not None:  # moved fields are in the schema, not in the model
         return str(moved[VALIDATIONS][0]["message"])

@@ -39,7 +39,8 @@ _COLUMNS: Final = "| cause | reason | status | what was observed | what to do |\
 _ABOUT: Final = {
     ConditionType.ACCEPTED: "Whether the resource is valid and applied. Every kind has this condition.",
     ConditionType.PARTIALLY_INVALID: "Present if parts of the spec have no effect; the rest is applied.",
-    ConditionType.CONFLICTED: "Present if another resource contradicts this one or is older; the rest is applied.",
+    ConditionType.CONFLICTED: "Present if another resource contradicts this resource, or is older; the rest is "
+    "applied.",
     ConditionType.RESOLVED_REFS: "Whether every Secret that the spec refers to exists and may be used.",
     ConditionType.PROGRAMMED: "Whether the server's workload exists and runs. Always True for a `url`.",
     ConditionType.VERIFIED: "Whether the server answers `tools/list`.",

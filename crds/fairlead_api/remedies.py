@@ -16,7 +16,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 
 Form = Literal["cluster", "local", "client-configuration"]
-"""Where the server is declared: an McpServer on a cluster, one on a laptop, or an entry of an `mcp.json` on a
+"""Declaration of the server: an McpServer on a cluster, an McpServer on a laptop, or an entry of an `mcp.json` on a
 laptop.
 """
 
@@ -39,7 +39,7 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.CRASH_LOOPING: _LOG,
         Cause.BACKING_OFF: _LOG,
         Cause.PROCESS_EXITED: _LOG,
-        Cause.SERVER_ERROR: "Read the server's log; if it runs here, with fairlead logs SERVER.",
+        Cause.SERVER_ERROR: "Read the server's log: with fairlead logs SERVER, if fairlead up runs the server.",
         Cause.REGISTRY_UNREACHABLE: "Check the network, or name a mirror in the environment of fairlead up: "
         "UV_DEFAULT_INDEX or npm_config_registry.",
         Cause.TIMEOUT: "The server may hang, or wait for input: read its log (fairlead logs SERVER), and run "
@@ -48,10 +48,11 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.POOL_FULL: "The server is busy or hangs: read its log.",
         Cause.MCP_ERROR: "Run fairlead up --verbose, and read its output.",
         Cause.LOOP_DETECTED: "Point spec.url at the server itself, or remove the server.",
-        Cause.ADDRESS_NOT_ALLOWED: "Use another address; or allow this one in FAIRLEAD_ALLOWED_URLS of fairlead up.",
-        Cause.CONNECTION_REFUSED: "Check spec.url and its port, and that the server runs.",
+        Cause.ADDRESS_NOT_ALLOWED: "Use another address; or allow the server's address in FAIRLEAD_ALLOWED_URLS of "
+        "fairlead up.",
+        Cause.CONNECTION_REFUSED: "Check spec.url and its port, and whether the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
-        Cause.NOT_CALIBRATED: "Wait: the tools are probed as far as spec.calibration.probe and --probe allow.",
+        Cause.NOT_CALIBRATED: "Wait: the tools are probed if spec.calibration.probe and --probe allow it.",
     }
 )
 
@@ -64,7 +65,7 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.COMMAND_NOT_FOUND: "Install the program, or correct command; arguments go into args, one by one.",
         Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has its output.",
         Cause.QUEUE_TIMEOUT: "The server is busy: make fewer calls at once, or raise fairlead.limits.concurrency.",
-        Cause.CONNECTION_REFUSED: "Check url and its port, and that the server runs.",
+        Cause.CONNECTION_REFUSED: "Check url and its port, and whether the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in url.",
         Cause.INVALID_URL: "Correct url.",
         Cause.INVALID_HEADER: "Correct headers or fairlead.hostHeader; they have characters that HTTP does not allow.",
@@ -74,7 +75,8 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.EMPTY_ANSWER: "Check the path in url, and type.",
         Cause.TLS_FAILED: "Check the host name in url and the dates of the certificate; your own certificate authority "
         "goes into fairlead.caBundle.",
-        Cause.UNAUTHORIZED: 'Add a credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew it.',
+        Cause.UNAUTHORIZED: 'Add a credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew the '
+        "existing credential.",
         Cause.FORBIDDEN: "Give the credential in headers the rights it needs; or set fairlead.hostHeader, if the "
         "server rejects the Host or Origin.",
         Cause.NOT_FOUND: "Check the path in url: often /mcp.",
@@ -88,7 +90,7 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.HIDDEN_CHARACTERS: _HIDE,
         Cause.SPEAKS_TO_THE_MODEL: _HIDE,
         Cause.SUSPICIOUS_DEFINITIONS: _HIDE,
-        Cause.NOT_CALIBRATED: "Wait: the tools are probed as far as fairlead.calibration.probe and --probe allow.",
+        Cause.NOT_CALIBRATED: "Wait: the tools are probed if fairlead.calibration.probe and --probe allow it.",
         Cause.CALIBRATION_DISABLED: "Nothing, if that is intended; else set fairlead.calibration.probe to Declared.",
         Cause.NOTHING_TO_PROBE: "Nothing, if that is enough; else give probe.arguments for a tool in fairlead.tools, "
         "or start fairlead up --probe.",
@@ -137,7 +139,7 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
         },
     }
 )
-"""Advice for servers with a certain transport."""
+"""Advice by cause and transport, in place of the general advice about the cause."""
 ON_A_CLUSTER: Final = frozenset(
     {
         Cause.POD_TEMPLATE_NOT_ALLOWED,
@@ -199,7 +201,7 @@ def _remedy(cause: Cause, form: Form, transport: str) -> str:
 
 
 def in_words_of(message: str, form: Form) -> str:
-    """The message with fields of an McpServer replaced by the keys of an `mcp.json`, if the server is declared in
-    one.
+    """The message, in which the fields of an McpServer are replaced by the keys of an `mcp.json` if the server is
+    declared in such a file.
     """
     return _FIELD.sub(f"{OWN}.", message) if form == "client-configuration" else message

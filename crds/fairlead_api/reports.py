@@ -15,7 +15,7 @@ from fairlead_api.documents.catalog import Catalog
 
 PATH: Final = "/samples"
 LONGEST_WAIT_S: Final = 30.0
-"""Time after which a gateway responds even without anything to report."""
+"""Seconds after which a gateway responds even if it has nothing to report."""
 
 OK: Final = "ok"
 BAD: Final = "bad"
@@ -23,7 +23,7 @@ BAD: Final = "bad"
 UNREADABLE: Final = "unreadable"
 """The server's answer was not MCP. The attempt affects the tool's health, but not its measured latency."""
 NEUTRAL: Final = "neutral"
-"""The outcome says nothing about the tool: invalid arguments, a result with `isError`, cancelled by the client."""
+"""The outcome says nothing about the tool: invalid arguments, a result with `isError`, a cancellation by the client."""
 RUNNING: Final = "running"
 """The attempt has not ended yet."""
 
@@ -32,7 +32,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     """One attempt to call a tool, from its first byte sent to its last message received."""
 
     number: int
-    """Number that is unique within a gateway process; a running attempt keeps it when it ends."""
+    """Number of the attempt, unique within a gateway process; it stays the same when a running attempt ends."""
     at: float
     """End of the attempt, or time of the report while it runs, in seconds since the epoch."""
     duration_ms: float
@@ -51,7 +51,7 @@ class ToolAttempts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Doubt(msgspec.Struct, frozen=True, rename="camel"):
-    """A server that a call could not reach."""
+    """A server that a call could not reach, which the operator should therefore check."""
 
     namespace: str
     server: str
@@ -64,7 +64,7 @@ class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str
     server: str
     hash: str
-    """Hash over all held-back definitions, or of one definition, as it was shown to the administrator."""
+    """Hash over all held-back definitions, or hash of one definition, as shown to the administrator."""
     by: str
     """User who approved; empty without authentication."""
 
@@ -82,7 +82,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Namespace and name of servers whose discovery was requested."""
     doubts: tuple[Doubt, ...] = ()
     approvals: tuple[AskedApproval, ...] = ()
-    """Approvals, which count if the installation allows administrators of gateways to approve."""
+    """Approvals. They count if the installation allows administrators of gateways to approve."""
     own: tuple[Catalog, ...] = ()
     """Catalogs of the gateway's own servers (custom tools), which no operator publishes. Sent if the request's cursor
     is not from this replica.

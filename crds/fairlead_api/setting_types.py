@@ -1,7 +1,8 @@
 """Types of settings: the format of their values, for settings at process start and for the JSON schema of chart values.
 
-Both check the patterns of the types, so patterns only use syntax that RE2 and Python's `re` have in common. A function
-checks at process start what a pattern cannot express. Empty strings stand for unset settings and are always valid.
+The gateway at process start and the chart's JSON schema both check values against these patterns, so a pattern uses
+only syntax that RE2 and Python's `re` share. What a pattern cannot express is checked by a function, at process start
+only. Empty strings stand for unset settings, and are always valid.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fairlead_api.patterns import IPV4_ADDRESS, IPV4_LENGTH, IPV6_ADDRESS, IPV6_
 RULE: Final = "rule"
 """Key of a type's TextRule in the `extra` of its Meta."""
 LONGEST_SECONDS: Final = 31_536_000
-"""One year. A larger value is a mistake, such as milliseconds."""
+"""One year in seconds. A larger value is a mistake, such as a number of milliseconds."""
 
 
 class TextRule(NamedTuple):
@@ -44,18 +45,18 @@ def _text(
 
 
 def parsed_network(text: str) -> IPv4Network | IPv6Network:
-    """A network; a single address counts as a network of one. Raises ValueError."""
+    """Parse a network; an address counts as a network that contains only this address. Raises ValueError."""
     return ip_network(text, strict=False)
 
 
 def check_host_or_network(text: str) -> None:
-    """Raises ValueError unless a string is a network or a host name. In a host name, `*` may replace any part."""
+    """Raises ValueError unless the string is a network or a host name. In a host name, `*` may replace any part."""
     if "/" in text or ":" in text:
         parsed_network(text)
 
 
 def check_url(text: str) -> None:
-    """Raises ValueError for a string that is not an http or https URL without credentials."""
+    """Raises ValueError unless the string is an http or https URL that contains no credentials."""
     parts = urlsplit(text)
     good = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
     if not good or (parts.port is not None and not parts.port):
@@ -67,7 +68,7 @@ _PORT: Final = f"(:{PORT})?"
 
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
 """Duration in seconds."""
-OptionalSeconds = Annotated[float, Meta(ge=0, le=LONGEST_SECONDS)]
+SecondsOrZero = Annotated[float, Meta(ge=0, le=LONGEST_SECONDS)]
 """Duration in seconds that may be 0."""
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Count = Annotated[int, Meta(ge=1)]

@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 SLICE: Final = 256
-"""Items of a simple loop per slice: about a tenth of a millisecond."""
+"""Number of items that a simple loop handles per slice, in about a tenth of a millisecond."""
 
 
 def finish(steps: Generator[None, None, Made]) -> Made:
@@ -57,7 +57,7 @@ def list_in_slices(items: Iterable[Item]) -> Generator[None, None, list[Item]]:
 
 
 def table_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, dict[Key, Value]]:
-    """A dictionary of the pairs in their order, in slices."""
+    """A dictionary of the pairs, in their order, in slices."""
     rest, made = iter(items), dict[Key, Value]()
     while some := [*islice(rest, SLICE)]:
         made.update(some)
@@ -66,7 +66,7 @@ def table_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None,
 
 
 def invert_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, Mapping[Key, list[Value]]]:
-    """The values of each key in their order, in slices."""
+    """A dictionary with the list of all values of each key, in their order, in slices."""
     made: dict[Key, list[Value]] = {}
     for number, (key, value) in enumerate(items):
         made.setdefault(key, []).append(value)

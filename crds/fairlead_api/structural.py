@@ -1,6 +1,6 @@
 """Conversion of a pydantic model's JSON Schema to a structural schema, the form that an API server requires.
 
-What cannot be converted raises `NotStructural` instead of being dropped. This module has no I/O.
+A part of the schema that cannot be converted raises `NotStructural`; it is not dropped. This module has no I/O.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class UnreadableToml(ValueError):
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
         self.line = line
-        """Line number from 1; 0 if unknown, as at the end of the text."""
+        """Line number from 1; 0 if the line is unknown, for example because the error is at the end of the text."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TomlDocument:
     _lines: dict[tuple[str, ...], int] = field(repr=False)
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """Line of the member at `path`, or of the closest table around it that has a header."""
+        """Line of the member at `path`, or of the closest enclosing table that has a header."""
         steps = tuple(map(str, path))
         while steps and steps not in self._lines:
             steps = steps[:-1]

@@ -1,7 +1,7 @@
 """YAML parser with Kubernetes' semantics, which records the line of every member.
 
-Timestamps stay strings, a repeated key is an error, and the documents of a file are parsed independently: a broken one
-does not affect the others. This module has no I/O.
+Timestamps stay strings, a repeated key is an error, and the documents of a file are parsed independently: a broken
+document does not affect the others. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without timestamps, which JSON does not have."""
+    """SafeLoader without timestamps, because JSON has no timestamps."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by the base class
         first: [entry for entry in resolvers if entry[0] != "tag:yaml.org,2002:timestamp"]
@@ -56,7 +56,7 @@ class Document:
 
 
 def documents(text: str) -> Iterator[Document | BadDocument]:
-    """The documents of a file, without empty ones."""
+    """The documents of a file, without empty documents."""
     starts = [0, *(match.end() for match in _SEPARATOR.finditer(text))]
     ends = [*(match.start() for match in _SEPARATOR.finditer(text)), len(text)]
     for start, end in zip(starts, ends, strict=True):
@@ -98,7 +98,7 @@ def _member(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
 
 
 def _duplicate(root: yaml.Node) -> yaml.ScalarNode | None:
-    """A key that occurs twice in its mapping; None if there is none."""
+    """A key that occurs twice in its mapping; None if there is no such key."""
     pending, visited = [root], set[int]()
     while pending:
         node = pending.pop()

@@ -132,7 +132,7 @@ class Activation:
         )
 
     def _set_tier_limits(self, tiers: Collection[Tier]) -> None:
-        self._outbox.samples.tell_beyond(fastest_limit(tiers))
+        self._outbox.samples.set_late_ms(fastest_limit(tiers))
         self._shared.metrics.budgets({tier.name: tier.max_latency_ms for tier in tiers})
 
 

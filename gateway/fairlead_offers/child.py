@@ -69,7 +69,9 @@ def main() -> None:
     # Ctrl-C in a terminal also reaches this process, but only the gateway ends it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _lower_priority(bulk=BULK in sys.argv[1:])
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # with more, numpy's threads wait for each other on busy cores
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # with more threads, numpy's threads wait for each other on busy cores
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # only answers may be written to standard output; prints go to standard error
     work: queue.SimpleQueue[bytes] = queue.SimpleQueue()

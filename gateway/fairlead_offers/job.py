@@ -21,8 +21,8 @@ BULK: Final = "--bulk"
 
 
 class Job(Generic[Answer]):
-    """Job that a worker process runs, a function of bytes with a name. `answers`: type to which the gateway decodes the
-    answer.
+    """Job that a worker process runs: the name of a function that takes bytes. `answers`: type to which the gateway
+    decodes the function's answer.
     """
 
     __slots__ = ("answers", "name")

@@ -1,7 +1,7 @@
-"""Problem documents (RFC 9457), in which the REST API reports all errors.
+"""Problem documents (RFC 9457), by which the REST API reports all errors.
 
-Resources raise a problem document as the exception `Problem`. Its `code` is that of a refusal of the gateway
-(`fairlead_tools.refusals`), or one of the few codes that only the REST API needs.
+Resources raise a problem document as the exception `Problem`. Its `code` is the code of a refusal of the gateway
+(`fairlead_tools.refusals`), or one of the codes that only the REST API has.
 """
 
 from __future__ import annotations

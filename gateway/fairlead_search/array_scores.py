@@ -16,7 +16,9 @@ from fairlead_search.lexicon import WEIGHT, lexicon
 from fairlead_search.term_scores import MAX_CACHED_TERMS, TermTable, term
 
 Rows = NDArray[Any]
-"""Array of row numbers, or of one value per row. Each row stands for one tool, in the order of the tools' keys."""
+"""Array of row numbers, or array with one value per row. Each row stands for one tool, in the order of the tools'
+keys.
+"""
 NOTHING: Final[tuple[Rows, Rows]] = (np.zeros(0, np.int32), np.zeros(0))
 
 
@@ -46,7 +48,7 @@ class ArrayScores:
         return [(self._keys[row], float(scores[row])) for row in order]
 
     def _restrict(self, scores: Rows, allowed_keys: Collection[str]) -> Rows:
-        """Set the scores of all tools but the allowed ones to 0."""
+        """Set the scores of all tools that are not in `allowed_keys` to 0."""
         rows = np.array([row for key in allowed_keys if (row := self._rows.get(key)) is not None], np.int32)
         restricted = np.zeros_like(scores)
         restricted[rows] = scores[rows]

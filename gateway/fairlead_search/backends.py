@@ -20,7 +20,7 @@ class Backends:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.current: SearchBackend = MemoryBackend()
         self.fault = ""
-        """Why the requested folder is not in use; empty without a problem."""
+        """Why the requested folder is not in use; empty if it is in use."""
         self._folder = ""
         self._clock = clock
         self._failed_at = float("-inf")
@@ -48,7 +48,7 @@ class Backends:
         return True
 
     def fail(self, error: BackendFault) -> None:
-        """Replace a failed backend by one in memory."""
+        """Replace a failed backend by a backend in memory."""
         self._on_failure(error)
         self.current.close()
         self.current = MemoryBackend()
@@ -60,8 +60,8 @@ class Backends:
 
 
 def _open(folder: str, *, again: bool) -> SearchBackend:
-    """Open the backend of a folder; if `folder` is empty, one in memory. `again`: do not wait for the lock of another
-    process. Raises BackendFault.
+    """Open the backend of a folder, or a backend in memory if `folder` is empty. `again`: do not wait for the lock of
+    another process. Raises BackendFault.
     """
     if not folder:
         return MemoryBackend()

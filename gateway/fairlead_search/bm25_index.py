@@ -15,7 +15,7 @@ from fairlead_search.term_scores import DictScores, TermScores, TermTable
 from fairlead_search.text import query_terms
 
 MANY: Final = 512
-"""Number of tools from which scoring with numpy is faster, including the time to import numpy."""
+"""Minimum number of tools for which scoring with numpy is faster, including the time to import numpy."""
 
 
 class Hit(msgspec.Struct, frozen=True):

@@ -29,10 +29,9 @@ class EmbeddingConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     dimensions: int = 0
     """Dimensions to request; 0 for the model's default."""
     instruction: str = ""
-    """Instruction that precedes a query, for models that were trained with one."""
+    """Instruction that precedes a query, for models that were trained with an instruction."""
     allowed_urls: tuple[str, ...] = ()
-    """Rule about addresses that the endpoint may have, like the three members that follow; see `fairlead_mcp.egress`.
-    """
+    """Egress rule for the addresses of the endpoint, like the three members that follow; see `fairlead_mcp.egress`."""
     denied_networks: tuple[str, ...] = ()
     confined: bool | None = None
     namespace: str = ""
@@ -63,13 +62,14 @@ class Embedded(msgspec.Struct, frozen=True):
 
 
 def vector_text(tool: NewTool, model: str, dimensions: int) -> VectorText:
-    """Create the texts of a tool, with the key that its vector has for a model with a number of dimensions."""
+    """Create the texts of a tool, with the key of the vector that a model computes from them. `dimensions`: number of
+    the vector's dimensions."""
     whole, name = tool.record().vector_texts()
     return VectorText(vector_key(model, dimensions, (whole, name)), whole, name)
 
 
 def missing_modules(needed: Sequence[str] = NEEDED) -> list[str]:
-    """Modules of `needed` that are not installed."""
+    """Those modules in `needed` that are not installed."""
     return [name for name in needed if find_spec(name) is None]
 
 

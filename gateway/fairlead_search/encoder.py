@@ -23,7 +23,7 @@ PACKAGE: Final = "fairlead_search_model"
 MAX_TOKENS: Final = 256
 """Maximum number of tokens of a text that are encoded, as in the training of the model."""
 BATCH: Final = 16
-"""Number of texts per run of the model. Texts are sorted by length first, so that little padding is needed."""
+"""Number of texts per run of the model. Before, texts are sorted by length, so that little padding is needed."""
 
 
 class Encoder:

@@ -1,7 +1,8 @@
 """Merges two rankings of tools or texts: by words (BM25) and by vectors (cosine). Pure module.
 
-Scores are merged, because that ranks better than merging ranks (RRF) if scores are comparable. To make scores
-comparable, the cosines of all candidates are scaled to 0 to 1, and BM25 scores are divided by the highest one.
+The scores are merged, not the ranks (RRF), because merging comparable scores ranks better. To make the scores
+comparable, the cosines of all candidates are scaled to the range from 0 to 1, and BM25 scores are divided by the
+highest BM25 score.
 """
 
 from __future__ import annotations

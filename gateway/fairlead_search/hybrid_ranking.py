@@ -14,8 +14,8 @@ from fairlead_search.vectors import Matrix, VectorStore, nearest
 NAME_SHARE: Final = 0.25
 """Weight of the vector of a tool's name in the vector of the tool; the vector of its whole text has the rest."""
 MIN_COVERED: Final = 0.9
-"""Fraction of tools that must have a vector. Below it, tools are ranked by words only, because the few tools with a
-vector would win too often.
+"""Minimum fraction of tools with a vector. If fewer tools have a vector, all tools are ranked by words only, because
+the few tools with a vector would win too often.
 """
 
 

@@ -29,7 +29,7 @@ WORDS: Final = "bm25"
 HYBRID: Final = "hybrid"
 """Names of the two rankings: by words (BM25) only, or by words and vectors."""
 MAX_CATALOGS: Final = 16
-"""Maximum number of cached search catalogs; the least recently searched one is dropped first."""
+"""Maximum number of cached search catalogs; the least recently searched catalog is dropped first."""
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -58,9 +58,7 @@ class NewTool(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """Search in one search catalog. If `base` is not None, the catalog's index is created first: derived from the index
-    of the catalog `base`, or from scratch if `base` is empty.
-    """
+    """Search in one search catalog. If `base` is not None, the catalog's index is created before the search."""
 
     catalog: str
     """Hash of the search catalog."""
@@ -70,8 +68,8 @@ class SearchRequest(msgspec.Struct, frozen=True):
     allowed_keys: list[str] | None = None
     """Keys of the tools to search; None for all."""
     base: str | None = None
-    """Hash of the catalog from whose index a new index is derived; empty to create one from scratch; None if the index
-    exists.
+    """Hash of the catalog from whose index a new index is derived; empty to create the index from scratch; None if the
+    catalog already has an index.
     """
     added: Sequence[NewTool] = ()
     """Tools that the catalog has in addition to those of `base`."""
@@ -90,11 +88,11 @@ class NewVectors(msgspec.Struct, frozen=True):
 
     vectors: dict[str, ToolVector]
     folder: str = ""
-    """Folder of the LanceDB in which to store them; empty to store them in memory."""
+    """Folder of the LanceDB in which to store the vectors; empty to store them in memory."""
 
 
 class StoredRequest(msgspec.Struct, frozen=True):
-    """Request for vectors that a folder has kept from before a restart."""
+    """Request for vectors that were stored in a folder before a restart."""
 
     texts: list[str]
     """Keys of the texts from which the vectors were computed."""
@@ -108,7 +106,7 @@ class StoredVectors(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """Hits of a search; or the cached catalogs, if the requested one is not cached."""
+    """Hits of a search, or the cached catalogs if the requested catalog is not cached."""
 
     hits: list[list[Hit]] = []
     """Hits per query, best first."""
@@ -119,7 +117,7 @@ class SearchResult(msgspec.Struct, frozen=True):
     vectors: int = 0
     """Number of tools of the catalog with a vector."""
     note: str = ""
-    """Why vectors are not stored in the requested folder; empty without a problem."""
+    """Why vectors are not stored in the requested folder; empty if they are stored there."""
 
 
 class IndexedCatalogs:
@@ -229,8 +227,8 @@ def _vectors(request: SearchRequest, query_vectors: QueryVectors) -> Sequence[Ma
 
 
 def interleave(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
-    """Merge the hits of several queries: the first hit of each query, then the second of each, and so on. Each tool is
-    included once with its best score.
+    """Merge the hits of several queries: the first hit of each query, then the second hit of each query, and so on.
+    Each tool is included once with its best score.
     """
     best: dict[str, float] = {}
     for hit in (hit for ranking in rankings for hit in ranking):

@@ -15,11 +15,11 @@ if TYPE_CHECKING:  # these need numpy, which is loaded only for vectors
     from fairlead_search.vectors import Matrix, VectorStore
 
 LEAST_SWEPT: Final = 4096
-"""Number of vectors up to which unused vectors stay stored, because a new catalog may use them soon."""
+"""Number of stored vectors up to which unused vectors stay stored, because a new catalog may use them soon."""
 
 
 class BackendFault(Exception):
-    """The storage of vectors cannot be used; the message names the folder and says why."""
+    """Failure of the storage of vectors. The message names the folder and says why."""
 
 
 class ToolVector(msgspec.Struct, frozen=True):
@@ -116,12 +116,12 @@ class MemoryBackend:
         return {}
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """Drop unused vectors if they outnumber the used ones and more than `LEAST_SWEPT` vectors are stored."""
+        """Drop unused vectors if they outnumber the used vectors, and if more than `LEAST_SWEPT` vectors are stored."""
         if self._store is not None and len(self._store) > LEAST_SWEPT and len(self._store) > 2 * len(keys := used()):
             self._store.keep(keys)
 
     def close(self) -> None:
-        """No-op, as memory has no shared resources."""
+        """No-op, because memory has no shared resources."""
 
     def view(self, keys: Collection[str]) -> VectorView | None:
         """Vectors of some tools; None if no tool has a vector yet."""

@@ -1,6 +1,6 @@
 """Search indices with vectors in a LanceDB. Words are ranked in memory, and the two rankings are merged.
 
-LanceDB can rank words about as well, but it computes scores over all rows of a table. Such scores would disclose
+LanceDB could rank by words about as well, but it computes scores over all rows of a table. Such scores would disclose
 information about tools that the subject cannot see.
 """
 
@@ -22,8 +22,8 @@ class LanceBackend:
     """`SearchBackend` of a folder. All methods but `index` and `len` raise BackendFault."""
 
     def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """Open the folder. `most`: number of vectors above which unused ones are dropped. Raises BackendFault, also if
-        another process holds the folder for more than `patience` seconds.
+        """Open the folder. `most`: number of vectors above which unused vectors are dropped. `patience`: seconds to
+        wait for another process to release the folder. Raises BackendFault, also after that time.
         """
         self.vectors = LanceVectors(folder, patience, most)
         self.texts: dict[str, str] = {}

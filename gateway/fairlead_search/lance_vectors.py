@@ -1,7 +1,8 @@
 """Stores vectors in a LanceDB on disk, across restarts. Needs the extra `lancedb`, which takes 2 s and 130 MB to load.
 
 A vector is identified by the key of the texts from which it was computed (`record.vector_key`). It also has a number,
-because conditions of a search are short for ranges of numbers. Only one process at a time may use a folder.
+because a condition that selects vectors is short if it is about ranges of numbers. Only one process at a time may use a
+folder.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ import lancedb
 import pyarrow as pa
 
 MAX_ROWS: Final = 100_000
-"""Number of vectors above which unused ones are dropped."""
+"""Number of vectors above which unused vectors are dropped."""
 WRITES: Final = 20
-"""Number of writes after which files are compacted, because each write creates a file."""
+"""Number of writes after which files are compacted. Each write creates a file."""
 LOCK_SECONDS: Final = 2.0
-"""Seconds to wait for the lock of a folder, in which a process that is being replaced can release it."""
+"""Seconds to wait for the lock of a folder, so that a process that is being replaced can release the lock."""
 LOCK_FILE: Final = "fairlead.lock"
 NAME: Final = "vectors_"
 """Prefix of table names, which end with the number of dimensions."""
@@ -43,8 +44,8 @@ class LanceVectors:
     """Table of vectors that all have length 1 and the same number of dimensions."""
 
     def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """Open the folder. `most`: number of vectors above which unused ones are dropped. Raises BackendFault, also if
-        another process holds the folder for more than `patience` seconds.
+        """Open the folder. `most`: number of vectors above which unused vectors are dropped. `patience`: seconds to
+        wait for another process to release the folder. Raises BackendFault, also after that time.
         """
         self.folder = folder
         self._most = most
@@ -55,7 +56,7 @@ class LanceVectors:
         self._next = 0
         """Number that the next new vector gets."""
         self._writes = 0
-        """Number of writes, which decides when files are compacted."""
+        """Number of writes so far, which decides when files are compacted."""
         with self._logged_faults("cannot be used"):
             Path(folder).mkdir(parents=True, exist_ok=True)
             self._lock = (Path(folder) / LOCK_FILE).open("a+", encoding="ascii")
@@ -108,8 +109,8 @@ class LanceVectors:
         return len(self.numbers)
 
     def add(self, vectors: Mapping[str, bytes]) -> None:
-        """Add new vectors in the format `vectors.WIRE`. If the new vectors have other dimensions than the stored ones,
-        the stored ones come from another model and are dropped. Raises BackendFault.
+        """Add new vectors in the format `vectors.WIRE`. If the new vectors have another number of dimensions than the
+        stored vectors, the stored vectors come from another model and are dropped. Raises BackendFault.
         """
         new = {key: decode(raw) for key, raw in vectors.items()}
         if not new:
@@ -152,7 +153,7 @@ class LanceVectors:
                 self._table.optimize(cleanup_older_than=timedelta(0))
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
-        """Those of the requested vectors that are stored, by the key of their texts. Raises BackendFault."""
+        """The requested vectors, without those that are not stored, by the key of their texts. Raises BackendFault."""
         keys_by_number = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
         numbers, rows = self._rows(keys_by_number)
         return {
@@ -168,7 +169,7 @@ class LanceVectors:
         if not numbers or len(query) != self._dimensions:
             return {}
         runs, depth = ranges(numbers), limit
-        if len(runs) > MAX_PARTS:  # a condition of so many runs also matches the rows between them
+        if len(runs) > MAX_PARTS:  # a condition for so many runs also matches the rows between the runs
             depth = len(self.numbers)
         with self._logged_faults("cannot be searched"):
             query_builder = self._table.search(query, vector_column_name="vector").distance_type("dot")

@@ -27,7 +27,7 @@ ABOUT: Final = 0.5
 BESIDE: Final = (0.35, 0.15)
 """Weights of a word in the units at a distance of one and two."""
 BOTH: Final = 0.2
-"""Additional weight of a word that is in a unit and in its context."""
+"""Additional weight of a word that is both in a unit and in the unit's context."""
 OTHER_FORM: Final = 0.8
 """Weight of another form of a word, such as `measuring` for `measured`."""
 SYNONYM: Final = 0.5
@@ -36,7 +36,8 @@ SYNONYMS_FORM: Final = 0.45
 KIND: Final = 0.6
 """Weight of a unit that has the kind of answer that the question expects, before its rarity is considered."""
 FULL: Final = 0.75
-"""Weight from which a unit counts as having a word. The number of such units decides how rare the word is."""
+"""Minimum weight of a word in a unit for which the unit counts as containing the word. The number of such units decides
+how rare the word is."""
 LEAST_STEM: Final = 4
 _ENDINGS: Final = (
     "ations",
@@ -87,7 +88,8 @@ _KINDS: Final = tuple(
 
 
 def scores(units: Sequence[Unit], question: str) -> list[float]:
-    """Score of each unit for a question; 0 if nothing matches. Scores of different searches cannot be compared."""
+    """Score of each unit for a question; 0 if nothing in the unit matches. Scores of different searches cannot be
+    compared."""
     if not units:
         return []
     contents = _Postings([_content(unit) for unit in units])
@@ -162,7 +164,8 @@ def _question_terms(question: str) -> list[str]:
 
 
 def _weights(forms: Iterable[tuple[float, Mapping[int, int]]]) -> dict[int, float]:
-    """Weight of a word in each text: the best weight of a form in it, multiplied by the number of occurrences."""
+    """Weight of a word in each text: the best weight of a form of the word in the text, multiplied by the number of its
+    occurrences."""
     weights: dict[int, float] = {}
     for weight, postings in forms:
         for index, times in postings.items():

@@ -1,9 +1,9 @@
 """Ranks units (small parts of tool results) by words and vectors together. Needs numpy and the built-in encoder (extra
 `search`).
 
-The vector of a unit is computed from its text and context; its cosine is combined with that of neighbouring units.
-Vectors are cached by the hash of text and context. Units that cannot be encoded within the time of one search are
-ranked by words only; a later search encodes them.
+The vector of a unit is computed from the unit's text and context. The unit's cosine is combined with the cosines of
+neighbouring units. Vectors are cached by a hash over text and context. Units that cannot be encoded within the time of
+one search are ranked by words only; a later search encodes them.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from fairlead_search.units import Unit
 from fairlead_search.vectors import WIRE, Matrix
 
 MAX_BYTES: Final = 32 << 20
-"""Maximum bytes of cached vectors. 40,000 vectors, of units with 5 MB of text, take that much."""
+"""Maximum number of bytes of cached vectors: enough for 40,000 vectors, of units with 5 MB of text in total."""
 ABOUT_CHARACTERS: Final = 200
-"""Maximum characters of a unit's context that are encoded."""
+"""Maximum number of characters of a unit's context that are encoded."""
 TEXT_CHARACTERS: Final = 600
-"""Maximum characters of context and text that are encoded per unit."""
+"""Maximum number of characters of context and text that are encoded per unit."""
 PIECE: Final = 32
 """Number of units that are encoded between two checks of the time limit, in less than 0.1 s."""
 BESIDE: Final = 0.5
-"""Weight of each neighbour's vector in the sum with the unit's own, and weight of that sum's cosine against the cosine
-of the unit alone.
+"""Weight of each neighbour's vector in its sum with the unit's own vector. Also the weight of that sum's cosine against
+the cosine of the unit alone.
 """
 VECTOR_SHARE: Final = 0.5
 """Weight of the cosine in the merged score; the BM25 score has the rest."""
 LEAST_COSINE: Final = 0.15
-"""Cosine from which a unit matches although it has no word of the question."""
+"""Minimum cosine with which a unit matches although it has no word of the question."""
 UNRELATED: Final = -1
 """Index of an imaginary unrelated unit with the cosine 0. It is the lower end of the scale to which cosines are
 converted.
@@ -47,7 +47,7 @@ Encode = Callable[[Sequence[str]], Matrix]
 
 
 class PassageVectors:
-    """Cache of the vectors of units, with scoring by them. The least recently used vectors are dropped first."""
+    """Scores units by their vectors, which it caches. The least recently used vectors are dropped first."""
 
     def __init__(
         self,
@@ -125,8 +125,8 @@ def _text(unit: Unit) -> str:
 
 
 def _cosines(units: Sequence[Unit], rows: Matrix, query: Matrix) -> Matrix:
-    """Cosine of each unit with a query: the mean of the unit's own cosine and the cosine of its sum with its neighbours
-    in the same result.
+    """Cosine of each unit with a query: the mean of two cosines, of the unit's own vector, and of the sum of the
+    vectors of the unit and its neighbours in the same result.
     """
     if not rows.shape[1]:
         return np.zeros(len(rows), np.float32)

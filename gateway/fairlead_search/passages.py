@@ -25,19 +25,19 @@ WIDENED: Final = 6
 about twice as many tokens as its overhead.
 """
 PASSAGE: Final = 600
-"""Characters of a unit if the results would have more than MAX_UNITS units of the usual size."""
+"""Characters of a unit if units of the usual size would be more than MAX_UNITS."""
 MAX_UNITS: Final = 50_000
 """Maximum number of units per search; the rest of the results is not searched."""
 RELEVANT: Final = 0.1
-"""Fraction of the best score that a unit needs to be selected, so that units with only common words do not fill the
-budget.
+"""Fraction of the best score that a unit needs in order to be selected, so that units with only common words do not
+fill the budget.
 """
 RANGE_TOKENS: Final = 3
 """Tokens that a location such as `lines 3-9` takes in addition to the location of one line."""
 PATTERN_BYTES: Final = 8 << 20
-"""Maximum bytes of a compiled regular expression and its automaton."""
+"""Maximum number of bytes of a compiled regular expression and its automaton."""
 LEAST_PART: Final = 4
-"""Divisor of the budget: even after a long location, the text of the first passage gets at least a fourth of the
+"""Divisor of the budget: even if its location is long, the text of the first passage gets at least a fourth of the
 budget.
 """
 AROUND: Final = 200
@@ -64,7 +64,7 @@ class Lines(msgspec.Struct, frozen=True):
         return f"{start}-{min(self.last, count)}{end}"
 
     def until(self, text: str) -> str:
-        """The part of the range that is shown if only `text`, the beginning of the range, fits; in the format of
+        """The part of the range that `text` covers, which is the beginning of the range. In the format of the argument
         `range`.
         """
         breaks, last = text.count("\n"), len(text.rpartition("\n")[2])
@@ -77,7 +77,7 @@ class Passage(msgspec.Struct, frozen=True):
 
     source: str
     where: str
-    """Location: `lines 3-9` of a text, or the path in a JSON document; `$` is the whole document."""
+    """Location in the result: `lines 3-9` of a text, or the path in a JSON document; `$` is the whole document."""
     text: str
     score: float = 0.0
     """Score for the query. Scores of different searches cannot be compared."""
@@ -86,7 +86,7 @@ class Passage(msgspec.Struct, frozen=True):
 def best(
     sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0, rate: Rate = scores
 ) -> tuple[list[Passage], bool]:
-    """Select passages that match a query, best first, within a budget; also returns whether there are more. Each
+    """Select passages that match a query, best first, within a budget. Also returns whether more passages match. Each
     passage takes `overhead` tokens in addition to its text and location. `rate` scores units, by default by words. The
     first passage may be cut at its end.
     """
@@ -173,13 +173,13 @@ def _expression(text: str) -> Any:
     """Compile an RE2 expression. A `.*` at either end is removed: it does not change which lines match, but would make
     each match as long as its line.
     """
-    import re2  # takes 5 MB with its C++ library, so imported only when needed
+    import re2  # takes 5 MB with its C++ library, so it is imported only when needed
 
     options = re2.Options()
     options.case_sensitive = False
     options.max_mem = PATTERN_BYTES
     options.log_errors = False
-    needle = text.encode("utf-8", "replace")  # bytes, as a text may contain lone surrogates
+    needle = text.encode("utf-8", "replace")  # bytes, because a text may contain lone surrogates
     try:
         pattern = re2.compile(needle, options)
     except re2.error:
@@ -193,7 +193,7 @@ def _expression(text: str) -> Any:
 
 def _surroundings(number: int, line: str, raw: bytes, pattern: Any, around: int) -> Iterator[str]:
     """Excerpts of a long line: each match with `around` characters on either side. Overlapping excerpts are merged, up
-    to four times `around`.
+    to a length of four times `around`.
     """
     start = end = at = character = 0
     for match in pattern.finditer(raw):
@@ -236,7 +236,7 @@ def write_out(document: object) -> str:
 
 
 def _units(sources: Mapping[str, object]) -> list[Unit]:
-    """Units of all sources. If there are more than MAX_UNITS, larger units are formed, with several lines each."""
+    """Units of all sources. If there would be more than MAX_UNITS, the units are larger and have several lines each."""
     all_units: list[Unit] = []
     for least in (0, UNIT * 2, PASSAGE):
         source_units = chain.from_iterable(
@@ -275,7 +275,8 @@ def _is_beside(first: Unit, second: Unit) -> bool:
 
 
 def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: int) -> int:
-    """Tokens that a further unit takes: its text, and overhead and location if the unit begins a new passage."""
+    """Tokens that a further unit takes: those of its text, and those of overhead and location if the unit begins a new
+    passage."""
     unit = units[index]
     for other in (index - 1, index + 1):
         if other in chosen and _is_beside(units[min(other, index)], units[max(other, index)]):

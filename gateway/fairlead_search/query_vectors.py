@@ -8,8 +8,8 @@ from typing import Final
 
 MAX_QUERIES: Final = 2_000
 MAX_BYTES: Final = 8 << 20
-"""Maximum bytes of texts and vectors. 2,000 vectors of 384 32-bit floats take 3 MB; of vectors with 4,096 dimensions,
-fewer fit.
+"""Maximum number of bytes of texts and vectors. 2,000 vectors of 384 32-bit floats take 3 MB; fewer than 2,000 vectors
+with 4,096 dimensions fit.
 """
 
 
@@ -30,7 +30,7 @@ class QueryVectors:
         return [query for query in dict.fromkeys(queries) if query not in self._vectors]
 
     def take(self, queries: Sequence[str], made: Mapping[str, bytes]) -> list[bytes]:
-        """Vectors of queries. `made`: vectors of the queries that were not in the cache, which are added to the
+        """Vectors of queries. `made`: vectors of the queries that were not in the cache. They are added to the
         cache.
         """
         for query, vector in made.items():
@@ -45,5 +45,5 @@ class QueryVectors:
 
 
 def _size(query: str, vector: bytes | None) -> int:
-    """Bytes of an entry. A character counts as 4 bytes, the most that Python stores for one."""
+    """Bytes of an entry. A character counts as 4 bytes, the maximum that Python stores for a character."""
     return 0 if vector is None else 4 * len(query) + len(vector)

@@ -1,4 +1,4 @@
-"""Record of a tool in a search index, with the texts that queries are compared with."""
+"""Record of a tool in a search index, with the texts with which queries are compared."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class IndexedTool(msgspec.Struct, frozen=True):
     parameter_names: tuple[str, ...] = ()
 
     def counts(self) -> Counter[str]:
-        """Number of occurrences of each term in all fields together. One index per field ranks worse."""
+        """Number of occurrences of each term in all fields together. A separate index for each field would rank
+        worse.
+        """
         counts: Counter[str] = Counter()
         for term in terms(self.name):
             counts[term] += NAME_WEIGHT

@@ -1,8 +1,8 @@
 """Creates requests to a chat model that compresses tool results, and verifies its answers. Pure module.
 
 Results are untrusted data. In a request, they are enclosed in a random word, and the model is offered no tools. A
-sentence of the answer is used only if the result that it refers to contains all of its numbers, URLs, paths,
-identifiers and quoted names, and half of its other words.
+sentence of the answer is used only if the result to which it refers contains all numbers, URLs, paths, identifiers and
+quoted names of the sentence, and half of its other words.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from fairlead_search.text import QUESTION_WORDS, terms
 from fairlead_search.token_estimate import tokens, within
 
 MAX_OUTPUT_TOKENS: Final = 8_000
-"""Maximum number of tokens that a model is requested to write."""
+"""Maximum number of tokens that the model is asked to write."""
 MAX_ANSWER: Final = 200_000
-"""Maximum characters of an answer that are read."""
+"""Maximum number of characters of an answer that are read."""
 GROUNDED: Final = 0.5
-"""Fraction of a sentence's words that its result has to contain."""
+"""Fraction of a sentence's words that the result to which the sentence refers has to contain."""
 _LINE: Final = re.compile(r"\s*(?:[-*•]\s*)?\[(\d{1,4})\]\s*[:\-–]?\s*(\S.*)")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/_-]\d+)*")
 _QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|«([^»\n]+)»")
 _EXACT: Final = re.compile(r"[@/\\]|\w[._]\w|[a-z][A-Z]")
-"""Pattern that a word contains if it is a URL, a path, an address or an identifier."""
+"""Pattern that is found in a word if the word is a URL, a path, an address or an identifier."""
 _AROUND: Final = ".,;:!?()[]{}<>'\"`*“”«»"
 _ABBREVIATIONS: Final = frozenset({"e.g", "i.e", "a.m", "p.m"})
 SYSTEM: Final = (
@@ -43,7 +43,7 @@ SYSTEM: Final = (
 
 
 class CompressionFailed(Exception):
-    """Compression failed; the message is the reason, as the end of a sentence."""
+    """Failure of a compression. The message is the end of a sentence about the model, such as `did not answer`."""
 
 
 class CompressorConfig(msgspec.Struct, frozen=True):
@@ -57,8 +57,7 @@ class CompressorConfig(msgspec.Struct, frozen=True):
     seconds: float = 10.0
     """Timeout for one answer, including retries."""
     allowed_urls: tuple[str, ...] = ()
-    """Rule about addresses that the endpoint may have, like the three members that follow; see `fairlead_mcp.egress`.
-    """
+    """Egress rule for the addresses of the API, like the three members that follow; see `fairlead_mcp.egress`."""
     denied_networks: tuple[str, ...] = ()
     confined: bool | None = None
     namespace: str = ""
@@ -68,7 +67,7 @@ def chat_request(
     model: str, question: str, sources: Mapping[str, str], budget_tokens: int, nonce: str
 ) -> dict[str, Any]:
     """Create the body of `POST /chat/completions`. The texts of the sources are numbered from 1. `nonce`: the random
-    word that encloses them.
+    word that encloses the texts.
     """
     fenced = "\n".join(
         f"BEGIN {nonce} {number}\n{text.replace(nonce, '')}\nEND {nonce} {number}"
@@ -88,8 +87,8 @@ def chat_request(
 
 
 def check_answer(answer: str, sources: Mapping[str, str], nonce: str) -> dict[str, str]:
-    """Sentences of an answer that are supported by the result they refer to, by source. Invisible characters are
-    removed, and lines without the number of a source are dropped.
+    """Sentences of an answer that the result to which they refer supports, by source. Invisible characters are removed,
+    and lines without the number of a source are dropped.
     """
     names = [*sources]
     contents: dict[str, _SourceContent] = {}

@@ -21,8 +21,8 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def condition(column: str, runs: list[tuple[int, int]]) -> str:
-    """Create a condition that selects the numbers of all runs (at least one). With more than `MAX_PARTS` runs, it also
-    selects the numbers between them.
+    """Create a condition that selects the numbers of all runs (at least one). With more than `MAX_PARTS` runs, the
+    condition also selects numbers between the runs.
     """
     if len(runs) > MAX_PARTS:
         runs = [(runs[0][0], runs[-1][1])]

@@ -17,7 +17,7 @@ MAX_DEPTH: Final = 8
 LOOKED_AT: Final = 50
 """Number of leading items of an array that are examined."""
 NAME: Final = 60
-"""Maximum characters of one name."""
+"""Maximum number of characters of one name."""
 TABLE_ROWS: Final = 5
 """Minimum number of lines with the same number of columns for a text to count as a table."""
 _DELIMITERS: Final = "\t,;|"

@@ -1,7 +1,7 @@
 """Scores tools by the terms of a query, with an immutable table of terms. Pure module.
 
 Scores are BM25 in Lucene's variant (k1 1.2, b 0.75). The weights of a term are computed at its first use and cached, so
-that a query only adds up a few tables.
+that a query only has to add up a few tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_search.lexicon import WEIGHT, lexicon
 K1: Final = 1.2
 B: Final = 0.75
 MAX_CACHED_TERMS: Final = 2_000
-"""Maximum number of terms with cached weights. When there are more, the whole cache is cleared."""
+"""Maximum number of terms with cached weights. If there are more, the whole cache is cleared."""
 
 
 class TermTable(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ def term(table: TermTable, holders: int, share: float) -> Bm25Term:
 
 
 class DictScores:
-    """`TermScores` without numpy. For few tools, it is as fast as with numpy."""
+    """`TermScores` without numpy, which is as fast as with numpy if there are few tools."""
 
     def __init__(self, table: TermTable) -> None:
         self._table = table

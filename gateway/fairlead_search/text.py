@@ -1,7 +1,7 @@
 """Splits names, descriptions and queries into terms. Pure module.
 
 Identifiers are split at changes of case, digits, `_` and `-`. Plurals are converted to singulars. Texts in Chinese,
-Japanese and Korean, which have no spaces, are split into single characters and pairs of adjacent ones.
+Japanese and Korean, which have no spaces, are split into single characters and pairs of adjacent characters.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 MAX_CHARACTERS: Final = 32_768
-"""Maximum characters of a text that are read; the rest of a longer description is ignored."""
+"""Maximum number of characters of a text that are read; the rest of a longer description is ignored."""
 MAX_TERM: Final = 64
-"""Maximum characters of a term; longer words are data and are ignored."""
+"""Maximum number of characters of a term; longer words are considered data, and are ignored."""
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _PIECE: Final = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[A-Z]+|\d+|(?P<cjk>[{_CJK}]+)")

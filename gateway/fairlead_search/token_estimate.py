@@ -6,8 +6,8 @@ import json
 from typing import Final
 
 BYTES_PER_TOKEN: Final = 3
-"""Bytes that the estimate counts as one token. For JSON, English and Chinese, the average of every tokenizer is higher,
-so that a text within an estimated budget never exceeds the budget.
+"""Bytes that the estimate counts as one token. Every tokenizer has a higher average for JSON, English and Chinese, so a
+text never exceeds a budget in which it fits by this estimate.
 """
 
 

@@ -1,8 +1,8 @@
 """Splits results of tools into small units with their context. Pure module.
 
-In a text, a unit is a line or a part of a long line; its context is the less indented lines above it and the headings
-of its sections. In a JSON document, a unit is a small value, or a few scalar members of an object or array; its context
-is the names of the objects around it.
+In a text, a unit is a line or a part of a long line. Its context is the headings of its sections, and the lines above
+it that are less indented. In a JSON document, a unit is a small value, or a few scalar members of an object or array.
+Its context is the names of the objects around it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_DEPTH: Final = 64
 MAX_ABOVE: Final = 5
 """Maximum number of less indented lines above a line that belong to its context."""
 MAX_ABOVE_CHARACTERS: Final = 100
-"""Maximum characters of each line in a context."""
+"""Maximum number of characters of each line in a context."""
 MAX_NAMES: Final = 6
 NAME_CHARACTERS: Final = 80
 NAMING: Final = frozenset(
@@ -28,7 +28,7 @@ NAMING: Final = frozenset(
 """Members whose value identifies a JSON object."""
 NAMING_DEPTH: Final = 2
 """Number of levels down to which the members of `NAMING` are looked for. For example, `metadata.name` of a Kubernetes
-object also names what `spec` belongs to.
+object also says to which object `spec` belongs.
 """
 _HEADING: Final = re.compile(r"(#{1,6}) ")
 
@@ -43,7 +43,7 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     """Line number in a text, or in a string of a JSON document, from 1; 0 for other JSON values."""
     text: str
     about: str
-    """Context: text above or around the unit that says what the unit belongs to."""
+    """Context: text above or around the unit, which says to what the unit belongs."""
 
     @property
     def where(self) -> str:
@@ -52,7 +52,7 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 
 def units(source: str, document: object, size: int, least: int = 0) -> Iterator[Unit]:
     """Units of a text or a decoded JSON document, in order. `size`: approximate maximum of a unit's characters.
-    `least`: lines of a text are combined until a unit has so many characters.
+    `least`: minimum number of characters of a unit of text, for which lines are combined.
     """
     cutter = _Cutter(source, size, least)
     if isinstance(document, str):
@@ -96,7 +96,7 @@ class _Cutter:
             yield Unit(self.source, path, first, "\n".join(pending).rstrip(), around)
 
     def document(self, path: str, value: object, about: tuple[str, ...], depth: int = 0) -> Iterator[Unit]:
-        """Units of a JSON value at a path: small scalar members are combined, large ones are units of their own."""
+        """Units of a JSON value at a path: small scalar members are combined, large members are units of their own."""
         if isinstance(value, str):
             yield from self.text(path, value, about)
             return
@@ -128,7 +128,7 @@ class _Cutter:
 
 
 class _Outline:
-    """Lines above the current line that it belongs to, by indentation or by Markdown headings."""
+    """Lines above the current line to which the current line belongs, by indentation or by Markdown headings."""
 
     def __init__(self) -> None:
         self._above: list[tuple[int, str]] = []
@@ -139,7 +139,7 @@ class _Outline:
         return [*(words for _, words in self._above[-MAX_ABOVE:]), *self._headings.values()]
 
     def leave(self, line: str) -> None:
-        """Remove the lines and headings that `line` does not belong to."""
+        """Remove the lines and headings to which `line` does not belong."""
         heading = _HEADING.match(line)
         while self._above and (heading is not None or self._above[-1][0] >= _indent(line)):
             self._above.pop()
@@ -148,7 +148,7 @@ class _Outline:
             self._headings = {other: words for other, words in self._headings.items() if other < level}
 
     def enter(self, line: str) -> None:
-        """Add `line`, as the following lines may belong to it."""
+        """Add `line`, because the following lines may belong to it."""
         self._above.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
         if (heading := _HEADING.match(line)) is not None:
             self._headings[len(heading[1])] = line[:MAX_ABOVE_CHARACTERS]

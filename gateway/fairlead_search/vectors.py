@@ -31,8 +31,8 @@ class VectorStore:
         return key in self._rows
 
     def put(self, vectors: Mapping[str, bytes]) -> None:
-        """Add or replace vectors in the format `WIRE`. If a new vector has other dimensions than the stored ones, it
-        comes from another model, and all stored vectors are dropped.
+        """Add or replace vectors in the format `WIRE`. If a new vector has another number of dimensions than the stored
+        vectors, it comes from another model, and all stored vectors are dropped.
         """
         for key, raw in vectors.items():
             vector = decode(raw)
@@ -46,7 +46,7 @@ class VectorStore:
         self.version += 1
 
     def keep(self, keys: Collection[str]) -> None:
-        """Drop all vectors but those of `keys`."""
+        """Drop all vectors except those of `keys`."""
         remaining = [key for key in self._rows if key in keys]
         self._matrix = self._matrix[[self._rows[key] for key in remaining]]
         self._rows = {key: row for row, key in enumerate(remaining)}
@@ -89,7 +89,7 @@ def encode(vector: Sequence[float] | Matrix) -> bytes:
 
 
 def normalize(vector: Matrix) -> Matrix:
-    """Scale a vector to length 1; a zero vector, or one with NaN or infinity, becomes zeros."""
+    """Scale a vector to length 1. A zero vector, or a vector with NaN or infinity, becomes a zero vector."""
     length = float(np.linalg.norm(vector))
     usable: Matrix = vector / length if 0 < length < float("inf") else np.zeros_like(vector)
     return usable

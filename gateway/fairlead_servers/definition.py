@@ -15,7 +15,7 @@ from fairlead_servers.sentences import sentence
 
 
 class SettingError(ValueError):
-    """An invalid setting; the message has its name and what is expected."""
+    """An invalid setting. The message has the setting's name, and says what is expected."""
 
 
 class ServerSettings(BaseModel):
@@ -49,7 +49,8 @@ def variable(server: str, field: str) -> str:
 
 
 def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given: Mapping[str, str]) -> S:
-    """Settings of a server; empty variables are ignored. Raises SettingError."""
+    """Read the settings of a server from the environment and from `given`, which takes precedence. Empty variables are
+    ignored. Raises SettingError."""
     fields = kind.model_fields
     for name in given:
         if name not in fields:
@@ -63,15 +64,16 @@ def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given:
 
 
 def prepare_folder(server: str, name: str, given: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Data folder of a server, created if missing: `given`, else `FAIRLEAD_DATA`, else the folder `name` in the user's
-    data folder (XDG_DATA_HOME). Raises SettingError if it is not writable.
+    """Data folder of a server, which is created if it is missing: `given`, else `FAIRLEAD_DATA`, else the folder `name`
+    in the user's data folder (XDG_DATA_HOME). Raises SettingError if it is not writable.
     """
     folder = given or _default(name, environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SettingError(
-            f"the data folder {folder} of {server} cannot be created: {error.strerror}; choose another with --data"
+            f"the data folder {folder} of {server} cannot be created: {error.strerror}; "
+            "choose another folder with --data"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise SettingError(f"the data folder {folder} of {server} is read-only; choose another folder with --data")

@@ -1,8 +1,8 @@
 """Fetches pages of the public web, without access to private networks.
 
 The address of each connection is checked by the egress rules that the gateway applies to addresses of servers
-(`fairlead_mcp.egress`). As the resolved IP address is checked, neither a redirect nor a changed DNS record can lead to
-a private network.
+(`fairlead_mcp.egress`). Because the resolved IP address is checked, neither a redirect nor a changed DNS record can
+lead to a private network.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ PRIVATE: Final = (
     "fc00::/7",
     "fec0::/10",
 )
-"""Networks that are not public (RFC 6890), in addition to those that `Egress` denies to every confined process."""
+"""Networks that are not public (RFC 6890), in addition to the networks that `Egress` denies to every confined
+process.
+"""
 MOST_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NO_NAMESPACE: Final = "-"
@@ -117,7 +119,7 @@ class Fetcher:
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Network backend that only connects to addresses from `resolve`, which checks them."""
+    """Network backend that connects only to addresses that `resolve` returns after checking them."""
 
     def __init__(self, resolve: Resolve, timeout_s: float) -> None:
         self._resolve = resolve
@@ -174,7 +176,8 @@ def _redirect_target(url: str, location: bytes) -> str:
 
 
 def _target(url: str) -> httpx2.URL:
-    """An http or https URL in ASCII: host names by IDNA, the rest percent-encoded. Raises FetchFailed."""
+    """Parse an http or https URL, and convert it to ASCII: host names by IDNA, the rest percent-encoded. Raises
+    FetchFailed."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0

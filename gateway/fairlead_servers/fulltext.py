@@ -10,12 +10,12 @@ from fairlead_servers.tool import ToolError
 
 TOKENS: Final = "tokenize = 'porter unicode61 remove_diacritics 2'"
 MOST_WORDS: Final = 16
-"""Limit on the words of a query; further ones are ignored."""
+"""Maximum number of words of a query; further words are ignored."""
 _WORD: Final = re.compile(r"\w+")
 
 
 def match_expressions(query: str) -> tuple[str, ...]:
-    """FTS5 expressions for a plain query: one that matches all words, and one that matches any word. Operators of FTS5
+    """FTS5 expressions for a plain query: the first matches all words, the second matches any word. Operators of FTS5
     in the query have no effect.
 
     The last word also matches as a prefix. Empty for a query without words.
@@ -29,8 +29,8 @@ def match_expressions(query: str) -> tuple[str, ...]:
 
 
 def matches(connection: sqlite3.Connection, statement: str, query: str, limit: int, *more: Any) -> list[sqlite3.Row]:
-    """Rows that match all words of a query, or if there are none, any word. The parameters of `statement` are the FTS5
-    expression, `more` and the limit.
+    """Rows that match all words of a query; if there are no such rows, rows that match any word. The parameters of
+    `statement` are the FTS5 expression, `more` and the limit.
 
     Raises ToolError for a query without words.
     """

@@ -1,6 +1,6 @@
 """Processes untrusted bytes in child processes, with limits on their number, memory and time.
 
-A thread cannot be stopped: crafted input that is slow to process would occupy it, and a processor, indefinitely. A
+A thread cannot be stopped: input that was crafted to be slow would occupy the thread, and a processor, indefinitely. A
 process can be killed when the call that waits for it times out or is cancelled.
 """
 
@@ -30,15 +30,15 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class SlotsTaken(Exception):
-    """All processes are busy; the message is a sentence without its full stop."""
+    """Failure to get a slot, because all are in use. The message is a sentence without its full stop."""
 
 
 class WorkFailed(Exception):
-    """A process failed. The message is the end of a sentence: "takes longer than 15 s"."""
+    """Failure of a process. The message is the end of a sentence: "takes longer than 15 s"."""
 
 
 class ProcessSlot:
-    """Permission to run one child process at a time, which a call holds while it processes its input."""
+    """Permission to run one child process at a time. A call holds it while it processes its input."""
 
     async def run(self, module: str, given: Sequence[bytes], seconds: float) -> bytes:
         """Run `work` of a module in a new process on the joined bytes, and return its output. Raises WorkFailed.
@@ -67,16 +67,16 @@ class ProcessSlot:
 
 
 class ProcessSlots:
-    """Limits concurrent work to `MAX_PROCESSES` slots. A call fetches its input only when it has a slot, so that
-    waiting calls hold no data. An object belongs to the event loop of its first use.
+    """Limits concurrent work to `MAX_PROCESSES` slots. A call should fetch its input only when it has a slot, so that
+    waiting calls hold no data. An instance belongs to the event loop in which it is used first.
     """
 
     def __init__(self, wait_s: float) -> None:
-        """`wait_s`: largest number of seconds that a call waits for a slot."""
+        """`wait_s`: maximum seconds that a call waits for a slot."""
         self._wait_s = wait_s
         self._slots = asyncio.Semaphore(MAX_PROCESSES)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        """Semaphores by owner, each of one slot less than all."""
+        """Semaphores by owner. Each has one slot less than there are in total."""
         self._waiting = 0
         if not sys.platform.startswith("linux"):
             _LOG.warning("The memory of child processes is not limited: %s does not enforce RLIMIT_AS.", sys.platform)

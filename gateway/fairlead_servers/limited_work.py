@@ -2,7 +2,7 @@
 writes the result to standard output.
 
 Its arguments are a module with `work(bytes) -> bytes`, a memory limit in bytes and a time limit in seconds. The module
-is imported after the limits are set, so that they also apply to the import.
+is imported after the limits are set, so that the limits also apply to the import.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from typing import Final
 
 OUT_OF_MEMORY: Final = 12
-"""Exit code if the memory limit is exceeded (ENOMEM)."""
+"""Exit code after the memory limit was exceeded (ENOMEM)."""
 _NICENESS: Final = 10
 """Low priority, because the server handles other calls on the same processors."""
 

@@ -1,4 +1,4 @@
-"""Response to the request of a web page, as the fetcher received it."""
+"""Response to a request for a web page, as the fetcher received it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Page:
-    """A response whose body is complete, or truncated at the size limit."""
+    """Response whose body is either complete or truncated at the size limit."""
 
     url: str
     """URL after all redirects."""

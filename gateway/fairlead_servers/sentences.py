@@ -8,22 +8,22 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 SHOWN: Final = 60
-"""Limit on the characters of a quoted value."""
+"""Maximum number of characters of a quoted value."""
 MOST: Final = 5
-"""Limit on the faults in a sentence."""
+"""Maximum number of faults in a sentence."""
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxother = SHOWN + 1
 
 
 def sentence(subject: str, error: ValidationError) -> str:
-    """Sentence about the faults of `subject`: `the arguments of roll are invalid: expression is missing.`"""
+    """Sentence about the faults of `subject`, such as `the arguments of roll are invalid: expression is missing.`"""
     faults = [_fault(each) for each in error.errors(include_url=False)]
     suffix = f"; and {len(faults) - MOST} more" if len(faults) > MOST else ""
     return f"{subject} are invalid: {'; '.join(faults[:MOST])}{suffix}."
 
 
 def quote(value: object) -> str:
-    """A value as a short quotation on one line. Large values are only formatted as far as they are quoted."""
+    """A value as a short quotation on one line. Only the quoted part of a large value is formatted."""
     text = repr(value[: SHOWN + 1]) if isinstance(value, str | bytes) else _SHORT.repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 

@@ -68,7 +68,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     else:
         made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     # asyncio sets TCP_NODELAY only on sockets that it creates. Without the option, head and body of a response are two
-    # packets, and the second one waits for the client's delayed acknowledgement: 40 ms per call.
+    # packets, and the second packet waits for the client's delayed acknowledgement: 40 ms per call.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 

@@ -45,10 +45,11 @@ class _Subscriber:
 
 
 class LegacySubscriptions:
-    """Subscriptions by connection, which end with the connection."""
+    """Subscriptions of each connection. They end with the connection."""
 
     def __init__(self, bus: SubscriptionBus, uris: frozenset[str], most: int = MOST_SUBSCRIBERS) -> None:
-        """`uris`: resources that can be subscribed to, whose updates are published on the bus."""
+        """`uris`: resources to which clients can subscribe. Their updates are published on the bus. `most`: maximum
+        number of connections with a subscription."""
         self._bus = bus
         self._uris = uris
         self._most = most
@@ -85,7 +86,7 @@ class LegacySubscriptions:
         return EmptyResult()
 
     def _begin(self, connection: Connection) -> _Subscriber:
-        """Create the subscriber of a connection. Raises MCPError if there are too many."""
+        """Create the subscriber of a connection. Raises MCPError if there are too many subscribers."""
         if len(self._subscribers) >= self._most:
             raise MCPError(INVALID_PARAMS, f"the limit of {self._most} subscribed clients is reached")
         subscriber = _Subscriber(connection)

@@ -62,7 +62,7 @@ _ROWS: Final = (
     ),
     BundledServer(
         "music-ambiance",
-        "Plays background music by mood, here or at a client.",
+        "Plays background music by mood, on this machine or at a client.",
         "fairlead_servers.music_ambiance.server",
         "music-ambiance",
     ),
@@ -74,7 +74,7 @@ _ROWS: Final = (
     ),
     BundledServer(
         "image-gen",
-        "Makes pictures with an images endpoint, or draws simple ones.",
+        "Makes pictures with an images endpoint, or draws simple pictures.",
         "fairlead_servers.image_gen.server",
         "image-gen",
     ),

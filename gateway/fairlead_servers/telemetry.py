@@ -12,8 +12,8 @@ from fairlead_otel.opening import open_pipelines
 
 
 def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
-    """Start exporting spans and log of the named server. Returns a function to call at the end, which sends pending
-    data and blocks for a few seconds at most.
+    """Start exporting the spans and the log of the server `name`. Returns a function to call at the end. It sends
+    pending data, and blocks for a few seconds at most.
     """
     pipelines = open_pipelines(environ, f"fairlead-{name}")
     if pipelines is None:

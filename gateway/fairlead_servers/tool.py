@@ -44,7 +44,7 @@ class StrictTool(Tool):
             async with _report_progress(context, self.title or self.name):
                 return await super().run(arguments, context, convert_result)
         except UnexpectedToolError as error:
-            # still "unexpected", so that the SDK logs the traceback
+            # an UnexpectedToolError, so that the SDK logs the traceback
             raise UnexpectedToolError(
                 f"{self.name} failed because of an internal error; the server's log has the details."
             ) from error.__cause__
@@ -62,7 +62,7 @@ class LatencyDeclaration:
     estimated_ms: int
     """Median duration."""
     max_ms: int
-    """Longest duration; gateways use it as the timeout."""
+    """Maximum duration in milliseconds; gateways use it as the timeout."""
     min_tier: str
     """The fastest latency tier that may show the tool."""
 
@@ -93,7 +93,8 @@ def writing_annotations(
 
 @asynccontextmanager
 async def _report_progress(context: Context[Any, Any], doing: str) -> AsyncIterator[None]:
-    """Send progress notifications within the context: the elapsed seconds, and what is being done.
+    """Send progress notifications within the context, with the elapsed seconds and with `doing`, the description of the
+    work.
 
     Clients without a progress token receive none.
     """

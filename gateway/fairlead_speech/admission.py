@@ -111,11 +111,12 @@ def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
 
 
 class SessionSlots:
-    """Limits a gateway to `most` open speech sessions, and one agent to `each` of them (0: a quarter of `most`)."""
+    """Limits the open speech sessions of a gateway, in total and for each agent."""
 
-    def __init__(self, most: int, each: int = 0, counts: ShareCounts | None = None) -> None:
-        self._open = Shares("speech_sessions", most, each, counts)
-        self._waiting = Shares("speech_setups", most, each, counts)
+    def __init__(self, limit: int, limit_per_agent: int = 0, counts: ShareCounts | None = None) -> None:
+        """`limit_per_agent`: 0 for a quarter of `limit`. `counts`: counts the refused requests."""
+        self._open = Shares("speech_sessions", limit, limit_per_agent, counts)
+        self._waiting = Shares("speech_setups", limit, limit_per_agent, counts)
 
     @property
     def open(self) -> int:
@@ -170,7 +171,10 @@ class SessionSlot:
 
 def _refusal(reached: ShareTaken, what: str) -> LlmError:
     if reached.bound == "agent":
-        text = f"{reached.most} of your speech sessions {what}, which is the limit for one agent: close one, or retry"
+        text = (
+            f"{reached.most} of your speech sessions {what}, which is the limit for one agent: "
+            "close a session, or retry"
+        )
         return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
     text = f"{reached.most} speech sessions {what}, which is the limit of this gateway: retry later"
     return LlmError(503, text, "unavailable", headers=_RETRY)

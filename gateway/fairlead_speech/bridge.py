@@ -36,7 +36,7 @@ from fairlead_speech.sockets import (
 
 OK: Final = "ok"
 CUT: Final = "cut"
-"""Outcome of a session of which a connection ended without a WebSocket close frame."""
+"""Outcome of a session one of whose connections ended without a WebSocket close frame."""
 STALLED: Final = "stalled"
 """Outcome of a session whose client or provider did not read for too long."""
 PROVIDER_CLOSED: Final = "provider_closed"
@@ -181,7 +181,7 @@ class SpeechBridge:
         continues.
         """
         if source is self._provider:
-            log.warning("A session of %s ends, as a message of the provider was refused: %s", self._engine, error)
+            log.warning("A session of %s ends, because a message of the provider was refused: %s", self._engine, error)
             return UNREADABLE, Closing(INTERNAL_ERROR, f"the gateway refused a message of the provider: {error}")
         refusal = self._session.refusal(error) if isinstance(error, UnreadableMessage) else None
         if refusal is None:

@@ -26,8 +26,8 @@ CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
 MAX_BODY: Final = 1 << 20
 """Maximum size of a request body in bytes."""
 _OFF: Final = (
-    "client secrets are turned off, as a client with one bypasses this gateway's policies, limits and audit log. "
-    "FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"
+    "client secrets are turned off, because a client that has one bypasses this gateway's policies, limits and audit "
+    "log. FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"
 )
 
 

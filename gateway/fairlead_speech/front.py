@@ -36,13 +36,14 @@ log = logging.getLogger(__name__)
 
 
 class SpeechFront:
-    """Upgrades connections to speech sessions. One per gateway, which calls `drain` and `aclose` when it ends."""
+    """Upgrades connections to speech sessions. Each gateway has one instance, and calls its `drain` and `aclose` at the
+    gateway's end."""
 
     def __init__(
         self, services: SpeechServices, guard: RequestGuard, records: RequestRecords, shares: ShareCounts
     ) -> None:
-        """`shares`: counts the requests that are refused because their agent has reached its limit. The HTTP client of
-        `services` belongs to this object: `aclose` closes it.
+        """`shares`: counts the requests that are refused because the agent that sent them has reached its limit. The
+        HTTP client in `services` belongs to this object: `aclose` closes that client.
         """
         allowed = services.settings.allowed
         self._guard = guard

@@ -23,7 +23,7 @@ from fairlead_mcp.value_count import explain_cost
 
 Message: TypeAlias = dict[str, Any]
 MAX_BYTES: Final = 1 << 20
-"""Maximum bytes of a client's message, not counting its media."""
+"""Maximum number of bytes of a client's message, not counting its media."""
 MAX_VALUES: Final = 20_000
 """Maximum number of JSON values in a client's message."""
 MAX_FORM_BYTES: Final = 64 << 10
@@ -33,7 +33,7 @@ messages are split at their quotes, which is faster.
 MIN_MEDIA_BYTES: Final = 1 << 10
 """Minimum length of a string of base64 that counts as media."""
 PIECE_BYTES: Final = 64 << 10
-"""Bytes of messages that one session reads before other tasks get their turn. Reading them takes about 1 ms."""
+"""Number of bytes of messages that one session reads, in about 1 ms, before other tasks run."""
 _MESSAGE_COST: Final = 1 << 10
 """Bytes that each message counts in addition to its size, for the fixed cost of reading a message."""
 SPACE: Final = rb"[ \t\r\n]*+"
@@ -106,7 +106,7 @@ class MessageReader:
         return len(payload) <= MAX_FORM_BYTES and self._audio.fullmatch(payload) is not None
 
     def repair(self, payload: bytes) -> bytes:
-        """Replace lone surrogates if `repairs` is set. Servers that cut a text within a character send such halves."""
+        """Replace lone surrogates if `repairs` is set. Servers that cut a text within a character send them."""
         return replace_lone_surrogates(payload) if self._repairs else payload
 
     def check(self, payload: bytes) -> Message:
@@ -127,7 +127,7 @@ class MessageReader:
 
 
 class ReadingPace:
-    """Limits the reading of one side of a session to PIECE_BYTES at a time, after which other tasks get their turn."""
+    """Limits the reading of one side of a session to PIECE_BYTES at a time; then other tasks run."""
 
     def __init__(self, reading: asyncio.Lock) -> None:
         """`reading`: lock that all sessions share, so that only one of them begins its next piece per iteration of the
@@ -160,7 +160,7 @@ def without_media(payload: bytes, bounds: MessageBounds) -> bytes:
     Raises TooLargeMessage if what remains exceeds the limits.
     """
     too_large = TooLargeMessage(f"a message may have at most {bounds.bytes >> 20} MiB without its base64 media")
-    if payload.count(b'"') > 4 * bounds.values:  # more than that many values and names have
+    if payload.count(b'"') > 4 * bounds.values:  # more quotes than so many values, each with a name, can have
         raise too_large
     parts, size = [], 0
     for part in payload.split(b'"'):

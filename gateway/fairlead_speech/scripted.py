@@ -19,7 +19,7 @@ class SpokenCall(msgspec.Struct, frozen=True):
     name: str
     arguments: Mapping[str, Any] = {}
     id: str = ""
-    """Id of the call; if it is empty, the server makes an id."""
+    """Id of the call; if empty, the server makes an id."""
 
 
 class SpokenReply(msgspec.Struct, frozen=True):

@@ -87,7 +87,7 @@ class EngineEndpoint(Protocol):
     """Interface of an endpoint for the sessions of one speech engine."""
 
     engine: str
-    """Name of the engine, as label of metrics."""
+    """Name of the engine, which is a label of metrics."""
 
     def takes(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
@@ -238,7 +238,7 @@ class SpeechServices:
     ) -> None:
         """Bridge a session until it ends, and record its outcome."""
         bridge = SpeechBridge(client, provider, session, engine, self._bridging)
-        if isinstance(provider, CascadedSession):  # the provider ends all other sessions
+        if isinstance(provider, CascadedSession):  # other sessions are ended by their provider
             provider.expire_in(self.bounds.session_seconds)
         self.running.add(bridge)
         self.metrics.begin_session(engine)
@@ -276,8 +276,8 @@ def make_turn_answerer(
     record: RequestRecord,
     end: SessionEnd,
 ) -> TurnAnswerer:
-    """Make an object that has slow turns answered by the cascaded engine `name`. `client`: receives the engine's events
-    in OpenAI Realtime's format. `end`: ends the whole session if the agent's daily tokens are used up.
+    """Make the object that lets the cascaded engine `name` answer slow turns. `client`: receives the engine's events in
+    OpenAI Realtime's format. `end`: ends the whole session if the agent's daily tokens are used up.
     """
     side = make_engine_session(services, name, name)
     set_slow_tier(side, opened)

@@ -1,4 +1,4 @@
-"""Interface of a speech session, which all speech engines implement, with its limits and its end.
+"""Interface of a speech session, which all speech engines implement; limits and end of a session.
 
 The interface has no methods that create or cancel responses, because engines differ in the rules about who speaks when.
 """
@@ -104,7 +104,7 @@ class BridgedSession(SpeechSession, Protocol):
         ...
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Answer to a client's message that cannot be read. If it is None, the session ends."""
+        """Answer to a client's message that cannot be read. None: the session ends."""
         ...
 
     async def announce_drain(self, seconds: float) -> None:
@@ -136,4 +136,4 @@ class SpeechBounds(msgspec.Struct, frozen=True):
     routed_turns: int = 16
     """Maximum number of turns that wait, in a routed session, for an answer of the provider or the engine."""
     routed_bytes: int = 12 << 20
-    """Maximum bytes of audio of these waiting turns."""
+    """Maximum number of bytes of audio of these waiting turns."""

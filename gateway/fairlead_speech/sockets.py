@@ -1,4 +1,4 @@
-"""WebSockets of a speech session to client and provider, with size limits, and with a measurement of how long a peer
+"""WebSockets of a speech session to client and provider. They limit the size of messages, and measure how long a peer
 has not read.
 """
 
@@ -29,7 +29,7 @@ SILENT: Final = "the peer of the WebSocket did not answer a ping"
 """Close reason of a WebSocket whose peer did not answer a ping."""
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 _MAX_REASON: Final = 120
-"""Maximum bytes of a close reason. A close frame has room for 123 (RFC 6455 section 5.5)."""
+"""Maximum number of bytes of a close reason. A close frame has room for 123 (RFC 6455 section 5.5)."""
 Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]"
 
 
@@ -51,7 +51,8 @@ class SessionSide(Protocol):
     """Interface of one side of a session: the connection to the client or to the provider."""
 
     binary: bool
-    """Whether messages are sent as binary messages, as Gemini's servers do even with JSON, or as text messages."""
+    """Whether messages are sent as binary messages instead of text messages. Gemini's servers send even JSON as binary
+    messages."""
 
     @property
     def received_binary(self) -> bool:
@@ -89,7 +90,7 @@ class SessionSocket:
         self._senders = 0
         """Number of `send` calls in progress."""
         self._stalled_since = 0.0
-        """Time since which no message in progress was completely sent, in seconds of the clock."""
+        """Time since which no `send` call in progress has finished, in seconds of the clock."""
         self.closed = False
         self.binary = False
         self.received_binary = False

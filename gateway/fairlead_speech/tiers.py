@@ -18,7 +18,8 @@ from fairlead_offers.offer.offers import AUTO
 from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16 << 10
-"""Maximum characters of a turn to which the rules are applied. Of a longer turn, the end counts."""
+"""Maximum number of characters of a turn to which the rules are applied. Of a longer turn, only the last characters
+count."""
 log = logging.getLogger(__name__)
 
 
@@ -34,8 +35,8 @@ def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) ->
 
 
 def decided_by_words(catalog: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
-    """Whether the words of a turn may lead to a slow tier. `named`: tier that the client chose by name, so that words
-    choose none.
+    """Whether the words of a turn may lead to a slow tier. `named`: tier that the client chose by name, in which case
+    words do not choose a tier.
     """
     if named is not None or not any(is_slow(catalog, tier, from_tier) for tier in catalog.tiers):
         return False
@@ -173,4 +174,4 @@ class UserTexts:
             try:
                 await self._choose(text)
             except Exception:
-                log.exception("A speech session keeps its tier, as the rules of tiers failed")
+                log.exception("A speech session keeps its tier, because the rules of tiers failed")

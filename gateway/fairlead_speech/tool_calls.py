@@ -22,7 +22,7 @@ MAX_IDS: Final = 1024
 log = logging.getLogger(__name__)
 RunCall = Callable[[ModelCall], Awaitable[Mapping[str, Any]]]
 MAX_MEDIA_BYTES: Final = 12 << 20
-"""Maximum bytes of the media parts in one event, counted as base64 and text."""
+"""Maximum number of bytes of the media parts in one event, counted as base64 and text."""
 _MEDIA: Final = frozenset({"image", "audio", "resource", "resource_link"})
 
 
@@ -99,8 +99,8 @@ class ToolCallHandler:
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
-        """Handle a cancellation by the provider: the model gets no results of the calls. Calls of tools that are not
-        read-only still run to their end.
+        """Handle a cancellation by the provider: the model gets no results of the calls. Calls of other tools than
+        read-only ones still run to their end.
         """
         for ident in ids:
             entry = self._running.get(ident)

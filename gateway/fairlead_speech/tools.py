@@ -1,5 +1,5 @@
-"""Tools of the gateway in a speech session: offers the model the tools of the session's tier, and runs its calls of
-them.
+"""Tools of the gateway in a speech session: offers the model the tools of the session's tier, and runs the model's
+calls of these tools.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ToolTraits(msgspec.Struct, frozen=True):
     read_only: bool = False
     """Whether a call changes nothing, according to trusted annotations (`readOnlyHint`)."""
     usual_ms: float | None = None
-    """Median duration of a call in milliseconds: the measured one if there is one, else the declared one."""
+    """Median duration of a call in milliseconds: measured if there are measurements, else declared. None: unknown."""
     speech: str | None = None
     """Setting in the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: decided by the usual duration of
     calls.
@@ -56,7 +56,7 @@ UNKNOWN: Final = ToolTraits()
 
 
 class SpeechOffers:
-    """Chooses the tools that speech sessions offer to their models. One per gateway."""
+    """Chooses the tools that speech sessions offer to their models. Each gateway has one instance."""
 
     def __init__(self, tools: ToolServices) -> None:
         self.tools = tools
@@ -66,7 +66,8 @@ class SpeechOffers:
 
 
 class SessionToolbox:
-    """Tools in the principal's catalog from which one session offers some to its model, and runs the calls of these."""
+    """Tools in the principal's catalog. Offers some of them to the model of one session, and runs the model's calls of
+    the offered tools."""
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class SpeechContext(msgspec.Struct, frozen=True):
     """Objects of the gateway that a session of any engine needs."""
 
     engine: str
-    """Name of the engine, as label of metrics."""
+    """Name of the engine, which is a label of metrics."""
     toolbox: SessionToolbox
     tier: SpokenTier
     record: RequestRecord
@@ -227,14 +228,15 @@ class TierTools:
             await self._session.set_tools(offer)
 
     async def build_offer(self, client_names: frozenset[str]) -> ToolOffer | None:
-        """Choose the tier's tools, without those that have a name of the client's tools. Afterwards, only these tools
-        may be called. Returns None if this fails; the previous offer then remains.
+        """Choose the tier's tools, without those whose name is also the name of a tool of the client. Afterwards, only
+        these tools may be called. Returns None if no offer could be made; the previous offer then remains.
         """
         try:
             return await self._toolbox.show(self._tier.current, client_names)
         except Problem as problem:  # for example, the tier was removed from the installation
             log.info(
-                "A speech session keeps its current tools, as new ones could not be offered: %s", problem.document.code
+                "A speech session keeps its current tools, because new ones could not be offered: %s",
+                problem.document.code,
             )
             return None
 
@@ -251,8 +253,8 @@ class TierTools:
 
 
 class GatewayToolNames:
-    """Names of tools in one session, by who answers their calls: names that the gateway offers or has offered, and
-    names whose calls the client runs. Earlier names remain, because the model may still call these tools.
+    """Names of tools in one session, by who answers their calls: names of tools that the gateway offers or has offered,
+    and names of tools whose calls the client runs. Earlier names remain, because the model may still call these tools.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,8 @@ Result = TypeVar("Result")
 async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
     """Run `works`, at most `at_once` at a time, and return their results in order.
 
-    If one of them raises, the others are canceled and an ExceptionGroup is raised. Canceling `run_all` cancels all.
+    If one of the works raises, the other works are canceled, and an ExceptionGroup is raised. If `run_all` is canceled,
+    all works are canceled.
     """
     slots = asyncio.Semaphore(at_once)
 

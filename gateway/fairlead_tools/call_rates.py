@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 WINDOW: Final = 60.0
-"""Seconds over which a rate is measured. If readings are rarer, the rate covers the time between the last two."""
+"""Seconds over which a rate is measured. If the time between two readings is longer, the rate covers the time between
+the last two readings."""
 SPACING: Final = 5.0
-"""Least seconds between stored readings, except for the newest. This limits memory if there are many tools."""
+"""Minimum seconds between stored readings, except for the newest reading. This limits memory if there are many
+tools.
+"""
 MOST_ORIGINS: Final = 32
-"""Limit on the replicas behind one address whose counters are stored."""
+"""Maximum number of replicas behind one address whose counters are stored."""
 
 
 class CallTotal(Protocol):
@@ -67,17 +70,18 @@ class _Counts:
 class CallRates:
     """Computes the rates of all tools as readings arrive.
 
-    Rates are computed per process. If an address has several replicas, the rates of those that answered in the last
-    minute are added up.
+    Rates are computed per process. If an address has several replicas, the rates of the replicas that answered in the
+    last minute are added up.
     """
 
     def __init__(self, absent: CallTotal | None = None) -> None:
-        """`absent` is the count of a tool that a reading lacks; needed if readings have only tools that were called."""
+        """`absent` is the count of a tool that is missing in a reading. It is needed if readings have only tools that
+        were called."""
         self._absent = absent
         self._origins: dict[str, deque[_Counts]] = {}
 
     def take(self, reading: CountReading) -> dict[str, CallRate]:
-        """Add a reading and return the rates by name of tool, for tools with at least two readings."""
+        """Add a reading, and return the rates by name of the tool, for tools with at least two readings."""
         now = reading.at
         counts = {tool.name: tool.count for tool in reading.tools if tool.count is not None}
         readings = self._origins.pop(reading.origin, deque())
@@ -98,7 +102,7 @@ class CallRates:
 
     @property
     def spans_time(self) -> bool:
-        """Whether any process has two readings, which a rate needs."""
+        """Whether any process has two readings, so that its rates can be computed."""
         return any(readings[-1].at > readings[0].at for readings in self._origins.values())
 
     def _sum(self) -> dict[str, CallRate]:

@@ -1,6 +1,6 @@
 """Exposed names and ids of tools. No I/O.
 
-An exposed name depends only on the server's prefix and the tool's name. So it stays the same when other servers change.
+An exposed name depends only on the server's prefix and the tool's name, so it stays the same when other servers change.
 """
 
 from __future__ import annotations

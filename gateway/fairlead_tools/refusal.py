@@ -1,6 +1,6 @@
 """Codes of refused calls, and the struct and exception that carry them.
 
-Codes are part of the API: new ones may be added, existing ones are never renamed.
+Codes are part of the API: new codes may be added, existing codes are never renamed.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ TIMEOUT: Final = "TIMEOUT"
 RESULT_TOO_LARGE: Final = "RESULT_TOO_LARGE"
 """The result exceeds the size limit of the server."""
 RATE_LIMITED: Final = "RATE_LIMITED"
-"""A limit of concurrent calls or of calls per minute was reached."""
+"""A limit on concurrent calls, or on calls per minute, was reached."""
 OVER_BUDGET: Final = "OVER_BUDGET"
 """The tool is too slow for the client's latency tier; the message names the tier that lists it."""
 UPSTREAM_ERROR: Final = "UPSTREAM_ERROR"
 """The server refused the call, failed, or sent an answer that is not MCP."""
 BREAKER_OPEN: Final = "BREAKER_OPEN"
-"""The circuit breaker of the server is open: after consecutive failures no calls are sent for a while."""
+"""The circuit breaker of the server is open: after several failures in a row, no calls are sent for some time."""
 CANCELLED: Final = "CANCELLED"
 """The client canceled the call."""
 MISSING_CLIENT_CAPABILITY: Final = "MISSING_CLIENT_CAPABILITY"
 """The tool requires a client capability that the client has not declared; the message names the capability."""
 OUTPUT_SCHEMA_MISMATCH: Final = "OUTPUT_SCHEMA_MISMATCH"
-"""Code of META_WARNING: the structured content does not fit the tool's `outputSchema`. It is passed on unchanged."""
+"""Code of META_WARNING: the structured content does not fit the tool's `outputSchema`. The content is passed on
+unchanged."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Refused call: a code, a sentence for the model, and when a retry makes sense, if that is known."""
+    """Refused call: a code, a sentence for the model, and, if known, after how many milliseconds a retry makes
+    sense.
+    """
 
     code: str
     message: str
@@ -52,7 +55,8 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class AdmissionRefused(McpError):
-    """A circuit breaker or a limit refuses a call. `code` is BREAKER_OPEN or RATE_LIMITED, `retry_after` in seconds."""
+    """Refusal of a call by a circuit breaker or a limit. `code` is BREAKER_OPEN or RATE_LIMITED; `retry_after` is in
+    seconds."""
 
     reason = "Refused"
 

@@ -69,7 +69,9 @@ def _in_milliseconds(seconds: float) -> int:
 
 
 def not_allowed(name: str, reason: str) -> str:
-    """Make the message about a denied tool, for a principal that may read the reason (`denied: Explain`)."""
+    """Make the message about a denied tool, for a principal that policies allow to read the reason (`denied:
+    Explain`).
+    """
     return f"The tool {name} is not allowed for you: {reason}"
 
 

@@ -1,4 +1,4 @@
-"""Version of this release, and whether the code on the path of every call is compiled by mypyc."""
+"""Version of this release, and whether the code that runs for every call is compiled by mypyc."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def _installed_version() -> str:
 
 VERSION: Final = _installed_version()
 COMPILED: Final = heads.__file__.endswith(tuple(EXTENSION_SUFFIXES))
-"""Whether the code on the path of every call is compiled, as in the image and in wheels of `hack/wheel`."""
+"""Whether the code that runs for every call is compiled by mypyc, as in the image and in wheels of `hack/wheel`."""

@@ -82,7 +82,9 @@ def compose(
 
     timekeeper = Timekeeper(
         world.documents,
-        TimekeeperObserver(moved=on_move, remeasured=queue.add, delayed=telemetry.publish_failures.labels("state").inc),
+        TimekeeperObserver(
+            on_move=on_move, on_remeasured=queue.add, on_publish_failure=telemetry.publish_failures.labels("state").inc
+        ),
         environment=options.environment or world.platform.environment,
         figures_every=options.controller.figures,
         clocks=clocks,
@@ -161,7 +163,7 @@ def compose(
         world.documents,
         options.default_action,
         default_tier=options.default_tier,
-        compiled=on_rules,
+        on_compiled=on_rules,
     )
     parts = ControllerParts(
         queue, reconciler, timekeeper, entries, rules, wakeups.rules, policies, moves, puller, telemetry

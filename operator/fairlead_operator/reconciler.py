@@ -35,7 +35,7 @@ from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_fi
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.latency.status_latencies import StatusLatencies
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
-from fairlead_operator.pinning.definitions import PinnedDefinitions, count_nothing
+from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held_back
 from fairlead_operator.ports import (
     PLATFORM_ERRORS,
     REFUSALS,
@@ -145,7 +145,7 @@ class Reconciler:
         self.floors = TierFloors(observer.changed)
         self._discoverer = Discoverer(parts.connector, observer.changed, pace=options.pace, clocks=clocks)
         self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
-        self._definitions = parts.definitions or PinnedDefinitions(parts.documents, count_nothing, clocks.now)
+        self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
         """Findings about each server's last listing."""
 

@@ -25,9 +25,9 @@ from fairlead_api.setting_types import (
     Networks,
     ObjectName,
     ObjectNames,
-    OptionalSeconds,
     Port,
     Seconds,
+    SecondsOrZero,
     Token,
     parsed_network,
 )
@@ -119,7 +119,7 @@ class PublishSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Action for servers that no ToolPolicy selects."""
     prefix_style: Style = "name"
     """Default prefix of tools: the server's `name`, or `namespace-name` where namespaces share an installation."""
-    prefix_retention_seconds: OptionalSeconds = 86400.0
+    prefix_retention_seconds: SecondsOrZero = 86400.0
     """Seconds for which the prefix of a deleted server is reserved for a server of the same namespace and name; at most
     32 prefixes per namespace. 0: the next server that claims the prefix gets it at once.
     """
@@ -201,7 +201,7 @@ class ControllerSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """
     workers: Annotated[int, Meta(ge=1, le=1024)] = 16
     """Number of servers that are reconciled concurrently."""
-    figures_seconds: OptionalSeconds = 60.0
+    figures_seconds: SecondsOrZero = 60.0
     """Shortest time between two writes of measured latencies to the status of one McpServer or LatencyTier, in
     seconds.
     """

@@ -24,7 +24,8 @@ _SPACE: Final = re.compile(r"\s*")
 
 
 class UnreadableFile(ValueError):
-    """A configuration that cannot be edited without losing something; the message says why."""
+    """A configuration file that cannot be read, or cannot be edited without changing more than the entry. The message
+    says why."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Edit:
 
 @dataclass(frozen=True)
 class Reversal:
-    """Record for undoing one or more edits of an entry: the text that they inserted, and the text that it replaced."""
+    """Record for undoing one or more edits of an entry: the text that the edits inserted, and the text that was there
+    before."""
 
     added: str
     removed: str
@@ -51,7 +53,7 @@ class Reversal:
         return cls(edit.text, text[edit.start : edit.end])
 
     def extend(self, text: str, edit: Edit) -> Reversal | None:
-        """The reversal of the recorded edits and of one more. None if the additional edit is not within `added`."""
+        """The reversal of the recorded edits and of the further `edit`. None if `edit` is not within `added`."""
         start = text.find(self.added)
         if not start <= edit.start <= edit.end <= start + len(self.added) or start < 0:
             return None
@@ -85,7 +87,7 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     changed = entry_of(edited, member, name, form)
     is_wanted = changed is not None if isinstance(entry, str) else changed == entry
     if not is_wanted or _without_entry(before, member, name) != _without_entry(_decode(edited, form), member, name):
-        raise UnreadableFile(f"the syntax of {member} in it cannot be edited automatically")
+        raise UnreadableFile(f"the syntax of its member {member} cannot be edited automatically")
     return edit
 
 
@@ -113,7 +115,7 @@ def with_entry(text: str, member: str, name: str, entry: Mapping[str, Any] | str
 
 
 def entry_of(text: str, member: str, name: str, form: Form) -> object:
-    """The entry `member.name` of the text; None if there is none. Raises UnreadableFile."""
+    """The entry `member.name` of the text; None if the text has no such entry. Raises UnreadableFile."""
     servers = _decode(text, form).get(member)
     return servers.get(name) if isinstance(servers, dict) else None
 
@@ -126,7 +128,7 @@ def _without_entry(document: Mapping[str, Any], member: str, name: str) -> dict[
 
 
 def raw_entry(text: str, member: str, name: str, form: Form) -> str | None:
-    """The entry in the file's syntax, for `edit_of` to restore it; None if there is none."""
+    """The entry in the file's syntax, so that `edit_of` can restore it; None if the text has no such entry."""
     if entry_of(text, member, name, form) is None:
         return None
     if form == "json":

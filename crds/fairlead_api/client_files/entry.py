@@ -12,20 +12,21 @@ from fairlead_api.client_files.variables import (
     EDITOR_VARIABLES,
     AskedForValue,
     FileSurroundings,
+    placeholder_remark,
     refuse_editor_inputs,
-    suspicion,
 )
 from fairlead_api.v1alpha1.causes import Cause
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
-_KEPT_SECRET: Final = ("headers", "env", "apiKey")
+_CHECKED_FOR_PLACEHOLDERS: Final = ("headers", "env", "apiKey")
 """Keys whose values are checked for placeholders."""
-_NAMED_ALONE: Final = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys"})
-"""Keys of client files whose values are names of variables, and therefore cannot have a default."""
-_LEFT_TO_THE_PROGRAM: Final = "args"
-"""Key in which variables of the entry's own `env` are not resolved. The program, such as mcp-remote, resolves them
-itself: a value may be secret, and every user who can list processes can read their arguments.
+_KEYS_OF_VARIABLE_NAMES: Final = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys"})
+"""Keys of client files whose values are names of variables. Such a value cannot contain a default."""
+_RESOLVED_BY_PROGRAM: Final = "args"
+"""Key in whose values variables of the entry's own `env` are not resolved. The program, such as mcp-remote, resolves
+these variables itself: their values may be secret, and every user who can list processes can read a process's
+arguments.
 """
 
 
@@ -40,7 +41,7 @@ class EntryProblem(ValueError):
 
 
 def read_bool(value: object) -> bool | None:
-    """A boolean, also as 0, 1, or a string such as `"true"`; None for anything else."""
+    """Boolean for a value that is a boolean, 0, 1, or a string such as `"true"`; None for any other value."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float) and value in (0, 1):
@@ -61,16 +62,18 @@ class EntryReader:
         environ: Mapping[str, str],
         around: FileSurroundings,
         dialect: str,
-        written: Mapping[str, str],
+        original_keys: Mapping[str, str],
     ) -> None:
-        """`written`: original key of each key of `content` that has another name in the file."""
+        """`original_keys`: original key of each key of `content` that has another name in the file."""
         self._content = content
-        self._written = written
+        self._original_keys = original_keys
         self._environ = environ
         self._around = around
         self._dialect = DIALECTS["gemini" if around.gemini or "httpUrl" in content else dialect]
         self.own: Mapping[str, str] = {}
-        """Variables from the entry's own `env`, `envFile` and `env_vars`, which its other values may refer to."""
+        """Variables from the entry's own `env`, `envFile` and `env_vars`. The entry's other values may refer to
+        them.
+        """
         self.remarks: list[Remark] = []
 
     def text(self, field: str) -> str | None:
@@ -78,7 +81,8 @@ class EntryReader:
         return None if value is None else self._fill(field, value)
 
     def first(self, fields: Sequence[str]) -> tuple[str, str | None]:
-        """The first of several synonymous keys that has a value, and this value; the first key and None if none has."""
+        """The first of several synonymous keys that has a value, with its value. If no key has a value: the first key,
+        and None."""
         for field in fields:
             if value := self.text(field):
                 return field, value
@@ -107,12 +111,13 @@ class EntryReader:
         return {str(name): self._fill(f"{field}.{name}", item) for name, item in value.items() if item is not None}
 
     def passed_variables(self, field: str) -> dict[str, str]:
-        """Environment variables that a list names, as strings or as objects with a `name`; unset ones are left out."""
+        """Environment variables that a list names, by strings or by objects with a `name`; unset variables are left
+        out."""
         listed = self._content.get(field)
         if listed is None:
             return {}
         if not isinstance(listed, list):
-            raise EntryProblem(field, "must be a list of variables' names")
+            raise EntryProblem(field, "must be a list of names of variables")
         names = [item.get("name") if isinstance(item, Mapping) else item for item in listed]
         return {name: self._environ[name] for name in names if isinstance(name, str) and name in self._environ}
 
@@ -122,7 +127,7 @@ class EntryReader:
         if isinstance(value, int | float):
             value = str(value)
         if field == "command" and isinstance(value, list):
-            raise EntryProblem(field, "must be one program, as a string; its arguments go into args")
+            raise EntryProblem(field, "must be one program, given as a string; its arguments go into args")
         if not isinstance(value, str):
             raise EntryProblem(field, "must be a string")
         member = field.partition(".")[0].partition("[")[0]
@@ -131,7 +136,7 @@ class EntryReader:
                 value = value.replace(text, meaning)
             refuse_editor_inputs(value)
             value = self._dialect(value, self._environ)
-            if member in _KEPT_SECRET and (remark := suspicion(value)):
+            if member in _CHECKED_FOR_PLACEHOLDERS and (remark := placeholder_remark(value)):
                 self.remarks.append(Remark(field, remark, stops=False))
             return interpolate(value, self._variables(value, member))
         except UnsetVariable as error:
@@ -144,12 +149,12 @@ class EntryReader:
         the entry's own `env`.
         """
         variables = dict(self.own)
-        if member == _LEFT_TO_THE_PROGRAM:
+        if member == _RESOLVED_BY_PROGRAM:
             variables |= {match[2]: f"${{{match[2]}}}" for match in REFERENCE.finditer(value) if match[2] in variables}
         return {**variables, **self._around.variables, **self._environ}
 
     def _missing(self, error: UnsetVariable, member: str) -> str:
-        if self._written.get(member) in _NAMED_ALONE:
+        if self._original_keys.get(member) in _KEYS_OF_VARIABLE_NAMES:
             return error.lack
         editors = [name for name in error.names if name in EDITOR_VARIABLES]
         if not editors:

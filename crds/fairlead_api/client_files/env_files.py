@@ -28,7 +28,7 @@ def read_env_file(path: Path) -> dict[str, str]:
             raise ValueError(f"{path} is larger than {MAX_BYTES // 1024} KiB")
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: save it as UTF-8") from error
+        raise ValueError(f"{path} is not UTF-8 text: save the file as UTF-8") from error
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
     values = dotenv_values(stream=StringIO(text), interpolate=False)

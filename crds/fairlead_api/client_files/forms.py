@@ -20,13 +20,14 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class NormalizedEntry:
-    """An entry in the keys of `mcpServers`."""
+    """An entry with the keys of `mcpServers`."""
 
     content: Any
-    written: Mapping[str, str] = field(default_factory=dict)
-    """Original key of each renamed key, such as `env: environment`."""
+    original_keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of `content` that have another name in the client's file, each with that original name, such as `env:
+    environment`."""
     unserved: str | None = None
-    """Why the entry cannot be served, for entries that only their client can run."""
+    """Why the entry cannot be served; None if it can be served. Some entries can only be run by their client."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ConfiguredList:
     cwd: str | None = None
     """Working directory of all servers in the list, if the client sets one."""
     dialect: str = ""
-    """Variable syntax of its values, if other than `${NAME}`: a key of `variables.DIALECTS`."""
+    """Variable syntax of the entries' values: a key of `variables.DIALECTS`; empty for `${NAME}`."""
 
 
 def server_lists(content: object) -> tuple[ConfiguredList, ...]:
@@ -72,13 +73,14 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
 
 
 def _continue_experiments(experimental: Any) -> Iterator[ConfiguredList]:
-    listed = experimental.get(_CONTINUE_BEFORE) if isinstance(experimental, Mapping) else None
+    listed = experimental.get(_OLD_CONTINUE_MEMBER) if isinstance(experimental, Mapping) else None
     if isinstance(listed, list):
-        yield ConfiguredList(("experimental", _CONTINUE_BEFORE), listed, _continue_before, dialect="continue")
+        yield ConfiguredList(("experimental", _OLD_CONTINUE_MEMBER), listed, _old_continue_entry, dialect="continue")
 
 
 def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
-    """Servers that Gemini CLI starts: those in `mcp.allowed`, if that is set, without those in `mcp.excluded`."""
+    """Servers that Gemini CLI starts: the servers in `mcp.allowed` if that is set, else all servers, but without the
+    servers in `mcp.excluded`."""
     if not isinstance(settings, Mapping):
         return listed
     allowed, excluded = settings.get("allowed"), settings.get("excluded")
@@ -90,7 +92,8 @@ def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
 
 
 def _claude_projects(content: Entry) -> Iterator[ConfiguredList]:
-    """Server lists of single projects in Claude Code's `~/.claude.json`; their servers run in the project's folder."""
+    """Server lists of individual projects in Claude Code's `~/.claude.json`. The servers run in the folder of their
+    project."""
     projects = content.get("projects")
     for folder, project in projects.items() if isinstance(projects, Mapping) else ():
         listed = project.get("mcpServers") if isinstance(project, Mapping) else None
@@ -99,7 +102,7 @@ def _claude_projects(content: Entry) -> Iterator[ConfiguredList]:
 
 
 def _server_of_a_bundle(content: Entry) -> Iterator[ConfiguredList]:
-    """The server of an unpacked MCPB bundle, if `content` is the `manifest.json` of one."""
+    """The server of an unpacked MCPB bundle, if `content` is the bundle's `manifest.json`."""
     server = content.get("server")
     if not ({"manifest_version", "dxt_version"} & content.keys()) or not isinstance(server, Mapping):
         return
@@ -116,11 +119,9 @@ def _values_of(argument: Any, content: Entry) -> list[Any]:
     """Command-line words for one item of a bundle's `args`. An item that refers to a user option with several values,
     such as `${user_config.folders}`, becomes the default values of the option.
     """
-    questions = content.get("user_config")
+    options = content.get("user_config")
     option = (
-        questions.get(match[1])
-        if isinstance(questions, Mapping) and (match := _OPTION.fullmatch(str(argument)))
-        else None
+        options.get(match[1]) if isinstance(options, Mapping) and (match := _OPTION.fullmatch(str(argument))) else None
     )
     default = option.get("default") if isinstance(option, Mapping) and option.get("multiple") else None
     return default if isinstance(default, list) else [argument]
@@ -138,12 +139,12 @@ def _are_servers(listed: Entry) -> bool:
 
 _URLS: Final = ("serverUrl", "httpUrl")
 _OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
-_CONTINUE_BEFORE: Final = "modelContextProtocolServers"
+_OLD_CONTINUE_MEMBER: Final = "modelContextProtocolServers"
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
 
 
 def _always(listed: Entry) -> bool:
-    """Accept any content, for a member whose name only this client uses, and which may be empty."""
+    """Accept any content, for a member whose name only one client uses and that may be empty."""
     return True
 
 
@@ -158,29 +159,29 @@ def common(entry: Any) -> NormalizedEntry:
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     content: dict[str, Any] | None = None
-    written: dict[str, str] = {}
+    original_keys: dict[str, str] = {}
     command = entry.get("command")
     if isinstance(command, list) and command and entry.get("args") in (None, []):
         content = {**entry, "command": command[0], "args": command[1:]}
-        written["args"] = "command"
+        original_keys["args"] = "command"
     if isinstance(transport := entry.get("transport"), Mapping):
         content = {**transport, **{key: value for key, value in (content or entry).items() if key != "transport"}}
-        written |= dict.fromkeys(transport, "transport")
+        original_keys |= dict.fromkeys(transport, "transport")
     options = entry.get("requestOptions")
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping) and "headers" not in entry:
         content = {**(content or entry), "headers": options["headers"]}
-        written["headers"] = "requestOptions"
-    return NormalizedEntry(entry if content is None else content, written)
+        original_keys["headers"] = "requestOptions"
+    return NormalizedEntry(entry if content is None else content, original_keys)
 
 
 def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
     """Rename a client's own keys (left) to those of most clients (right), then normalize the entry with `common`."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
-    written = {standard: own for own, standard in keys.items() if own in entry and standard not in entry}
-    renamed = {keys[key] if written.get(keys.get(key, "")) == key else key: value for key, value in entry.items()}
+    original_keys = {standard: own for own, standard in keys.items() if own in entry and standard not in entry}
+    renamed = {keys[key] if original_keys.get(keys.get(key, "")) == key else key: value for key, value in entry.items()}
     normalized = common(renamed)
-    return NormalizedEntry(normalized.content, {**written, **normalized.written})
+    return NormalizedEntry(normalized.content, {**original_keys, **normalized.original_keys})
 
 
 def _opencode(entry: Any) -> NormalizedEntry:
@@ -188,12 +189,12 @@ def _opencode(entry: Any) -> NormalizedEntry:
 
 
 def _zed(entry: Any) -> NormalizedEntry:
-    """Zed: `command` may be an object. An entry without `command` and `url` belongs to an extension, which has the
-    program.
+    """Zed: `command` may be an object. An entry without `command` and `url` belongs to an extension, and the extension
+    has the program.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
-    if "command" in entry or "url" in entry:  # Zed adds an extension's `settings` here too
+    if "command" in entry or "url" in entry:  # Zed adds the `settings` of an extension to these entries too
         entry = {key: value for key, value in entry.items() if key != "settings"}
     if isinstance(command := entry.get("command"), Mapping):
         rest = {key: value for key, value in entry.items() if key != "command"}
@@ -205,7 +206,8 @@ def _zed(entry: Any) -> NormalizedEntry:
 
 
 def _goose(entry: Any) -> NormalizedEntry:
-    """goose: the values of `env_keys` are in goose's keyring; Fairlead takes them from the environment instead."""
+    """goose: the values of the variables in `env_keys` are in goose's keyring; Fairlead takes them from the environment
+    instead."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     kind = entry.get("type")
@@ -216,8 +218,8 @@ def _goose(entry: Any) -> NormalizedEntry:
     content = dict(normalized.content)
     if isinstance(keys := content.pop("env_keys", None), list) and keys:
         content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **(content.get("env") or {})}
-        return NormalizedEntry(content, {**normalized.written, "env": "env_keys"})
-    return NormalizedEntry(content, normalized.written)
+        return NormalizedEntry(content, {**normalized.original_keys, "env": "env_keys"})
+    return NormalizedEntry(content, normalized.original_keys)
 
 
 def _codex(entry: Any) -> NormalizedEntry:
@@ -227,38 +229,39 @@ def _codex(entry: Any) -> NormalizedEntry:
     names = {"http_headers": "headers", "enabled_tools": "includeTools", "disabled_tools": "excludeTools"}
     normalized = _rename(entry, names)
     content = dict(normalized.content)
-    written = dict(normalized.written)
+    original_keys = dict(normalized.original_keys)
     headers = dict(content.get("headers") or {})
     if isinstance(variables := content.pop("env_http_headers", None), Mapping):
         headers |= {str(name): f"${{{variable}}}" for name, variable in variables.items()}
-        written.setdefault("headers", "env_http_headers")
+        original_keys.setdefault("headers", "env_http_headers")
     if token := content.pop("bearer_token_env_var", None):
         headers["Authorization"] = f"Bearer ${{{token}}}"
-        written["headers"] = "bearer_token_env_var"  # only this variable can be unset: http_headers has values
+        # errors about an unset variable name this key: `http_headers` contains plain values, not variables
+        original_keys["headers"] = "bearer_token_env_var"
     if headers:
         content["headers"] = headers
-    return NormalizedEntry(content, written)
+    return NormalizedEntry(content, original_keys)
 
 
-def _continue_before(entry: Any) -> NormalizedEntry:
-    """Continue's older `config.json`: the keys of a server are within `transport`, and it has no name."""
+def _old_continue_entry(entry: Any) -> NormalizedEntry:
+    """Continue's older `config.json`: the keys of a server are within `transport`, and the server has no name."""
     normalized = common(entry)
     content = normalized.content
     if isinstance(content, Mapping) and "name" not in content:
-        return NormalizedEntry({**content, "name": str(content.get("command") or "server")}, normalized.written)
+        return NormalizedEntry({**content, "name": str(content.get("command") or "server")}, normalized.original_keys)
     return normalized
 
 
 def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Values for the placeholders of an MCPB manifest, `${__dirname}` and `${user_config.KEY}`.
+    """Values for the placeholders of an MCPB manifest, `${__dirname}` and `${user_config.key}`.
 
-    `${user_config.KEY}` becomes the value of the environment variable KEY in capitals, else the option's default.
-    Without either, the placeholder becomes `${KEY}`, so that the error about an unset variable names the variable to
-    set.
+    `${user_config.key}` becomes the value of the environment variable `KEY` (the option's name in capitals). If that is
+    not set, it becomes the option's default. Without a default, it becomes `${KEY}`, so that the error about an unset
+    variable names the variable to set.
     """
     variables = {"${__dirname}": folder, "${/}": "/", "${pathSeparator}": "/"}
-    questions = content.get("user_config")
-    for key, option in questions.items() if isinstance(questions, Mapping) else ():
+    options = content.get("user_config")
+    for key, option in options.items() if isinstance(options, Mapping) else ():
         name = "".join(char if char.isalnum() else "_" for char in str(key)).upper()
         default = option.get("default") if isinstance(option, Mapping) else None
         if name in environ:
@@ -277,4 +280,5 @@ _MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], Normal
     ("context_servers", _always, _zed),
     ("extensions", _are_goose, _goose),
 )
-"""Top-level members that map names to servers, each with a test of its content and the normalizer of its entries."""
+"""Top-level members that map names to servers, each with a function that tests its content and a function that
+normalizes its entries."""

@@ -13,14 +13,14 @@ REFERENCE: Final = re.compile(r"\$(\$)?\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(
 
 
 class UnsetVariable(ValueError):
-    """A value refers to environment variables that are not set, without a default."""
+    """A value refers to environment variables that are not set, and has no default for them."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
         listed = " and ".join(names)
         are, them = ("is", "it") if len(names) == 1 else ("are", "them")
         self.lack = f"environment variable {listed} {are} not set: set {them}"
-        """Message for keys that hold only names of variables, where a default is not possible."""
+        """Message for keys whose values are names of variables, because a default is not possible there."""
         super().__init__(f"{self.lack}, or give a default as in ${{{names[0]}:-value}}")
 
 

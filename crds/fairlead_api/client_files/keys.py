@@ -24,19 +24,20 @@ OWN_FIELDS: Final = (
     "tools",
     "trustAnnotations",
 )
-"""Fields of an McpServer's spec that an entry sets under `OWN`; the other fields have keys that clients read too."""
+"""Fields of an McpServer's spec that an entry sets under `OWN`. For the other fields, entries have keys that clients
+read too."""
 OF_URLS: Final = ("caBundle", "hostHeader")
 """Members of `OWN_FIELDS` that belong to `spec.remote`."""
 URLS: Final = ("url", "serverUrl", "httpUrl")
 TRANSPORTS: Final = ("transport", "type", "transportType")
 INCLUDED: Final = ("tools", "includeTools", "enabledTools")
-"""Keys of lists of tools: only these tools are offered."""
+"""Keys whose value is a list of tools: only these tools are offered."""
 EXCLUDED: Final = ("disabledTools", "excludeTools")
-"""Keys of lists of tools that are not offered."""
+"""Keys whose value is a list of tools that are not offered."""
 ACTIVE: Final = ("enabled", "isActive")
-"""Keys that disable an entry if they are false."""
+"""Keys that disable an entry if their value is false."""
 PASSED: Final = "env_vars"
-"""Codex's key for a list of environment variables to pass on, if they are set."""
+"""Codex's key for a list of environment variables that are passed to the server if they are set."""
 READ: Final = frozenset(
     {
         "command",
@@ -151,14 +152,14 @@ _MEANT: Final[Mapping[str, str]] = {
     "workdir": "cwd",
     "workingdirectory": "cwd",
 }
-"""Common wrong keys, in lower case without separators, and the right keys."""
+"""Wrong keys that are common, in lower case without separators, each with the correct key."""
 _NEAR: Final = 0.75
 _NEAR_SHORT: Final = 0.66
-"""Smallest similarity, from 0 to 1 (`difflib`), at which a key of up to four characters counts as a misspelling: `evn`
-has two of three letters in common with `env`. `_NEAR` is for longer keys.
+"""Minimum similarity, from 0 to 1 (`difflib`), at which a key of up to four characters counts as a misspelling: `evn`
+has two of three letters in common with `env`. `_NEAR` is the minimum for longer keys.
 """
 MOST_REMARKS: Final = 5
-"""Limit on the remarks about one server."""
+"""Maximum number of remarks about one server."""
 
 
 class Remark(NamedTuple):
@@ -176,8 +177,8 @@ def remarks(content: Mapping[str, Any]) -> Iterator[Remark]:
     yield from sorted(all_remarks, key=lambda remark: not remark.stops)[:MOST_REMARKS]
 
 
-def list_meant(content: Mapping[str, Any]) -> str | None:
-    """The key of a file that is probably a misspelling of `mcpServers` or `servers`; None if there is none."""
+def misspelt_list_key(content: Mapping[str, Any]) -> str | None:
+    """The key in a file that is probably a misspelling of `mcpServers` or `servers`; None if there is no such key."""
     for key, value in content.items():
         if isinstance(value, Mapping | list) and _alike(str(key)) in _LISTS_ALIKE:
             return str(key)
@@ -186,14 +187,16 @@ def list_meant(content: Mapping[str, Any]) -> str | None:
 
 
 def _remark(key: str) -> Remark | None:
-    if key in READ or key in _OF_CLIENTS or key.startswith(("_", "$", "#", "//", "x-")):  # the last ones are comments
+    if (
+        key in READ or key in _OF_CLIENTS or key.startswith(("_", "$", "#", "//", "x-"))
+    ):  # keys with these prefixes are comments
         return None
     if key in OWN_FIELDS:
         return Remark(key, f'only has an effect within {OWN}: write "{OWN}": {{"{key}": …}}', stops=False)
     known_keys = (*READ, *_OF_CLIENTS)
     near = _MEANT.get(_alike(key)) or _nearest(key, known_keys)
     if near is None:
-        return Remark(key, "is not a known key of a server and is ignored", stops=False)
+        return Remark(key, "is not a known key of a server, and is ignored", stops=False)
     return Remark(key, f"unknown key: did you mean {near}?", stops=near in READ)
 
 

@@ -30,8 +30,8 @@ class KnownClient:
     user: str
     """Path of the user's file on Linux, relative to the home folder."""
     entry: Callable[[str, str | None], Entry] | None
-    """Builds the entry of an HTTP endpoint from its URL and the name of the variable with its key, if any. None: the
-    client only starts programs."""
+    """Builds the entry of an HTTP endpoint from its URL and the name of the variable that holds its key, which may be
+    None. None: the client only starts programs."""
     restart: str
     """How to make the client read the changed file."""
     user_macos: str | None = None
@@ -39,7 +39,7 @@ class KnownClient:
     program: Callable[[Sequence[str]], Entry] = lambda words: {"command": words[0], "args": [*words[1:]]}
     """Builds the entry of a program that speaks MCP on stdio, from its command line."""
     reads_variables: bool = True
-    """Whether the client can take a key from an environment variable. If not, `fairlead bridge` reads the key from a
+    """Whether the client can read a key from an environment variable. If not, `fairlead bridge` reads the key from a
     file."""
 
     @property
@@ -74,7 +74,7 @@ def _http_entry(variable: str) -> Callable[[str, str | None], Entry]:
 
 
 def _plain(member: str, variable: str) -> Callable[[str, str | None], Entry]:
-    """An entry without a type: the client recognizes the transport by the name of the URL's member."""
+    """An entry without a type: the client recognizes the transport by the name of the member that holds the URL."""
 
     def entry(url: str, key: str | None) -> Entry:
         return {member: url, **_bearer(variable, key)}
@@ -125,8 +125,8 @@ _OTHER_FILES: Final = (
 
 
 def usual_files(home: Path, folder: Path) -> tuple[Path, ...]:
-    """Paths of clients' configuration files: those of the project in `folder`, then those of the user. Reads
-    nothing.
+    """Paths of clients' configuration files: first the files of the project in `folder`, then the files of the user.
+    Does not read them.
     """
     project = [folder / client.project for client in CLIENTS.values() if client.project is not None]
     user = [home / name for client in CLIENTS.values() for name in (client.user, client.user_macos) if name is not None]

@@ -1,9 +1,10 @@
 """Translation of MCP clients' server lists: each entry becomes one McpServer and its credential.
 
-`forms` finds the server list in each client's file and maps the keys of entries to those of `mcpServers`. `variables`
-resolves each client's variable syntax. Values of `env`, of `headers` and of `apiKey` go into the credential, never into
-the resource. The key `fairlead` of an entry holds fields of the McpServer's spec for which clients have no key. Keys
-that only concern a client are ignored; misspelt and unknown keys are reported (`keys`). This module has no I/O.
+`forms` finds the server list in each client's file, and renames the keys of entries to the keys of `mcpServers`.
+`variables` resolves each client's variable syntax. Values of `env`, of `headers` and of `apiKey` go into the
+credential, never into the resource. The key `fairlead` of an entry holds fields of the McpServer's spec for which
+clients have no key. Keys that concern only the client are ignored; misspelt and unknown keys are reported (`keys`).
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ class ConfiguredServer:
     path: tuple[str | int, ...]
     """Keys and indexes that lead to the entry in the file."""
     resource: str = ""
-    """Name of its McpServer; empty stands for `resource_name(name)`."""
-    written: Mapping[str, str] = field(default_factory=dict)
-    """Keys of `content` that have another name in the file, with that name."""
+    """Name of the entry's McpServer; empty stands for `resource_name(name)`."""
+    original_keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of `content` that have another name in the client's file, each with that original name."""
     unserved: str | None = None
-    """Why Fairlead cannot serve the entry, if only its client can."""
+    """Why Fairlead cannot serve the entry; None if it can. Some entries can only be run by their client."""
     cwd: str | None = None
-    """Folder of the project that the entry belongs to. An entry without a working directory runs there, if it
-    exists.
+    """Folder of the project to which the entry belongs. If the entry has no working directory, it runs in this folder,
+    if the folder exists.
     """
     dialect: str = ""
     """Variable syntax of the entry's values: a key of `variables.DIALECTS`."""
@@ -78,7 +79,7 @@ class ConfiguredServer:
 
 @dataclass(frozen=True)
 class Translated:
-    """One entry as a manifest, with the data that a manifest cannot hold."""
+    """One entry as a manifest, with data for which a manifest has no fields."""
 
     manifest: dict[str, Any]
     """An McpServer that is not validated yet."""
@@ -117,7 +118,7 @@ def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
                     normalized.content,
                     path,
                     resource,
-                    normalized.written,
+                    normalized.original_keys,
                     normalized.unserved,
                     servers.cwd,
                     servers.dialect,
@@ -132,7 +133,8 @@ def _is_off(entry: object) -> bool:
 
 
 def resource_name(name: str) -> str:
-    """`name` as the name of an McpServer. A name that is too long, or loses letters, ends in a hash of the original."""
+    """Convert `name` to a valid name of an McpServer. If the name is too long or loses letters, it ends in a hash of
+    the original name."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not label or not label[0].isalpha():
         label = f"server-{label}".rstrip("-")
@@ -141,7 +143,7 @@ def resource_name(name: str) -> str:
 
 
 def _distinct(label: str, *parts: str) -> str:
-    """`label` with a hash of `parts`, which make it unique."""
+    """`label` with a hash of `parts`, which makes it unique."""
     return f"{label[: _NAME_LIMIT - 11].rstrip('-')}-{short_hash(*parts)}"
 
 
@@ -179,13 +181,13 @@ def translate(
     for key in ("disabled", *ACTIVE):
         if (value := content.get(key)) is not None and read_bool(value) is None:
             raise EntryProblem(key, f"must be true or false, not {value!r}")
-    read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect, entry.written)
+    read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect, entry.original_keys)
     variables = _environment(read, read_env_file)
     command, (_, url) = read.path("command"), read.first(URLS)
     if command is not None and not command.strip():
         raise EntryProblem("command", "is empty; it must name the server's program")
     if (command is None) == (url is None):
-        raise EntryProblem("", "needs either command, for a local server, or url, for a remote one")
+        raise EntryProblem("", "needs either command, for a local server, or url, for a remote server")
     transport = _transport(*read.first(TRANSPORTS), remote=url is not None)
     if url is not None:
         spec: dict[str, Any] = {"url": url, "remote": {"transport": transport}}
@@ -205,8 +207,8 @@ def translate(
 
 
 def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
-    """Variables of `envFile`, `env_vars` and `env`; for a repeated name, the last of these wins. From then on `read`
-    resolves references to these variables in the entry's other values.
+    """Variables of `envFile`, `env_vars` and `env`. If a name occurs in several of these, the last one wins.
+    Afterwards, `read` resolves references to these variables in the entry's other values.
     """
     file = read.path("envFile")
     of_file: Mapping[str, str] = {}
@@ -216,7 +218,7 @@ def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[s
         except ValueError as error:
             raise EntryProblem("envFile", str(error)) from error
     elif file:
-        read.remarks.append(Remark("envFile", "is not read here: put its variables into env", stops=False))
+        read.remarks.append(Remark("envFile", "is not read: put the file's variables into env", stops=False))
     variables = {**of_file, **read.passed_variables(PASSED), **read.mapping("env")}
     read.own = variables
     return variables
@@ -235,9 +237,10 @@ def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
 
 
 def _argument_of(complaint: Complaint) -> str:
-    """Key of an entry for a field of a spec: `command` and `args` are separate keys, and `url` stands alone."""
+    """Key of an entry for a field of a spec. In an entry, `command` and `args` are separate keys, and `url` is not
+    within another key."""
     field = complaint.field.removeprefix("spec.").removeprefix("remote.")
-    if field == "remote":  # the only rule of remote that an entry can break is about caBundle
+    if field == "remote":  # an entry can break only one rule of remote, which is about caBundle
         return "caBundle"
     if field == "command[0]":
         return "command"
@@ -248,7 +251,7 @@ def _argument_of(complaint: Complaint) -> str:
 
 
 def _key_of(field: str, content: Mapping[str, Any]) -> str:
-    """Key of the entry from which a field of the spec comes, such as a client's list of tools or a member of
+    """Key of the entry for a field of the spec, such as the client's key for a list of tools, or a member of
     `fairlead`.
     """
     own = content.get(OWN)

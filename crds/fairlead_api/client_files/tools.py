@@ -15,10 +15,10 @@ _PATTERN: Final = re.compile(r"[*?\[\]]")
 
 
 def add_tools(spec: dict[str, Any], content: Mapping[str, Any]) -> Iterator[Remark]:
-    """Add a client's lists of included and excluded tools to a spec, and yield remarks about entries that have no
+    """Add a client's lists of included and excluded tools to a spec, and yield remarks about list items that have no
     effect.
 
-    Members of `fairlead.tools` are kept; only `enabled` is overwritten if the client's list excludes the tool.
+    Members of `fairlead.tools` stay; only `enabled` is overwritten if the client's lists exclude the tool.
     """
     overrides = _Overrides(spec.get("tools") or ())
     for key in INCLUDED:
@@ -65,7 +65,7 @@ def _names(key: str, value: Any, *, whole: bool) -> tuple[list[str], Remark | No
         return [], None
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-        return [], Remark(key, "is ignored, because it is not a list of tools' names", stops=False)
+        return [], Remark(key, "is ignored, because it is not a list of names of tools", stops=False)
     if not set(listed).isdisjoint(_ALL):
         return [], None
     names = [_without_arguments(name) for name in listed]

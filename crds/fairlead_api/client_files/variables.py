@@ -14,8 +14,8 @@ from typing import Final
 
 from fairlead_api.client_files.interpolation import REFERENCE
 
-_ASKED: Final = re.compile(r"\$\{(?:input|command|config|promptString|pickString)[:.][^}]*\}")
-"""Placeholders for values that an editor requests from its user, or takes from its settings."""
+_EDITOR_INPUT: Final = re.compile(r"\$\{(?:input|command|config|promptString|pickString)[:.][^}]*\}")
+"""Matches placeholders for values that an editor requests from its user, or takes from its settings."""
 EDITOR_VARIABLES: Final = frozenset(
     {
         "workspaceFolder",
@@ -32,11 +32,11 @@ EDITOR_VARIABLES: Final = frozenset(
         "CLAUDE_PLUGIN_ROOT",
     }
 )
-"""Names that an editor resolves and that are not environment variables."""
+"""Names that an editor resolves, but that are not environment variables."""
 _OF_EDITORS: Final = frozenset({".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"})
 """Folders in a project with the configuration files of its editor."""
 _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
-"""Folders within `_OF_EDITORS` that may hold the configuration files, as in `.kiro/settings`."""
+"""Folders within those of `_OF_EDITORS` that may hold the configuration files, such as `.kiro/settings`."""
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%")
 _BRACED_ENV: Final = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACED_FILE: Final = re.compile(r"\{file:[^}]*\}")
@@ -53,11 +53,12 @@ _PLACEHOLDER: Final = re.compile(
 
 
 class AskedForValue(ValueError):
-    """A value that only an editor or its user can supply; the message says what to write instead."""
+    """A value that only an editor or its user can supply. The message says what to write instead."""
 
 
 def _bare_variables(text: str, environ: Mapping[str, str]) -> str:
-    """Convert `$NAME` and `%NAME%` of set variables to `${NAME}`; others stay unchanged, as in Gemini CLI."""
+    """Convert `$NAME` and `%NAME%` to `${NAME}` if the variable is set. Otherwise they stay unchanged, as in Gemini
+    CLI."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
@@ -119,15 +120,15 @@ def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
 
 def refuse_editor_inputs(text: str) -> None:
     """Raises AskedForValue for `${input:…}` and similar placeholders."""
-    if match := _ASKED.search(text):
+    if match := _EDITOR_INPUT.search(text):
         kind = match[0][2:].partition(":")[0].partition(".")[0]
         source = "a setting" if kind == "config" else "an input"
         raise AskedForValue(f"requires {source} of the editor: use an environment variable instead, ${{NAME}}")
 
 
-def suspicion(text: str) -> str | None:
-    """Remark about a value that looks like an unresolved placeholder; None for any other. `text` is the value before
-    variables are resolved.
+def placeholder_remark(text: str) -> str | None:
+    """Remark about a value that looks like an unresolved placeholder; None for any other value. `text` is the value
+    before variables are resolved.
     """
     if match := _UNFILLED.search(REFERENCE.sub("", text)):
         name = match[0].strip(" =:")

@@ -19,14 +19,14 @@ from fairlead_api.slices import finish, list_in_slices, order_in_slices
 _LAST: Final = chr(0x10FFFF)
 _SEPARATOR: Final = "\0"
 _MANY: Final = 8
-"""If more than one in this many names contains the searched text, the names are checked one by one."""
+"""If more than one of `_MANY` names contains the searched text, all names are checked one by one."""
 _ONE: Final = ord("1")
 _FLAGS: Final = bytes(1 if code == _ONE else 0 for code in range(256))
 """Translation table from the characters `0` and `1` to the bytes 0 and 1."""
 
 
 class Glob:
-    """A parsed glob: what a name must begin with, end with, and contain in between in this order."""
+    """A parsed glob: the texts with which a name must begin and end, and that it must contain in between, in order."""
 
     __slots__ = ("_any", "head", "middle", "pattern", "tail")
 
@@ -40,7 +40,7 @@ class Glob:
         self.tail = rest.pop() if rest else ""
         """Text after the last `*`; empty without a `*`."""
         self.middle = tuple(chunk for chunk in rest if chunk)
-        """Texts between two `*`, without empty ones."""
+        """Texts between two `*`, without empty texts."""
 
     @property
     def exact(self) -> bool:
@@ -83,8 +83,8 @@ class Glob:
 
     @property
     def expression(self) -> re.Pattern[str]:
-        """Compiled regular expression. Its atomic groups prevent backtracking, which is safe: if any position of a
-        literal text leads to a match, the first position does.
+        """Compiled regular expression. Its atomic groups prevent backtracking. This does not lose matches: if any
+        position of a literal text leads to a match, the first position does too.
         """
         return _expression(self.pattern)
 
@@ -116,7 +116,7 @@ class SortedNames:
 
     def prepare_in_slices(self, patterns: Iterable[str]) -> Generator[None, None, None]:
         """Build the index of reversed names in slices, if any of these globs has a literal end, so that the first match
-        does not have to build it.
+        does not have to build the index.
         """
         if self._backwards is None and any(Glob(pattern).end for pattern in patterns):
             backwards = yield from list_in_slices(name[::-1] for name in self._names)
@@ -162,8 +162,8 @@ class SortedNames:
         return range(low, high) if candidates is None else candidates
 
     def _having(self, sought: str, low: int, high: int) -> list[int] | None:
-        """Positions from `low` to `high` whose names contain a text; None if so many do that checking every name is
-        faster.
+        """Positions from `low` to `high` whose names contain a text; None if so many names contain it that checking
+        every name is faster.
         """
         positions: list[int] = []
         text, starts, most = self._text, self._starts, (high - low) // _MANY
@@ -179,7 +179,7 @@ class SortedNames:
 
 
 def _fit(glob: Glob) -> Callable[[str], object]:
-    """Test whether a name matches, for names that begin with the glob's prefix."""
+    """Function that tests whether a name matches, for names that begin with the glob's prefix."""
     if glob.simple:
         chunk, behind = glob.middle[0], len(glob.head)
         return lambda name: name.find(chunk, behind) >= 0
@@ -194,7 +194,7 @@ def _run(low: int, high: int) -> int:
 
 
 def bits_of(indexes: Iterable[int]) -> int:
-    """Bit set with these bits set."""
+    """Bit set in which the bits at these indexes are set."""
     positions = [*indexes]
     if not positions:
         return 0
@@ -206,5 +206,5 @@ def bits_of(indexes: Iterable[int]) -> int:
 
 
 def flags_of(bits: int, count: int) -> bytes:
-    """One byte per bit, the lowest first: 1 if the bit is set. The format of `itertools.compress`."""
+    """One byte per bit, the lowest bit first: 1 if the bit is set. This is the format for `itertools.compress`."""
     return bin(bits | 1 << count)[3:][::-1].encode().translate(_FLAGS) if count else b""

@@ -48,7 +48,7 @@ WORST: Final[Mapping[str, bool]] = {
     "idempotentHint": False,
     "openWorldHint": True,
 }
-"""Hints that are assumed if a tool gives none or its server is not trusted: MCP's defaults (2025-11-25, schema,
+"""Hints that are assumed if a tool has no hints or its server is not trusted: MCP's defaults (2025-11-25, schema,
 ToolAnnotations).
 """
 
@@ -70,15 +70,15 @@ class ToolIndex:
     server; bit 0 is the first tool.
     """
 
-    def __init__(self, shelves: Iterable[IndexedServer] = ()) -> None:
-        finish(self.fill_in_slices(shelves))
+    def __init__(self, servers: Iterable[IndexedServer] = ()) -> None:
+        finish(self.fill_in_slices(servers))
 
-    def fill_in_slices(self, shelves: Iterable[IndexedServer]) -> Generator[None, None, None]:
+    def fill_in_slices(self, servers: Iterable[IndexedServer]) -> Generator[None, None, None]:
         """Add the tools of all servers, in slices. Call this once only."""
-        shelves = tuple(shelves)
+        servers = tuple(servers)
         unordered = (
             (tool.name, selectable.server, position, number)
-            for position, selectable in sorted(enumerate(shelves), key=lambda each: each[1].server)
+            for position, selectable in sorted(enumerate(servers), key=lambda each: each[1].server)
             for number, tool in enumerate(selectable.tools)
         )
         # comparing strings takes half as long as comparing tuples
@@ -87,9 +87,9 @@ class ToolIndex:
         """Server and tool name, by position."""
         self._sorted = tuple((yield from list_in_slices((name, server) for name, server, _, _ in held)))
         self._tools = tuple(
-            (yield from list_in_slices(shelves[position].tools[number] for _, _, position, number in held))
+            (yield from list_in_slices(servers[position].tools[number] for _, _, position, number in held))
         )
-        self._trusted = tuple((yield from list_in_slices(shelves[position].trusted for _, _, position, _ in held)))
+        self._trusted = tuple((yield from list_in_slices(servers[position].trusted for _, _, position, _ in held)))
         self._names = SortedNames()
         yield from self._names.fill_in_slices((yield from list_in_slices(each[0] for each in held)))
         self._globs: dict[str, int] = {}
@@ -101,14 +101,14 @@ class ToolIndex:
         for server, tool_positions in places.items():
             self._servers[server] = bits_of(tool_positions)
             yield
-        self.servers = tuple(selectable.server for selectable in shelves)
+        self.servers = tuple(selectable.server for selectable in servers)
         """All servers, including those without tools."""
         self._words: dict[str, dict[str, int]] = {}
-        """Bits of the tools with a word, by `tags` or `categories` and by word."""
+        """Bits of the tools with a word: by `tags` or `categories`, then by word."""
         yield from empty_in_slices(held)
 
     def parts(self) -> Iterable[object]:
-        """Large members, so that they can be freed in slices."""
+        """Large members of the index, so that they can be freed in slices."""
         return chain(self.refs, self._sorted)
 
     def __len__(self) -> int:
@@ -125,8 +125,8 @@ class ToolIndex:
         return at if at < len(self.refs) and self.refs[at] == (server, tool) else None
 
     def prepare_in_slices(self, policies: Iterable[Policy]) -> Generator[None, None, None]:
-        """Index the globs, tags, categories and hints that the policies' rules compare, in slices, so that the first
-        match of a rule is fast too.
+        """Index the globs, tags, categories and hints that the policies' rules compare, in slices, so that even the
+        first match of a rule is fast.
         """
         policies = tuple(policies)
         rules = tuple(chain.from_iterable(policy.rules for policy in policies))
@@ -158,8 +158,8 @@ class ToolIndex:
         return bits
 
     def matching(self, rule: Rule) -> int:
-        """Bits of the tools that a rule matches. Each member that the rule sets must match; for a list, one of its
-        entries.
+        """Bits of the tools that a rule matches. Each member that the rule sets must match; if it is a list, one of its
+        entries must match.
         """
         bits = self.match(rule.tools) if rule.tools else self.all
         if rule.tags:

@@ -1,4 +1,4 @@
-"""Merge of the ToolPolicies of one namespace into what each subject sees and may call. This module has no I/O.
+"""Merges the ToolPolicies of one namespace into the tools that each subject sees and may call. This module has no I/O.
 
 A server is *selected* when any policy of its namespace selects it, for any subject. Servers that no policy selects
 follow the installation's default. A tool of a selected server is shown to a caller if a rule allows it and no rule
@@ -42,17 +42,17 @@ class RuleRef(msgspec.Struct, frozen=True, order=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Decision about one tool, with the rule and policy that it follows from."""
+    """Decision about one tool, with the rule and the policies from which it follows."""
 
     allowed: bool
     why: Why
     by: RuleRef | None = None
-    """The rule that decided. In order of precedence: the first that denies, the first that allows with any arguments,
-    the first that allows with some arguments.
+    """The rule that decided. In order of precedence: the first rule that denies, the first rule that allows any
+    arguments, the first rule that allows some arguments.
     """
     policies: tuple[int, ...] = ()
-    """Positions of the policies that select the server. For `NothingAllows`, only those that also apply to the caller;
-    `~position` is a policy that only restricts the caller.
+    """Positions of the policies that select the server. For `NothingAllows`, only the policies that also apply to the
+    caller; `~position` stands for a policy that only restricts the caller.
     """
 
 
@@ -75,24 +75,25 @@ class Merged(msgspec.Struct, frozen=True):
     free: int
     """Visible tools that may be called with any arguments."""
     constrained: tuple[tuple[int, RuleRef], ...] = ()
-    """Rules that allow certain arguments only, each with the visible tools that it allows and that are not `free`."""
+    """Rules that allow certain arguments only. Each has the bits of the visible tools that it allows and that are not
+    `free`."""
     pinned: int = 0
     """Visible tools that stay listed when a budget is exceeded."""
     limits: PolicyLimits = PolicyLimits()
-    """Limits of the subjects, each over all servers of the namespace together."""
+    """Limits of the subjects. Each limit applies to all servers of the namespace together."""
     limited_by: Mapping[str, int] = {}
-    """Name of each limit to the position of the policy that sets it."""
+    """Position of the policy that sets a limit, by name of the limit."""
     tiers: Mapping[str, ServerTiers] = {}
-    """Tiers by server, for servers whose policies set any."""
+    """Tiers by server, for servers whose policies set tiers."""
     explaining: frozenset[str] = frozenset()
     """Servers whose denied calls are answered with the reason."""
     escaping: frozenset[str] = frozenset()
-    """Servers whose control characters are made visible: one applicable policy with `Escape` is enough."""
+    """Servers in whose texts control characters are made visible. One applicable policy with `Escape` is enough."""
     floors: tuple[tuple[int, str], ...] = ()
-    """Visible tools with a tier floor, and the fastest tier that shows them; each tool once."""
+    """Visible tools with a tier floor, and the name of the fastest tier that shows them. Each tool occurs once."""
     manual: tuple[tuple[int, int], ...] = ()
     """Visible tools that the gateway's model endpoints must not run by themselves, and the position of the policy that
-    says so. Each tool occurs once; tools of `autoRun: None` come first.
+    forbids it. Each tool occurs once; tools of `autoRun: None` come first.
     """
     bare: frozenset[str] = frozenset()
     """Selected servers for which a rule allows every tool: such a server is shown even if it has no tools."""
@@ -101,31 +102,31 @@ class Merged(msgspec.Struct, frozen=True):
 def merge_policies(
     index: ToolIndex,
     policies: Policies,
-    speaking: Collection[int],
+    applying: Collection[int],
     *,
     allow_by_default: bool,
     ranks: Mapping[str, int] | None = None,
     unjudged: Iterable[str] = (),
 ) -> Merged:
     """Merge without interruption; parameters as in `merge_in_steps`."""
-    work = merge_in_steps(index, policies, speaking, allow_by_default=allow_by_default, ranks=ranks, unjudged=unjudged)
+    work = merge_in_steps(index, policies, applying, allow_by_default=allow_by_default, ranks=ranks, unjudged=unjudged)
     return finish(work)
 
 
 def merge_in_steps(
     index: ToolIndex,
     policies: Policies,
-    speaking: Collection[int],
+    applying: Collection[int],
     *,
     allow_by_default: bool,
     ranks: Mapping[str, int] | None = None,
     unjudged: Iterable[str] = (),
 ) -> Generator[None, None, Merged]:
-    """Merge in steps of less than a millisecond each; a generator that yields between steps.
+    """Merge in steps of less than a millisecond each. The generator yields between steps.
 
-    `speaking` has the positions of the policies that apply to the subject, `~position` for those that only restrict it.
-    `ranks` numbers tiers, the fastest lowest. `unjudged` names servers that are newer than the rules: a policy may
-    select them, so their tools are hidden.
+    `applying` has the positions of the policies that apply to the subject, and `~position` for policies that only
+    restrict it. `ranks` numbers tiers; the fastest tier has the lowest number. `unjudged` names servers that are newer
+    than the rules: a policy may select them, so their tools are hidden.
     """
     selected = index.of_servers(unjudged)
     for policy in policies.values():
@@ -133,7 +134,7 @@ def merge_in_steps(
     allowed = denied = free = pinned = 0
     constrained = []
     floors = _Floors(ranks or {})
-    applied = applicable(policies, speaking)
+    applied = applicable(policies, applying)
     for position, policy in applied.items():
         reach = selected_by(index, policy)
         pinned |= index.match(policy.pinned) & reach
@@ -179,27 +180,27 @@ def merge_in_steps(
 def verdict(
     index: ToolIndex,
     policies: Policies,
-    speaking: Collection[int],
+    applying: Collection[int],
     at: int,
     *,
     allow_by_default: bool,
     unjudged: Collection[str] = (),
 ) -> Verdict:
-    """Why the tool at position `at` of the index is, or is not, among the visible tools of `Merged`."""
+    """Decision whether the tool at position `at` of the index is among the visible tools of `Merged`, and why."""
     server, bit = index.refs[at][0], 1 << at
     if server in unjudged:
         return Verdict(False, "NotJudged")
     selecting = tuple(position for position, policy in policies.items() if selected_by(index, policy) & bit)
     if not selecting:
         return Verdict(allow_by_default, "Default")
-    speakers = {
-        position: policy for position, policy in applicable(policies, speaking).items() if position in selecting
+    applied_policies = {
+        position: policy for position, policy in applicable(policies, applying).items() if position in selecting
     }
-    applied = tuple(position if position in speaking else ~position for position in speakers)
+    applied = tuple(position if position in applying else ~position for position in applied_policies)
     if not applied:
         return Verdict(False, "NotSpokenOf", policies=selecting)
     allowing: list[tuple[bool, RuleRef]] = []
-    for position, policy in speakers.items():
+    for position, policy in applied_policies.items():
         for number, rule in enumerate(policy.rules):
             if not index.matching(rule) & bit:
                 continue
@@ -212,14 +213,14 @@ def verdict(
     return Verdict(False, "NothingAllows", policies=applied)
 
 
-def applicable(policies: Policies, speaking: Collection[int]) -> dict[int, Policy]:
-    """The policies that apply to a subject, by position. `~position` in `speaking` marks a policy that only
+def applicable(policies: Policies, applying: Collection[int]) -> dict[int, Policy]:
+    """The policies that apply to a subject, by position. `~position` in `applying` marks a policy that only
     restricts.
     """
     return {
-        position: policy if position in speaking else restrict(policy)
+        position: policy if position in applying else restrict(policy)
         for position, policy in policies.items()
-        if position in speaking or ~position in speaking
+        if position in applying or ~position in applying
     }
 
 
@@ -246,15 +247,15 @@ def selects(policy: Policy, server: str) -> bool:
 
 
 class _Floors:
-    """Tier floors of tools, as bit sets. Within one policy, the fastest floor of the rules that allow a tool counts;
-    between policies, the slowest. A tier that does not exist ranks slower than all others, because it was meant as a
-    bound.
+    """Tier floors of tools, as bit sets. Within one policy, the fastest floor of the rules that allow a tool counts. If
+    several policies set a floor, the slowest of their floors counts. A tier that does not exist ranks slower than all
+    others, because it was meant as a bound.
     """
 
     def __init__(self, ranks: Mapping[str, int]) -> None:
         self._ranks = ranks
         self._slowest: dict[str, int] = {}
-        """Tier name to the bits of the tools for which some policy sets this tier as the floor."""
+        """Bits of the tools for which some policy sets a tier as the floor, by name of the tier."""
 
     def add(self, rules: Sequence[tuple[int, Rule]]) -> None:
         """Add one policy's rules that do not deny, each with the tools that it matches. A rule with `arguments` counts
@@ -287,7 +288,8 @@ class _Floors:
 
 
 def _limits(applied: Policies) -> tuple[PolicyLimits, dict[str, int]]:
-    """The smallest value of each limit. Among equal values, the first policy's counts."""
+    """The smallest value of each limit, and the position of the policy that sets it. Among equal values, the first
+    policy counts."""
     limiting: dict[str, int] = {}
     by: dict[str, int] = {}
     for position, policy in applied.items():
@@ -320,7 +322,8 @@ def _tiers(index: ToolIndex, applied: Policies, ranks: Mapping[str, int]) -> dic
 
 
 def _explaining(index: ToolIndex, applied: Policies) -> frozenset[str]:
-    """Servers whose applicable policies all explain denials: `Hide` in one of them wins."""
+    """Servers all of whose applicable policies explain denials: if one of the policies has `Hide`, denials are not
+    explained."""
     explained: set[str] = set()
     hidden: set[str] = set()
     for policy in applied.values():
@@ -338,7 +341,7 @@ def _escaping(index: ToolIndex, applied: Policies) -> frozenset[str]:
 
 
 def _manual(index: ToolIndex, applied: Policies, visible: int) -> tuple[tuple[int, int], ...]:
-    """Tools that some policy keeps the model endpoints from running by themselves, with that policy's position."""
+    """Tools that some policy forbids the model endpoints to run by themselves, with the position of that policy."""
     manual, taken = [], 0
     strict = {position: policy for position, policy in applied.items() if policy.auto_run != ALL}
     for position, policy in sorted(strict.items(), key=lambda each: each[1].auto_run == READ_ONLY):
@@ -352,7 +355,7 @@ def _manual(index: ToolIndex, applied: Policies, visible: int) -> tuple[tuple[in
 
 
 def _bare(index: ToolIndex, applied: Policies) -> frozenset[str]:
-    """Servers with a rule that allows all tools, and without a rule that denies all."""
+    """Servers with a rule that allows all tools, and without a rule that denies all tools."""
     allowed: set[str] = set()
     denied: set[str] = set()
     for policy in applied.values():

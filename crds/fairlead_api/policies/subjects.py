@@ -1,8 +1,9 @@
 """Subjects of policies. This module has no I/O.
 
-The name of an agent, a group or a claim is only as trustworthy as its issuer. A subject with `issuer` applies to names
-from that issuer. A subject without `issuer` applies to everybody of that name if there is only one issuer. If there are
-several issuers, the intended issuer is unknown, and the policy only restricts the subject: see `merge.restrict`.
+The name of an agent, a group or a claim is only as trustworthy as the issuer of the name. A subject with `issuer`
+applies to names from that issuer. A subject without `issuer` applies to everybody of that name if there is only one
+issuer. If there are several issuers, the intended issuer is unknown, and the policy only restricts the subject: see
+`merge.restrict`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def keys_of(
     issuers: Iterable[str] = (),
 ) -> tuple[Key, ...]:
     """All subject keys of a principal, except for claims: `PoliciesBySubject` looks up only the claims that policies
-    name. `issuers`: the names of the issuer of agent and groups.
+    name. `issuers`: the names of the issuer from which agent and groups come.
     """
     keys: list[Key] = [(ANY,)]
     if authenticated:
@@ -66,7 +67,7 @@ def key_of(subject: Subject, namespace: str) -> Key:
 
 
 def key_of_name(kind: str, name: str, issuer: str | None = None) -> Key:
-    """Key of an agent or a group; without an issuer, of all agents or groups of that name."""
+    """Key of an agent or a group. Without an issuer, it stands for all agents or groups of that name."""
     return (kind, name) if issuer is None else (kind, name, issuer)
 
 
@@ -90,7 +91,7 @@ def claim_values(claims: Mapping[str, Any], name: str) -> frozenset[str]:
 
 
 def _word(value: Any) -> str | None:
-    """The value as manifests write it; None for types that have more than one notation."""
+    """The value in the notation of manifests; None for types that have more than one notation."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -99,7 +100,7 @@ def _word(value: Any) -> str | None:
 
 
 class PoliciesBySubject:
-    """Index of policies by the subjects that they apply to."""
+    """Index of policies by the subjects to which they apply."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._by_key: dict[Key, list[int]] = {}

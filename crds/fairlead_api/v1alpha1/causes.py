@@ -1,8 +1,9 @@
 """Causes: the precise observations behind the reasons of conditions, and how a condition's message carries them.
 
-A reason says what a person does next, a cause what was observed: reason `Unreachable`, cause `ConnectionRefused`. The
-message of a condition begins with the cause where the cause differs from the reason. The label `cause` of
-`fairlead_operator_servers_ready` has the cause too. `reasons` has the meaning of each. This module has no I/O.
+A reason says what a person should do next, and a cause says what was observed: for example, the reason `Unreachable`
+has the cause `ConnectionRefused`. The message of a condition begins with the cause if the cause differs from the
+reason. The label `cause` of `fairlead_operator_servers_ready` has the cause too. The module `reasons` has the meaning
+of each cause. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class CauseExplanation(NamedTuple):
     meaning: str
     """Sentence about the observation."""
     remedy: str = ""
-    """Action that a person takes; empty where all is well."""
+    """Action that a person should take; empty if nothing is wrong."""
 
 
 CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
@@ -329,11 +330,11 @@ _VALUES: Final = frozenset(Cause)
 _AS_EXPECTED: Final[Mapping[str, Cause]] = MappingProxyType(
     {word: Cause(word) for word in map(str, ConditionType) if word in _VALUES}
 )
-"""Condition type to the cause that is reported while everything is as expected."""
+"""Cause that is reported while everything is as expected, by type of the condition."""
 
 
 def sentence(cause: Cause, message: str) -> str:
-    """The message of a condition. It begins with the cause where the cause says more than the reason."""
+    """The message of a condition. It begins with the cause if the cause says more than the reason."""
     reason = REASON_OF[cause]
     if reason is Reason.AS_EXPECTED or cause.value == reason.value:
         return message
@@ -341,7 +342,8 @@ def sentence(cause: Cause, message: str) -> str:
 
 
 def cause_of(condition: Condition) -> tuple[Cause | None, str]:
-    """The cause in a condition, and the message without it. None if another release wrote an unknown cause."""
+    """The cause in a condition, and the message without the cause. The cause is None if it is unknown, because another
+    release wrote it."""
     word, colon, rest = condition.message.partition(": ")
     if colon and word in _VALUES and REASON_OF[Cause(word)] == condition.reason:
         return Cause(word), rest

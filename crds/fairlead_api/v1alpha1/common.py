@@ -60,7 +60,7 @@ class Duration(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Accept any text; the field's validation rule rejects bad ones, with the same message as on a cluster."""
+        """Accept any text; the field's validation rule rejects invalid texts, with the same message as on a cluster."""
         return core_schema.no_info_after_validator_function(
             lambda text: str.__new__(cls, text), core_schema.str_schema(max_length=24)
         )
@@ -71,7 +71,7 @@ class Duration(str):
 
 
 def duration_rule(least: str, example: str, most: str = "24h") -> ValidationRule:
-    """The validation rule of a duration field: well-formed, and from `least` to `most`."""
+    """The validation rule of a duration field: the value must be well-formed, and from `least` to `most`."""
     floor, ceiling = Duration(least).milliseconds, Duration(most).milliseconds
     bottom = {0: "", 1: "more than 0s and "}.get(floor, f"at least {least} and ")
 
@@ -104,7 +104,7 @@ class Model(BaseModel):
     moved: ClassVar[tuple[MovedField, ...]] = ()
     """Fields of earlier releases, each rejected with its new name."""
     removable: ClassVar[frozenset[str]] = frozenset()
-    """JSON names of nullable members, for which null removes what the operator would set."""
+    """JSON names of nullable members. Null in such a member removes what the operator would set."""
     atomic: ClassVar[bool] = False
     """Whether writers replace the object as a whole instead of member by member (`x-kubernetes-map-type`)."""
 
@@ -150,7 +150,7 @@ Time = Annotated[AwareDatetime, PlainSerializer(_wire_time, return_type=str, whe
 
 @dataclass(frozen=True)
 class _OneRefusal:
-    """Replaces pydantic's error per member of a union by one sentence about the expected value."""
+    """Replaces pydantic's errors about a union, one per type of the union, by one sentence about the expected value."""
 
     text: str
     """Example of a valid text."""
@@ -252,9 +252,9 @@ class Condition(Model):
     reason: str = Field(min_length=1, max_length=64)
     """Reason as one CamelCase word, which says what a person does next. The documentation lists all reasons."""
     message: str = Field(default="", max_length=4096)
-    """Cause in one word if it differs from the reason, a sentence, and advice if something has to be done."""
+    """Cause in one word if it differs from the reason, then a sentence, then advice if something has to be done."""
     observed_generation: int = 0
-    """`metadata.generation` that the observation is about."""
+    """`metadata.generation` of the resource at the time of the observation."""
     last_transition_time: Time
     """When `status` last changed."""
 

@@ -15,7 +15,7 @@ Status = Literal["True", "False", "Unknown"]
 
 class ConditionType(StrEnum):
     """Type of a condition. `True` is the good value, and an absent condition means `Unknown`. The types in `ABNORMAL`
-    are the opposite: they are only present, and `True`, while something is wrong.
+    are the opposite: they are present, with the value `True`, only while something is wrong.
     """
 
     ACCEPTED = "Accepted"
@@ -26,31 +26,31 @@ class ConditionType(StrEnum):
     PARTIALLY_INVALID = "PartiallyInvalid"
     """Parts of the spec have no effect; the rest is applied (as in Gateway API). Does not affect `Ready`."""
     CONFLICTED = "Conflicted"
-    """Another resource contradicts this one or is older; the rest is applied. Does not affect `Ready`."""
+    """Another resource contradicts this resource, or is older; the rest is applied. Does not affect `Ready`."""
     RESOLVED_REFS = "ResolvedRefs"
     """Every Secret that the spec refers to exists, may be used, and may be sent to the server's host."""
     PROGRAMMED = "Programmed"
     """The server's workload exists as the spec says and runs, as far as the platform can tell.
 
-    It does not include MCP. Always True for `url`, where nothing is run.
+    This says nothing about MCP. Always True for `url`, because nothing is run.
     """
     VERIFIED = "Verified"
     """The server answered `tools/list` when it was last contacted."""
     CALIBRATED = "Calibrated"
     """The server's tools have been measured. Does not affect `Ready`."""
     APPROVED = "Approved"
-    """The server lists the approved definitions; with `pin: true` only. Does not affect `Ready`, because the approved
-    definitions are served in any case."""
+    """The server lists the approved definitions. Only present with `pin: true`. Does not affect `Ready`, because the
+    approved definitions are served in any case."""
     DEFINITIONS_CLEAN = "DefinitionsClean"
     """No listed text contains hidden characters or instructions to the model. Does not affect `Ready`."""
     NETWORK_POLICY_ENFORCED = "NetworkPolicyEnforced"
-    """The cluster enforces the NetworkPolicies of the server's pods; only if the installation probes that. Does not
-    affect
-    `Ready`."""
+    """The cluster enforces the NetworkPolicies of the server's pods. Only present if the installation probes that. Does
+    not affect `Ready`."""
     READY = "Ready"
     """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified`, as far as the kind has them, are True.
 
-    Otherwise it has status, reason and message of the first of them that is False, else of the first that is Unknown.
+    Otherwise, `Ready` has the status, reason and message of the first of these conditions that is False, else of the
+    first that is Unknown.
     """
 
 
@@ -68,7 +68,7 @@ ABNORMAL: Final = frozenset({ConditionType.PARTIALLY_INVALID, ConditionType.CONF
 
 
 class Reason(StrEnum):
-    """Next step of a person, as one CamelCase word. There are at most 25; they are never renamed."""
+    """Next step of a person, as one CamelCase word. There are at most 25 reasons, and they are never renamed."""
 
     AS_EXPECTED = "AsExpected"
     PENDING = "Pending"
@@ -99,15 +99,17 @@ class Reason(StrEnum):
 ACTIONS: Final[Mapping[Reason, str]] = MappingProxyType(
     {
         Reason.AS_EXPECTED: "Nothing.",
-        Reason.PENDING: "Wait: it is in progress, or is tried again.",
+        Reason.PENDING: "Wait: the step is in progress, or will be tried again.",
         Reason.INVALID: "Correct the resource: a field breaks a rule, or this installation does not support it.",
         Reason.NOT_ALLOWED: "Remove what the message names, or have it allowed in the installation or the cluster.",
-        Reason.CONFLICTED: "Change this resource or the one that the message names; the older one wins, and Deny wins.",
+        Reason.CONFLICTED: "Change this resource, or the resource that the message names; the older resource wins, "
+        "and Deny wins.",
         Reason.NOTHING_MATCHED: "Correct the selector or patterns, or wait for the objects that they are meant for.",
         Reason.INVALID_REF: "Create or correct the object that is referred to, or correct the reference.",
         Reason.REF_NOT_PERMITTED: "If the Secret is meant for this server, set its label and annotation.",
-        Reason.STOPPED: "Set replicas to start it.",
-        Reason.DEPLOYMENT_FAILED: "Look at the events of its Deployment and pods, and the resources of the nodes.",
+        Reason.STOPPED: "Set replicas to start the server.",
+        Reason.DEPLOYMENT_FAILED: "Look at the events of the server's Deployment and pods, and at the resources of "
+        "the nodes.",
         Reason.FETCH_FAILED: "Check name and version of the image or package, and the connection to its registry.",
         Reason.START_FAILED: "Read the output of the process; correct its command, arguments or environment.",
         Reason.UNREACHABLE: "Check the address, the port, the network and its policies, and that the server runs.",
@@ -117,11 +119,13 @@ ACTIONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.OVERLOADED: "Raise replicas or limits, or make fewer calls.",
         Reason.TOO_LARGE: "Offer fewer or smaller definitions.",
         Reason.SERVER_FAILED: "Read the server's log; update the server.",
-        Reason.VERIFIED_IN_PART: "Correct the definitions that the message names in the server; the others are served.",
+        Reason.VERIFIED_IN_PART: "Correct the definitions that the message names in the server; the other "
+        "definitions are served.",
         Reason.NOT_CALIBRATED: "Give working probe arguments, or rely on the calls of agents.",
         Reason.CHANGES_HELD_BACK: "Look at the changes (fairlead diff); approve (fairlead approve) or revert them.",
         Reason.SUSPICIOUS_DEFINITIONS: "Read the texts in the message; if harmful, hide the tool or remove the server.",
-        Reason.NOT_ENFORCED: "Have the cluster enforce NetworkPolicies, or keep others from running pods in it.",
+        Reason.NOT_ENFORCED: "Have the cluster enforce NetworkPolicies, or keep others from running pods in the "
+        "cluster.",
     }
 )
 """Sentences about the next step of a person, by reason."""

@@ -1,4 +1,4 @@
-"""The LatencyTier kind: a limit on the latency of tools, and when a conversation uses this tier.
+"""The LatencyTier kind: a limit on the latency of tools, and conditions on the conversations that use the tier.
 
 Cluster-scoped, like PriorityClass. The operator compiles all tiers into the `rules` document. This module has no I/O.
 """
@@ -26,33 +26,34 @@ class LatencyTierSelection(Model):
     keywords: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=4096)
     """Words and phrases in a user's message, compared without case."""
     commands: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=64)
-    """Phrases that request this tier explicitly, such as `take your time`; they override all other conditions."""
+    """Phrases that request this tier explicitly, such as `take your time`. They override all other conditions."""
     shipped_words: bool = False
-    """Whether the built-in keywords and commands of the tier of this name (`fast`, `standard`, `deep`) count as
+    """Whether the built-in keywords and commands for the name of this tier (`fast`, `standard`, `deep`) count as
     well.
     """
     conversation_states: Annotated[list[ConversationState], Distinct()] = Field(default=[], max_length=8)
     """`FirstTurn`: the conversation begins. `RapidExchange`: short turns follow each other quickly."""
     queue_depth: int | None = Field(default=None, ge=1, le=10000)
-    """Number of waiting requests from which this tier is preferred. Absent: waiting requests do not matter."""
+    """Minimum number of waiting requests for which this tier is preferred. Absent: waiting requests do not matter."""
     cooldown: Annotated[Duration, duration_rule("1ms", "30s")] | None = None
-    """Time after an answer in this tier in which its keywords do not count. Absent: they always count."""
+    """Time after an answer in this tier during which its keywords do not count. Absent: they always count."""
 
 
 class LatencyTierSpec(Model):
     """Which tools fit this tier, and when it is chosen."""
 
     max_latency: Annotated[Duration, duration_rule("1ms", "500ms")] | None = None
-    """Longest duration of a tool of this tier. Absent: no limit, every tool fits."""
+    """Maximum duration of calls of a tool that fits this tier. Absent: no limit, every tool fits."""
     quantile: Quantile = "p95"
     """Share of a tool's calls that must stay within `maxLatency`: 95 of 100 with `p95`, half of them with `p50`."""
     min_samples: int = Field(default=10, ge=1, le=100)
-    """Number of measured calls from which measurements decide; before, the declared latency does."""
+    """Minimum number of measured calls for measurements to decide whether a tool fits; with fewer calls, the declared
+    latency decides."""
     unmeasured: Literal["Show", "Hide"] = "Show"
     """Whether a tool without measured or declared latency belongs to this tier."""
     default: bool = False
-    """Whether agents that name no tier use this one. Without a default tier, they are offered every tool. Set it on one
-    tier only; of several, the oldest is the default.
+    """Whether agents that name no tier use this tier. Without a default tier, such agents are offered every tool. Set
+    it on one tier only; if several tiers set it, the oldest of them is the default.
     """
     hysteresis_percent: int = Field(default=0, ge=0, le=100)
     """Percentage above `maxLatency` from which a call counts as late."""
@@ -88,8 +89,8 @@ class LatencyTierStatus(Model):
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     default: bool | None = None
-    """Whether agents that name no tier use this one: of several tiers with `default: true`, one is the default. Absent:
-    not determined yet."""
+    """Whether agents that name no tier use this tier: if several tiers have `default: true`, only one of them is the
+    default. Absent: not determined yet."""
     tools: int | None = Field(default=None, ge=0)
     """Number of tools of the installation that currently fit. Absent: not determined yet."""
 
@@ -98,7 +99,7 @@ NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
 
 
 class LatencyTier(Resource):
-    """A limit on latency: an agent in this tier is only offered the tools that stay within it."""
+    """A limit on latency: an agent in this tier is offered only the tools that stay within the limit."""
 
     kind_name: ClassVar[str] = "LatencyTier"
     plural: ClassVar[str] = "latencytiers"

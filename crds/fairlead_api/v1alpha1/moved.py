@@ -1,4 +1,5 @@
-"""Fields that moved since earlier releases: manifests with the old name are rejected with the new one.
+"""Fields that moved since earlier releases: manifests with the old name are rejected, with a message that has the new
+name.
 
 An API server silently drops unknown fields unless a client asks for strict validation, and a dropped limit would be no
 limit. A moved field therefore stays in the schema, with a rule that no value meets. This module has no I/O.

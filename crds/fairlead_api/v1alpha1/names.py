@@ -14,8 +14,8 @@ from fairlead_api.patterns import LABEL, SUBDOMAIN
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 QUALIFIED_PATTERN: Final = r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$"
-"""Name of a label or annotation. The pattern is more lenient than Kubernetes': a longer one would cost too much in
-CEL.
+"""Name of a label or annotation. The pattern is more lenient than that of Kubernetes, because a longer pattern would
+cost too much in CEL.
 """
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=f"^{SUBDOMAIN}$")]
 """Name of an object: an RFC 1123 subdomain."""

@@ -71,7 +71,8 @@ _CONFLICTED: Final = {
         "True",
         "The prefix belongs to a server that was deleted. Until the reservation ends, only a server of the same "
         "namespace and name can have it. This server is served at its own endpoint only.",
-        "Set spec.prefix to a free prefix; or have the namespace of the deleted server release it: annotate any "
+        "Set spec.prefix to a free prefix; or have the namespace of the deleted server release the prefix: "
+        "annotate any "
         "McpServer in OWNER with fairlead.dev/release-prefix=PREFIX.",
     ),
     Cause.DEFAULT_TAKEN: CauseExplanation(
@@ -81,7 +82,7 @@ _CONFLICTED: Final = {
     ),
     Cause.CONFLICTED: CauseExplanation(
         "True",
-        "Another policy contradicts this one about the same tools; status.conflicts says which. Deny wins.",
+        "Another policy contradicts this policy about the same tools; status.conflicts names it. Deny wins.",
         "Change one of the two policies, unless this is intended.",
     ),
     Cause.WRITES_UNDONE: CauseExplanation(
@@ -98,7 +99,7 @@ _RESOLVED_REFS: Final = {
         "True", "Everything that the spec refers to exists and may be used, or it refers to nothing."
     ),
     Cause.SECRET_NOT_FOUND: CauseExplanation(
-        "False", "There is no Secret of that name in the namespace.", "Create it, or correct the name in the reference."
+        "False", "The Secret does not exist in the namespace.", "Create it, or correct the name in the reference."
     ),
     Cause.SECRET_NOT_LABELLED: CauseExplanation(
         "False",
@@ -109,12 +110,12 @@ _RESOLVED_REFS: Final = {
     Cause.SECRET_KEY_MISSING: CauseExplanation(
         "False",
         "The Secret does not have the key, or the key has an empty value.",
-        "Add the key, or name another in secretRef.key.",
+        "Add the key, or name another key in secretRef.key.",
     ),
     Cause.SECRET_VALUE_INVALID: CauseExplanation(
         "False",
         "The value cannot be sent in an HTTP header: it holds control characters.",
-        "Store the bare token, without a line break inside.",
+        "Store the token alone, without line breaks.",
     ),
     Cause.VARIABLE_NOT_SET: CauseExplanation(
         "False",
@@ -154,7 +155,7 @@ _PROGRAMMED: Final = {
     ),
     Cause.PROBE_FAILED: CauseExplanation(
         "Unknown",
-        "The container runs, and one of its probes fails; the message quotes what Kubernetes reports about the probe.",
+        "The container runs, but one of its probes fails; the message quotes what Kubernetes reports about the probe.",
         "If the server starts slowly, wait; else correct the server, or the probe in spec.podTemplate.",
     ),
     Cause.POD_WARNING: CauseExplanation(
@@ -167,7 +168,7 @@ _PROGRAMMED: Final = {
         "Unknown", "The package is being downloaded and installed.", "Wait; the first start takes longest."
     ),
     Cause.STOPPED: CauseExplanation(
-        "False", "The spec asks for 0 replicas.", "Set spec.replicas to 1 or more to start it."
+        "False", "The spec asks for 0 replicas.", "Set spec.replicas to 1 or more to start the server."
     ),
     Cause.DEPLOYMENT_FAILED: CauseExplanation(
         "False",
@@ -225,7 +226,8 @@ _PROGRAMMED: Final = {
     ),
     Cause.NAME_TAKEN: CauseExplanation(
         "False",
-        "An object with the server's name exists already and belongs to another owner, so it is not changed.",
+        "An object with the server's name already exists, and belongs to another owner, so the operator does not "
+        "change it.",
         "Give the McpServer another name, or delete that object.",
     ),
     Cause.APPLY_FAILED: CauseExplanation(
@@ -252,7 +254,7 @@ _PROGRAMMED_OR_VERIFIED: Final = {
     ),
     Cause.BACKING_OFF: CauseExplanation(
         "False",
-        "The process exited several times; the next start is delayed.",
+        "The process exited several times, so its next start is delayed.",
         f"Read the output of the process: {pod_logs()}",
     ),
     Cause.SILENT: CauseExplanation(
@@ -269,7 +271,7 @@ _CALIBRATED: Final = {
     Cause.NOT_CALIBRATED: CauseExplanation(
         "Unknown",
         "Nothing has been measured yet.",
-        "Wait: the operator probes the tools as far as spec.calibration.probe allows.",
+        "Wait: the operator probes the tools that spec.calibration.probe allows.",
     ),
     Cause.CALIBRATION_DISABLED: CauseExplanation(
         "False",
@@ -293,8 +295,8 @@ _APPROVED: Final = {
     Cause.APPROVED: CauseExplanation("True", "The server lists the approved or first-listed definitions."),
     Cause.CHANGES_HELD_BACK: CauseExplanation(
         "False",
-        "The server lists definitions that are new or differ from the approved ones. Only the approved definitions are "
-        "served. The message names some of the others and the hash of all.",
+        "The server lists definitions that are new or differ from the approved definitions. Only the approved "
+        "definitions are served. The message names some of the new definitions, and the hash of all of them.",
         "Look at them (fairlead diff SERVER), then approve (fairlead approve SERVER) or have the server corrected.",
     ),
 }

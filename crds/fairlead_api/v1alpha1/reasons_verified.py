@@ -18,8 +18,8 @@ VERIFIED: Final = {
     ),
     Cause.DUPLICATE_NAMES: CauseExplanation(
         "True",
-        "The server lists a name more than once. The first definition is offered, the others are left out.",
-        "Give each definition its own name in the server: a call cannot distinguish them.",
+        "The server lists a name more than once. The first definition is offered; the other definitions are left out.",
+        "Give each definition its own name in the server: calls cannot distinguish definitions with equal names.",
     ),
     Cause.INVALID_NAMES: CauseExplanation(
         "True",
@@ -35,10 +35,11 @@ VERIFIED: Final = {
     ),
     Cause.INVALID_SCHEMAS: CauseExplanation(
         "True",
-        'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires, or one whose '
+        'Tools have no inputSchema, or their inputSchema is not an object with "type": "object", as MCP requires, '
+        "or its "
         "x-mcp-header breaks the rules of MCP 2026-07-28. These tools are left out: clients reject them, or even the "
         "whole list, and a model would have to guess the arguments.",
-        'Give each tool an inputSchema in the server; {"type": "object"} for one without arguments.',
+        'Give each tool an inputSchema in the server; {"type": "object"} for a tool without arguments.',
     ),
     Cause.INVALID_DEFINITIONS: CauseExplanation(
         "True",
@@ -49,8 +50,8 @@ VERIFIED: Final = {
     Cause.MENDED_DEFINITIONS: CauseExplanation(
         "True",
         "Members of definitions are null, an empty list where MCP has an object, or an outputSchema that older clients "
-        "reject. Clients receive the form of their revision of MCP, as they would reject the whole list otherwise; the "
-        "catalog, hashes and pins keep the server's original text.",
+        "reject. Clients receive the form of their revision of MCP, because they would otherwise reject the whole "
+        "list; catalog, hashes and pins keep the server's original text.",
         "Nothing has to be done; correcting these members in the server ends this report.",
     ),
     Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(
@@ -91,7 +92,7 @@ VERIFIED: Final = {
     Cause.CONNECTION_REFUSED: CauseExplanation(
         "False",
         "No process listens at the server's address and port.",
-        "Check spec.image.port or spec.url, and that the server listens on all interfaces, not on localhost only.",
+        "Check spec.image.port or spec.url, and whether the server listens on all interfaces, not only on localhost.",
     ),
     Cause.UNKNOWN_HOST: CauseExplanation(
         "False",
@@ -104,7 +105,7 @@ VERIFIED: Final = {
     ),
     Cause.TLS_FAILED: CauseExplanation(
         "False",
-        "The server's certificate could not be verified, or TLS failed otherwise.",
+        "The server's certificate could not be verified, or TLS failed for another reason.",
         "If you have your own certificate authority, set spec.remote.caBundle; check host name and dates of the "
         "certificate.",
     ),
@@ -122,7 +123,7 @@ VERIFIED: Final = {
     Cause.CLOSED: CauseExplanation("False", "Fairlead closed the connection because it is stopping.", "Nothing."),
     Cause.TIMEOUT: CauseExplanation(
         "False",
-        "The server accepted the request and did not respond in time.",
+        "The server accepted the request, but did not respond in time.",
         "Read the server's log: it may hang. If it is slow by design, raise operator.settings.discoveryTimeout in the "
         "chart.",
     ),
@@ -199,7 +200,7 @@ VERIFIED: Final = {
     ),
     Cause.UNAUTHORIZED: CauseExplanation(
         "False",
-        "The server requires a credential, or rejects the one that was sent (HTTP 401).",
+        "The server requires a credential, or rejects the credential that was sent (HTTP 401).",
         "Set spec.auth, or renew the value in its Secret.",
     ),
     Cause.FORBIDDEN: CauseExplanation(

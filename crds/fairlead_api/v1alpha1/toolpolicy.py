@@ -21,7 +21,7 @@ Glob = Annotated[str, Field(min_length=1, max_length=320)]
 
 
 MOST_UNLISTED: Final = 64
-"""Limit on the entries of `status.unlistedServers`."""
+"""Maximum number of entries of `status.unlistedServers`."""
 
 
 class LabelRequirement(Model):
@@ -32,7 +32,7 @@ class LabelRequirement(Model):
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label is compared with `values`."""
     values: list[LabelValue] = Field(default=[], max_length=64)
-    """For `In` and `NotIn`: at least one value. For the others: none."""
+    """At least one value for `In` and `NotIn`; no value for `Exists` and `DoesNotExist`."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -60,8 +60,8 @@ class PolicySubject(Model):
 
     kind: Literal["Agent", "Group", "ServiceAccount", "Claim", "Authenticated", "Any"]
     """`Agent`: an identity by its name. `Group`: all members of a group. `ServiceAccount`: a ServiceAccount of
-    Kubernetes. `Claim`: all whose token has the claim. `Authenticated`: everybody but anonymous callers. `Any`:
-    everybody, anonymous callers included."""
+    Kubernetes. `Claim`: all callers whose token has the claim. `Authenticated`: all callers except anonymous ones.
+    `Any`: all callers, including anonymous ones."""
     name: str | None = Field(default=None, min_length=1, max_length=253)
     """Name of the agent, group, ServiceAccount or claim; absent for `Authenticated` and `Any`. A dot in a claim's name
     leads into objects."""
@@ -71,10 +71,10 @@ class PolicySubject(Model):
     """Value of the claim, or one of its entries if the claim is a list. `true`, `false` and whole numbers are written
     as in JSON. With `Claim` only."""
     issuer: str | None = Field(default=None, min_length=1, max_length=1024)
-    """Issuer that an Agent, a Group or a Claim must come from: `iss` of its tokens, its name in the gateway's
-    configuration, `apiKeys`, `serviceAccounts`, or `*` for each of them. Absent: the gateway's only issuer. If the
-    gateway has several and this is absent, rules that allow apply to nobody, and rules that deny to all of that
-    name."""
+    """Issuer from which an Agent, a Group or a Claim must come: `iss` of its tokens, its name in the gateway's
+    configuration, `apiKeys`, `serviceAccounts`, or `*` for any issuer. Absent: the gateway's only issuer. If the
+    gateway has several issuers and this is absent, rules that allow apply to nobody, and rules that deny apply to all
+    subjects of that name."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -92,7 +92,7 @@ class PolicySubject(Model):
         ),
         ValidationRule(
             cel="(self.kind == 'Claim') == has(self.value)",
-            message="subjects: give a Claim its value, and no other kind one",
+            message="subjects: give a Claim its value, and no value to the other kinds",
             holds=lambda subject: (subject.kind == "Claim") == (subject.value is not None),
             path=".value",
         ),
@@ -106,9 +106,9 @@ class PolicySubject(Model):
 
 
 class ToolAnnotations(Model):
-    """Annotations by which a rule matches tools (MCP ToolAnnotations). Only the members given here are compared. If a
-    tool has none, or its server is not trusted with annotations, MCP's defaults apply: not read-only, destructive, not
-    idempotent, open world.
+    """Annotations by which a rule matches tools (MCP ToolAnnotations). Only the members that are set are compared. If a
+    tool has no annotations, or its server is not trusted with annotations, MCP's defaults apply: not read-only,
+    destructive, not idempotent, open world.
     """
 
     read_only_hint: bool | None = None
@@ -125,13 +125,13 @@ class PolicyRule(Model):
     """Allows or denies tools. All members that are given must match; in a list, one matching entry is enough."""
 
     name: RuleName | None = None
-    """Name of the rule within the policy, shown in the status, in refusals and in the audit log. Absent: its index in
-    the list, from 0, is shown instead."""
+    """Name of the rule within the policy, shown in the status, in refusals and in the audit log. Absent: the rule's
+    index in the list, from 0, is shown instead."""
     action: Literal["Allow", "Deny"]
     """Effect on the tools that match. Deny wins over Allow, in any order."""
     tools: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
-    """Tool names as the server lists them, without prefix. `*` stands for any number of characters, `?` for exactly
-    one. Names are case-sensitive."""
+    """Tool names as the server lists them, without prefix. `*` stands for any number of characters, `?` for exactly one
+    character. Names are case-sensitive."""
     tags: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Tags, as given in the McpServer."""
     categories: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
@@ -140,11 +140,12 @@ class PolicyRule(Model):
     """Annotations that the tool must have."""
     arguments: dict[str, Any] | None = None
     """JSON Schema that the arguments of a call must also match for the rule to allow it; with `Allow` only. The tool is
-    listed regardless. If several rules allow a tool, it is enough that one of them accepts the arguments."""
+    listed in any case. If several rules allow a tool, it is enough that one of these rules accepts the arguments."""
     min_tier: TierName | None = None
     """The fastest latency tier in which the rule allows the tools; with `Allow` only, for subjects in a tier. If
-    several rules of a policy allow a tool, the fastest counts; rules with `arguments` count last. Between several
-    policies, and the tool's own floor, the slowest counts."""
+    several rules of a policy allow a tool, the fastest of their tiers counts; rules with `arguments` count only if no
+    other rule allows the tool. If several policies, or a policy and the tool itself, set a tier, the slowest of these
+    tiers counts."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -173,41 +174,42 @@ class PolicyTiers(Model):
     """Latency tiers of the subjects."""
 
     default: TierName | None = None
-    """Tier of a subject that names none. Absent: the installation's default."""
+    """Tier of a subject that names no tier. Absent: the installation's default tier."""
     max: TierName | None = None
-    """The slowest tier that the subjects may request. Absent: any."""
+    """The slowest tier that the subjects may request. Absent: they may request any tier."""
 
 
 class SubjectLimits(Model):
-    """Limits per subject over all servers of this namespace, selected or not. Several policies share one count. Absent
-    members do not limit anything.
+    """Limits per subject over all servers of this namespace, whether the policy selects them or not. Several policies
+    share one count. Absent members do not limit anything.
     """
 
     max_tools: int | None = Field(default=None, ge=0, le=100000)
-    """Tools in a list."""
+    """Maximum number of tools in a list."""
     tool_tokens: int | None = Field(default=None, ge=0, le=10000000)
-    """Tokens that the definitions in a list take up in a model's context."""
+    """Maximum number of tokens that the definitions in a list take up in a model's context."""
     calls_per_minute: int | None = Field(default=None, ge=0, le=1000000)
-    """Calls started per minute; a whole minute's calls may start at once. 0: no calls. Absent: any number."""
+    """Maximum number of calls that start per minute; all of them may start at once. 0: no calls. Absent: any number."""
     concurrency: int | None = Field(default=None, ge=1, le=100000)
-    """Calls in flight."""
+    """Maximum number of calls in flight."""
     result_tokens: int | None = Field(default=None, ge=200, le=10000000)
-    """Tokens of one tool's result. The gateway stores a longer result for the subject and returns its beginning, end
-    and shape; the tool `read_result` reads the rest."""
+    """Maximum number of tokens of a tool's result. The gateway stores a longer result for the subject, and returns its
+    beginning, end and shape; the tool `read_result` reads the rest."""
     tokens_per_day: int | None = Field(default=None, ge=0, le=1000000000000)
-    """Tokens of models, input and output, per UTC day at the gateway's model endpoints. Requests that offer tools of
-    this namespace count."""
+    """Maximum number of tokens of models, input and output, per UTC day at the gateway's model endpoints. Requests that
+    offer tools of this namespace count."""
 
 
 class ToolPolicySpec(Model):
-    """Rules for the selected servers. If any policy selects a server, only those of its tools that a rule allows are
-    visible and callable.
+    """Rules for the selected servers. If any policy selects a server, only those tools of the server that a rule allows
+    are visible and callable.
     """
 
     servers: ServerSelector | None = None
-    """McpServers of this namespace that the policy selects. Absent: all of them. `limits` count over the others too."""
+    """McpServers of this namespace that the policy selects. Absent: all of them. `limits` also count calls of servers
+    that are not selected."""
     subjects: list[PolicySubject] | None = Field(default=None, min_length=1, max_length=256)
-    """Subjects that the policy applies to. Absent: everybody."""
+    """Subjects to which the policy applies. Absent: everybody."""
     rules: list[PolicyRule] = Field(min_length=1, max_length=256)
     """Rules that allow or deny tools, in any order."""
     tiers: PolicyTiers | None = None
@@ -231,7 +233,7 @@ class ToolPolicySpec(Model):
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
             cel="self.rules.all(r, !has(r.name) || self.rules.exists_one(o, has(o.name) && o.name == r.name))",
-            message="rules: each name may stand on one rule only",
+            message="rules: each name may occur in only one rule",
             holds=lambda spec: len(named := [r.name for r in spec.rules if r.name is not None]) == len(set(named)),
             path=".rules",
         ),
@@ -239,7 +241,7 @@ class ToolPolicySpec(Model):
 
 
 class PolicyConflict(Model):
-    """Contradiction of another policy about the same tools."""
+    """Another policy that contradicts this policy about the same tools."""
 
     policy: str = Field(max_length=253)
     """The other policy."""
@@ -255,30 +257,31 @@ class ToolPolicyStatus(Model):
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     servers: int | None = Field(default=None, ge=0)
-    """McpServers that the policy selects. Absent: not determined yet."""
+    """Number of McpServers that the policy selects. Absent: not determined yet."""
     tools: int | None = Field(default=None, ge=0)
-    """Tools of these servers that the policy's own rules allow, without those of `unlistedServers`. Absent: not
-    determined yet."""
+    """Number of tools of these servers that the policy's own rules allow, without the tools of `unlistedServers`.
+    Absent: not determined yet."""
     conflicts: Annotated[list[PolicyConflict], Distinct(key="policy")] = Field(default=[], max_length=64)
-    """Policies that contradict this one."""
+    """Policies that contradict this policy."""
     unmatched_rules: list[Annotated[str, Field(max_length=63), BeforeValidator(str)]] = Field(
         default=[], max_length=256
     )
     """Rules that match no listed tool: the name of the rule, else its index in `spec.rules`, from 0. The condition
-    `PartiallyInvalid` reports them once `unlistedServers` is empty, as they may match tools of those servers."""
+    `PartiallyInvalid` reports them once `unlistedServers` is empty, because they may match tools of those servers."""
     unlisted_servers: Annotated[list[Annotated[str, Field(max_length=253)]], Distinct()] = Field(
         default=[], max_length=MOST_UNLISTED
     )
-    """McpServers that the policy selects and that have not listed their tools, the first 64 by name. The status of each
+    """McpServers that the policy selects and that have not listed their tools: the first 64 by name. The status of each
     such server has the reason."""
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of that type; None if it was not reported."""
+        """The condition of a type; None if it was not reported."""
         return next((condition for condition in self.conditions if condition.type == type_), None)
 
 
 class ToolPolicy(Resource):
-    """Rules of who may see and call which tools of this namespace, in which latency tiers and within which limits."""
+    """Rules that say who may see and call which tools of this namespace, in which latency tiers and within which
+    limits."""
 
     kind_name: ClassVar[str] = "ToolPolicy"
     plural: ClassVar[str] = "toolpolicies"

@@ -21,13 +21,13 @@ CLUSTER: Final = "cluster"
 OTHER: Final = "other"
 """Stands for all environments but `local` and `cluster`, because their names are private."""
 LONGEST: Final = 256
-"""Most characters of a name."""
+"""Maximum number of characters of a name."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=LONGEST)]
 
 
 class BadFile(ValueError):
-    """The file is not an aggregate file, or cannot be merged; the message says why."""
+    """A file that is not an aggregate file, or that cannot be merged. The message says why."""
 
 
 class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -38,7 +38,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     version: Text
     """The server's `serverInfo.version`."""
     tool: Text
-    """The server's own name of the tool."""
+    """Name of the tool at the server, without prefix."""
     definition: Text
     """Hash of the definition that the server sent."""
     environment: Text
@@ -57,9 +57,10 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
         return sum(self.counts)
 
     def quantile_ms(self, share: float) -> float | None:
-        """The quantile `share` (0 to 1) of the durations in milliseconds; None without calls.
+        """The quantile `share` (0 to 1) of the durations, in milliseconds; None if there were no calls.
 
-        It is interpolated within its bucket, as by Prometheus. Durations above the last bound count as that bound.
+        The quantile is interpolated within its bucket, as in Prometheus. Durations above the last bound count as that
+        bound.
         """
         rank, below, lower = share * self.calls, 0, 0
         for count, upper in zip(self.counts, BOUNDS_MS, strict=False):

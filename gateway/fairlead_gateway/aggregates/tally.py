@@ -11,7 +11,9 @@ from typing import Final
 from fairlead_gateway.telemetry import BOUNDS
 
 BOUNDS_MS: Final = tuple(round(bound * 1000) for bound in BOUNDS)
-"""Upper bounds in milliseconds of all buckets but the last, equal to those of `mcp.server.operation.duration`."""
+"""Upper bounds in milliseconds of all buckets except the last, equal to the bounds of
+`mcp.server.operation.duration`.
+"""
 
 
 class Tally:

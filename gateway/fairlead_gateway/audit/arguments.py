@@ -17,7 +17,7 @@ from msgspec import Raw
 Mode = Literal["none", "hash", "redact", "full"]
 REDACTED: Final = "[redacted]"
 MAX_ARGUMENTS: Final = 16 << 10
-"""Most bytes of arguments in a line; larger arguments are left out."""
+"""Maximum number of bytes of arguments in a line; larger arguments are left out."""
 ANY: Final = "*"
 """Step of a path that matches any member or list item of one level."""
 DEEP: Final = "**"
@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 
 
 class BadPath(ValueError):
-    """A path in `FAIRLEAD_AUDIT_REDACT` is invalid; the message names the path."""
+    """Invalid path in `FAIRLEAD_AUDIT_REDACT`. The message names the path."""
 
 
 def read_path(text: str) -> Path:
@@ -57,7 +57,7 @@ def redact(value: Any, paths: Sequence[Path]) -> Any:
 
 
 def _below(name: str | None, paths: Sequence[Path]) -> list[Path]:
-    """Remaining paths below a member called `name`, or below an item of a list (`name` None)."""
+    """Remaining paths below a member called `name`, or below an item of a list if `name` is None."""
     remaining: list[Path] = []
     for path in paths:
         if path[0] == DEEP:
@@ -76,7 +76,7 @@ def _matches(step: str, name: str | None) -> bool:
 def argument_renderer(mode: Mode, key: bytes, paths: Sequence[Path]) -> Callable[[Raw], dict[str, Any]]:
     """Return the function that renders raw arguments as members of a line.
 
-    `key` is the key of the mode `hash`, `paths` are those of the mode `redact`.
+    `key` is for the mode `hash`, `paths` are for the mode `redact`.
     """
     if mode == "hash":
         return lambda raw: {"argumentsHash": _hash(key, raw)}

@@ -1,4 +1,4 @@
-"""Creates the entries of the audit log, for those calls and decisions that the audit level includes.
+"""Creates the entries of the audit log, for the calls and decisions that the audit level includes.
 
 A call only creates an entry and appends it to a buffer; a thread formats and writes the lines.
 """
@@ -22,11 +22,11 @@ from fairlead_tools.refusal import RATE_LIMITED
 Level = Literal["off", "denials", "all"]
 
 MAX_NAME: Final = 256
-"""Characters of a name that the caller chose freely."""
+"""Maximum number of characters that are recorded of a name that the caller chose freely."""
 _REFUSED_BY_GATEWAY: Final = frozenset(
     {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"}
 )
-"""Codes of calls that the gateway did not send to the server, although a policy allows them."""
+"""Outcome codes of calls that the gateway did not send to the server, although policies allow them."""
 
 
 class AuditedRequest(Protocol):
@@ -121,7 +121,7 @@ class Auditor:
     def record_change(
         self, request: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str
     ) -> None:
-        """Record a change of the installation, at every audit level. `name` is the name or hash of the changed object,
+        """Record a change of the installation, at every audit level. `name` is the name or hash of the changed object;
         `what` describes the change.
         """
         self.writer.put(

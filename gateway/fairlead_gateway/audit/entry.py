@@ -1,7 +1,7 @@
 """Entries of the audit log before they are formatted.
 
-Pure module. The event loop creates entries, and `audit.lines` formats them in a thread. An entry holds references and
-numbers only, so that creating one is cheap.
+Pure module. The event loop creates entries, and `audit.lines` formats them in a thread. An entry holds only references
+and numbers, so that its creation is cheap.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REFUSED: Final = "refused"
 
 
 class AuditedCall(msgspec.Struct, gc=False):
-    """A finished request for a tool, prompt or resource, as the audit log needs it."""
+    """Data for the audit log about a finished request for a tool, prompt or resource."""
 
     method: str
     tool: str
@@ -37,14 +37,15 @@ class AuditedCall(msgspec.Struct, gc=False):
     outcome: str
     """Outcome as in `AuditEntry`; empty for a success."""
     server: ServerKey | None = None
-    """None for the gateway's built-in tools and for names that are unknown or denied to the caller."""
+    """Server of the target; None for the gateway's built-in tools, and for names that are unknown or denied to the
+    caller."""
     seconds: float = 0.0
     size: int = 0
     """Bytes of the result."""
     limited: str = ""
-    """Name of the limit that was exceeded; empty if none was."""
+    """Name of the limit that was exceeded; empty if no limit was exceeded."""
     denied: str = ""
-    """The policy rules that denied the call; empty if none did."""
+    """The policy rules that denied the call; empty if no rule denied it."""
     span: SpanIds | None = None
     """Span of the call, if spans are exported."""
 
@@ -53,10 +54,10 @@ class ModelUse(msgspec.Struct, frozen=True):
     """Use of a model in one request to an LLM endpoint."""
 
     provider: str
-    """Configured name of the provider; empty if no request was sent to one."""
+    """Configured name of the provider; empty if no request was sent to a provider."""
     model: str
     rounds: int
-    """Number of requests to the provider: one, and one after each round of tool calls."""
+    """Number of requests to the provider: the first, and one after each round of tool calls."""
     input_tokens: int
     output_tokens: int
     cached_tokens: int
@@ -98,7 +99,7 @@ class AuditEntry(msgspec.Struct, gc=False):
     span: SpanIds | None = None
     """Span of the call, if spans are exported."""
     times: int = 0
-    """Number of denials that the line sums up; 0 for a line about a single one."""
+    """Number of denials that the line sums up; 0 for a line about a single denial."""
 
     @property
     def event(self) -> Literal["call", "model", "request", "admin"]:

@@ -18,9 +18,9 @@ from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
 MAX_TOOLS: Final = 100
-"""Most tool names in the line of one request to an LLM endpoint."""
+"""Maximum number of tool names in the line of one request to an LLM endpoint."""
 MAX_NAME: Final = 256
-"""Characters of a name that the caller chose freely."""
+"""Maximum number of characters in a line of a name that the caller chose freely."""
 
 _encode = msgspec.json.Encoder().encode
 RenderArguments = Callable[[Raw], dict[str, Any]]

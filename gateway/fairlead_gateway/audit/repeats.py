@@ -1,6 +1,7 @@
 """Sums up repeated denials in one line, so that a caller who is denied again and again cannot fill the audit log.
 
-Pure module. The event loop adds entries, and the audit log's thread takes the sums; a lock protects both.
+Pure module. The event loop adds entries, and the audit log's thread takes the sums. A lock protects the entries and
+sums.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from fairlead_mcp.addresses import client_of
 WINDOW_S: Final = 1.0
 """Seconds over which denials are summed up."""
 LINES_OF_TOOL: Final = 10
-"""Denials per caller, tool and window that are written as single lines; further ones are summed up."""
+"""Number of denials per caller, tool and window that get a line each; further denials are summed up."""
 LINES: Final = 100
-"""Denials per caller and window, over all tools, that are written as single lines."""
+"""Number of denials per caller and window, over all tools, that get a line each."""
 MAX_TOOLS: Final = 256
-"""Most tools per caller and window with a sum of their own; all other tools share one sum that names no tool."""
+"""Maximum number of tools per caller and window with a sum of their own; all other tools share one sum that names no
+tool."""
 MAX_SUMS: Final = 10_000
-"""Most sums that name a tool, over all callers."""
+"""Maximum number of sums that name a tool, over all callers."""
 MAX_CALLERS: Final = 4_096
-"""Most callers that are counted separately; all further callers are counted as one."""
+"""Maximum number of callers that are counted separately; all further callers are counted as one."""
 OTHERS: Final = Identity(kind="anonymous", principal="others")
 """Identity in a sum over the callers beyond `MAX_CALLERS`."""
 
@@ -44,9 +46,9 @@ class _Window:
         self.shared = shared
         """Whether the window counts the denials of many callers."""
         self.lines = 0
-        """Denials that got a line of their own."""
+        """Number of denials that got a line of their own."""
         self.lines_of_tools: dict[_Key, int] = {}
-        """Such denials by decision, method, outcome, server and tool."""
+        """Number of denials with a line of their own, by decision, method, outcome, server and tool."""
         self.sums: dict[_Key, AuditEntry] = {}
         """Sums of all further denials, by the same key; the empty key sums up all tools beyond the limits."""
 
@@ -63,7 +65,7 @@ class RepeatedDenials:
         self._named_sums = 0
 
     def absorbs(self, entry: AuditEntry) -> bool:
-        """Count an entry; True if the entry is part of a sum, so that no line of its own is written."""
+        """Count an entry. Returns True if the entry becomes part of a sum, so that it gets no line of its own."""
         if entry.decision not in _SUMMED:
             return False
         with self._lock:
@@ -94,7 +96,7 @@ class RepeatedDenials:
             caller = _OTHERS
         window = self._windows.get(caller)
         if window is not None and (window.sums or not _is_over(window, entry.at)):
-            return window  # a window with sums is kept until the thread takes the sums, even if the disk is slow
+            return window  # a window with sums stays until the thread takes the sums, even if the disk is slow
         window = self._windows[caller] = _Window(entry.at, shared=caller is _OTHERS)
         return window
 

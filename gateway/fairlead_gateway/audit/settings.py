@@ -14,16 +14,17 @@ class AuditSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     """Audit log."""
 
     calls: Literal["off", "denials", "all"] = field(default="denials", name="audit")
-    """Calls that are recorded in the audit log: none, only denied and limited ones, or all. Repeated denials are summed
-    up."""
+    """Calls that are recorded in the audit log: none, only denied and limited calls, or all calls. Repeated denials are
+    summed up."""
     file: Path | None = None
     """File of the audit log; standard output if unset. The file may be moved away at any time."""
     file_bytes: Annotated[int, Meta(ge=0)] = 100_000_000
-    """Size at which the audit log's file is renamed to `….1`, replacing the previous one; 0 leaves rotation to another
-    program.
+    """Size in bytes at which the audit log's file is renamed to `….1`, replacing the previous file of that name; 0
+    leaves rotation to another program.
     """
     arguments: Literal["none", "hash", "redact", "full"] = "none"
-    """Form of call arguments in the audit log: none, a keyed hash, all but `audit_redact`, or all."""
+    """Form of call arguments in the audit log: no arguments, a keyed hash, all arguments except those of
+    `audit_redact`, or all arguments."""
     redact: CommaSeparated = ()
     """Paths to the arguments that are redacted in the audit log, such as `user.password`, `*.token` or `**.secret`."""
     otlp: bool = False

@@ -36,10 +36,11 @@ class LogOutput:
 
 
 class File:
-    """A file that is opened at the first write, and again when its name refers to another file: programs that rotate
-    logs need not send a signal.
+    """A file that is opened at the first write, and opened again when its name refers to another file, so that programs
+    that rotate logs need not send a signal.
 
-    With `most` above 0, a file that would exceed `most` bytes is renamed to `….1`, replacing the previous such file.
+    With `most` above 0, a file that would exceed `most` bytes is renamed to `….1`, replacing the previous file of that
+    name.
     """
 
     def __init__(self, path: Path, most: int = 0) -> None:
@@ -71,7 +72,8 @@ class File:
             os.close(number)
 
     def _rotate(self, coming: int) -> bool:
-        """Whether the file has to be reopened before `coming` more bytes are written; renames a full file."""
+        """Rename the file if it is full. Returns whether the file has to be reopened before `coming` more bytes are
+        written."""
         opened = os.fstat(self._number)
         try:
             named = self._path.stat()

@@ -23,15 +23,15 @@ from fairlead_otel.events import EmitEvent
 log = logging.getLogger(__name__)
 
 CAPACITY: Final = 10_000
-"""Most buffered entries."""
+"""Maximum number of buffered entries."""
 CAPACITY_BYTES: Final = 32 << 20
-"""Most bytes from clients (arguments, `_meta`, names) in buffered entries."""
+"""Maximum number of bytes from clients (arguments, `_meta`, names) in buffered entries."""
 GATHER_SECONDS: Final = 0.05
 """Seconds for which entries are collected before a write, so that the thread is not woken for each entry."""
 BATCH: Final = 500
-"""Most entries in one write."""
+"""Maximum number of entries in one write."""
 CLOSE_SECONDS: Final = 2.0
-"""Longest time in seconds that the shutdown waits for the last write."""
+"""Maximum seconds that the shutdown waits for the last write."""
 
 
 class Writer:
@@ -61,7 +61,7 @@ class Writer:
         self._buffer: deque[AuditEntry] = deque()
         self._repeated = RepeatedDenials()
         self._awake = False
-        """Whether the thread is awake, or was told to wake up."""
+        """Whether the thread is awake or was woken."""
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -71,15 +71,15 @@ class Writer:
         """Number of lost lines that were reported so far."""
         self._taken = 0
         self._written = 0
-        """Bytes from clients in entries that the event loop put into the buffer (`_taken`), and that the thread removed
-        (`_written`). Two counters need no lock, because each is changed in one thread only.
+        """Numbers of bytes from clients in entries that the event loop put into the buffer (`_taken`), and in entries
+        that the thread removed (`_written`). Two counters need no lock, because each is changed by one thread only.
         """
         self.written = 0
-        """Lines written so far."""
+        """Number of lines written so far."""
         self.overflowed = 0
-        """Lines lost because the buffer was full."""
+        """Number of lines lost because the buffer was full."""
         self.failed = 0
-        """Lines lost because the output failed."""
+        """Number of lines lost because the output failed."""
 
     @property
     def buffered(self) -> int:
@@ -127,7 +127,7 @@ class Writer:
             self._closing.wait(self.gather_seconds)
             self._wake.clear()
             self._awake = False
-            # read only here: if `close` is called after this line, it wakes the thread for one more pass
+            # read once per pass: if `close` is called after this line, it wakes the thread for one more pass
             closing = self._closing.is_set()
             while self._buffer:
                 entries = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
@@ -152,7 +152,7 @@ class Writer:
             self.failed += len(entries)
             if self._working:
                 self._working = False
-                log.error("The audit log cannot be written, and its lines are lost until it can be: %s", error)
+                log.error("The audit log cannot be written (%s); its lines are lost until this is corrected", error)
             self._closing.wait(self.gather_seconds)
             return
         self._missing = lost

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from fairlead_api.environment import EnvironmentSettings
-from fairlead_api.setting_types import Count, OptionalSeconds, Seconds
+from fairlead_api.setting_types import Count, Seconds, SecondsOrZero
 from fairlead_gateway.custom.settings import CustomToolSettings
 
 
@@ -16,7 +16,7 @@ class CallSettings(EnvironmentSettings, frozen=True, kw_only=True):
 
     timeout: Seconds = field(default=60.0, name="call_timeout")
     """Timeout of a call in seconds; a tool or its server may set a shorter one."""
-    start_wait: OptionalSeconds = 10.0
+    start_wait: SecondsOrZero = 10.0
     """Seconds for which a request waits for a starting server before it is refused; a tier may set fewer."""
     max_result_bytes: Count = 16 << 20
     """Limit on the bytes of one result; a server may set a lower one."""

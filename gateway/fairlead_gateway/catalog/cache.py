@@ -1,7 +1,7 @@
 """Caches the last documents on disk, so that a gateway can serve them if it starts while their source is unreachable.
 
-Reads and writes block, and run in a thread. If the cache cannot be read or written, the gateway logs that and goes on.
-The cache has the documents of the source, such as catalogs and rules, but no credentials.
+Reads and writes block, and run in a thread. If the cache cannot be read or written, the gateway logs a warning and
+continues without it. The cache has the documents of the source, such as catalogs and rules, but no credentials.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Cached(msgspec.Struct, frozen=True):
 class _Contents(msgspec.Struct, frozen=True):
     """First line of the file, as JSON; the bytes of the documents follow unchanged.
 
-    If the documents were encoded with the index, encoding would hold the GIL for all of them, and delay every call.
+    The documents are not encoded together with this line, because encoding all of them would hold the GIL and delay
+    calls.
     """
 
     saved_at: float
@@ -46,7 +47,7 @@ _read_contents = msgspec.json.Decoder(_Contents).decode
 
 
 class SnapshotCache:
-    """Cache file in a directory, which is created if needed."""
+    """Cache file in a directory. The directory is created if it is missing."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / FILE
@@ -71,7 +72,11 @@ class SnapshotCache:
             return None
         cached = Cached(contents.saved_at, documents)
         age = time.time() - cached.saved_at
-        log.info("Serving %d cached documents, %.0f s old, until the source is reached", len(cached.documents), age)
+        log.info(
+            "Serving %d cached documents, %.0f s old, until the source of the catalog is reached",
+            len(cached.documents),
+            age,
+        )
         return cached
 
     def write(self, documents: dict[str, bytes], seen_at: float) -> None:

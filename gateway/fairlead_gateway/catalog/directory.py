@@ -22,7 +22,8 @@ from fairlead_mcp.waiting import wait_until_set
 POLL_SECONDS: Final = 0.25
 """Interval between polls of the directory."""
 WHOLE_LOOKS: Final = 8
-"""Every eighth poll checks all files, to find files that were overwritten, not replaced."""
+"""Every eighth poll checks all files, because files that were overwritten instead of replaced do not change the
+directory."""
 TICK_NS: Final = 100_000_000
 """Granularity of modification times, in nanoseconds. A directory that changed less than this before a poll may change
 again without a new modification time."""
@@ -31,13 +32,13 @@ PAUSE: Final = 0.0001
 """Seconds that this thread sleeps after each file, so that the event loop can run if both share one CPU core."""
 
 Stamp = tuple[int, int, int]
-"""Inode, size and modification time (ns) of a file, which change when the file is replaced."""
+"""Inode, size and modification time (ns) of a file. They change when the file is replaced."""
 
 
 class DirectorySource:
-    """Source of the documents `NAME.json` in a directory, polled every `poll` seconds, and at once if `nudge` is set.
+    """Source of the documents `NAME.json` in a directory, polled every `poll` seconds, and at once when `nudge` is set.
 
-    Most polls check the files only if the modification time of the directory has changed, as happens when a file is
+    Most polls check the files only if the modification time of the directory has changed, which happens when a file is
     replaced. Checking a hundred files four times a second would interrupt the event loop hundreds of times.
     """
 
@@ -69,7 +70,7 @@ class DirectorySource:
             await wait_until_set(self._nudge, self._poll)
 
     def _look(self, *, whole: bool) -> tuple[list[Change], set[str]]:
-        """Changes since the last poll, and the names of all documents; with `whole`, all files are checked.
+        """Changes since the last poll, and the names of all documents. `whole`: check all files.
 
         Raises OSError if the directory cannot be read.
         """
@@ -78,8 +79,9 @@ class DirectorySource:
             return [], set(self._stamps)
         self._changed_at = changed_at if time.time_ns() - changed_at > TICK_NS else None
         seen: dict[str, Stamp] = {}
-        # The operator stores a new server's catalog, and then removes the server from the servers document. To find the
-        # server in at least one of the two, the servers document is read before the catalogs and delivered after them.
+        # The operator stores a new server's catalog, and then removes the server from the servers document. The servers
+        # document is read before the catalogs and delivered after them, so that the server is found in at least one of
+        # these documents.
         last = self._read(self._path / f"{SERVERS_NAME}{SUFFIX}", seen)
         changes = []
         for file in self._path.iterdir():
@@ -110,8 +112,9 @@ class DirectorySource:
 async def _deliver(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
     """Deliver changes to the inbox.
 
-    The changes of the first poll are delivered together (`at_once`), so that no partial catalog is served. Later ones
-    are delivered one per iteration of the event loop: decoding hundreds of documents together would delay calls.
+    The changes of the first poll are delivered together (`at_once`), so that no partial catalog is served. Later
+    changes are delivered one per iteration of the event loop: decoding hundreds of documents together would delay
+    calls.
     """
     if at_once:
         inbox.update(changes)

@@ -1,14 +1,14 @@
 """Reads documents and credentials from the Kubernetes API, for gateways on a cluster.
 
 Implements `catalog.source.Source` and `core.credentials.Credentials` over `fairlead_kube`. The ConfigMaps of documents
-are watched, since the files of a mounted volume would be up to a minute old. Credentials are read from a volume only
+are watched, because the files of a mounted volume would be up to a minute old. Credentials are read from a volume only
 while the API server does not respond. The gateway needs read access to ConfigMaps and to named Secrets in the release's
 namespace.
 
 The operator annotates a ConfigMap before it deletes it. A ConfigMap that disappears without the annotation was deleted
-by somebody else, or the annotation was missed while the watch was interrupted. The document is then served for a while,
-in which the operator may restore it. Rules are served without a time limit, as without rules all tools would be
-allowed.
+by somebody else, or the annotation was missed while the watch was interrupted. The document is then served for some
+time, so that the operator can restore it. Rules are served without a time limit, because without rules all tools would
+be allowed.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ DOCUMENTS: Final = f"{LABEL_DOCUMENT} in ({','.join(SERVED)})"
 """Label selector of the documents that gateways read; it excludes held-back definitions."""
 HOLD_SECONDS: Final = 30.0
 """Seconds for which a document is served after its ConfigMap has disappeared without the operator's annotation. Another
-replica of the operator needs less to take over and restore it."""
+replica of the operator needs less time to take over and restore the document."""
 API_SECONDS: Final = 1.5
-"""Timeout in seconds for reading a credential from the API server. `upstream.registry` gives up half a second later,
-which leaves time to read the volume instead."""
+"""Timeout in seconds for reading a credential from the API server. `upstream.registry` gives up half a second later, so
+that there is time to read the volume instead."""
 PINS_SECONDS: Final = 5.0
 """Timeout in seconds for reading the pins of a server."""
 IN_THREAD: Final = 64 << 10
-"""ConfigMaps with more bytes are unpacked in a thread."""
+"""Maximum number of bytes of a ConfigMap that is unpacked in the event loop; larger ConfigMaps are unpacked in a
+thread."""
 
 
 def blob_of(item: ConfigMap) -> Blob:
@@ -70,7 +71,7 @@ def documents_of(namespace: str) -> Scope[ConfigMap]:
 
 
 class KubeSource:
-    """Source of documents in labelled ConfigMaps, which are listed and watched; it reconnects after outages."""
+    """Source of documents in labelled ConfigMaps, which it lists and watches. It reconnects after outages."""
 
     def __init__(
         self, kube: Kube, namespace: str, *, random: Callable[[], float] = randomness.random, hold: float = HOLD_SECONDS
@@ -94,7 +95,7 @@ class KubeSource:
 
 
 class _DocumentStore:
-    """Assembles documents from ConfigMaps, as an informer reports them, and delivers the changes to `inbox`.
+    """Assembles documents from the ConfigMaps that an informer reports, and delivers the changes to `inbox`.
 
     A document whose ConfigMap disappears without the operator's annotation is served for `hold` more seconds.
     """
@@ -106,8 +107,8 @@ class _DocumentStore:
         self._heads: set[str] = set()
         """Names of all documents; a large document has further ConfigMaps, its parts."""
         self._held: dict[str, asyncio.TimerHandle | None] = {}
-        """Documents that are served although their ConfigMap has disappeared, each with the timer that drops it; None
-        for rules.
+        """Documents that are served although their ConfigMap has disappeared, each with the timer that drops the
+        document; None for rules, which have no timer.
         """
 
     def close(self) -> None:
@@ -142,7 +143,7 @@ class _DocumentStore:
         self._inbox.update(await self._put(blob))
 
     def _hold_deleted(self, changes: Iterable[Change]) -> list[Change]:
-        """The changes without deletions; a deleted document is still served, until its timer drops it."""
+        """Remove deletions from the changes. A deleted document is still served until its timer drops it."""
         documents = []
         for change in changes:
             if change.document is not None or change.problem is not None:

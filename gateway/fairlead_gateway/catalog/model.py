@@ -1,7 +1,7 @@
 """The snapshot: all servers and tools of the documents, compiled into look-up tables.
 
-Pure module. A snapshot is built in slices whenever documents change. A snapshot is immutable, so a call in flight ends
-with the snapshot with which it began. Servers with an unchanged catalog are taken from the previous snapshot.
+Pure module. A snapshot is built in slices whenever documents change. A snapshot is immutable, so a call in flight uses
+the snapshot with which it began until its end. Servers with an unchanged catalog are taken from the previous snapshot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairlead_tools.names import exposed_name
 
 _UNDECLARED: Final = DeclaredLatency()
 REMOVE: Final = "Remove"
-"""`discovery.onDisconnect` of a server whose tools are not listed while the server cannot be reached."""
+"""Value of `discovery.onDisconnect` with which a server's tools are not listed while the server cannot be reached."""
 
 
 Shown = TypeVar("Shown", Tool, Item)
@@ -39,9 +39,10 @@ Shown = TypeVar("Shown", Tool, Item)
 
 
 class Collision(msgspec.Struct, frozen=True):
-    """Two tools, prompts or resources with the same exposed name or URI, of which merged endpoints list only one.
+    """Two tools, prompts or resources with the same exposed name or URI. Merged endpoints list only one of them.
 
-    Listed is that of the first server by namespace and name; for tools, servers without a prefix precede all others.
+    The tool, prompt or resource of the first server by namespace and name is listed; for tools, servers without a
+    prefix precede all other servers.
     """
 
     exposed: str
@@ -61,14 +62,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     prompts: Mapping[str, tuple[Server, Item]] = {}
     """Prompts by exposed name, for merged endpoints."""
     resources: Mapping[str, tuple[Server, Item]] = {}
-    """By URI, for merged endpoints."""
+    """Resources by URI, for merged endpoints."""
     templates: Mapping[str, tuple[Server, Item]] = {}
-    """By URI template, for merged endpoints."""
+    """Resource templates by URI template, for merged endpoints."""
     skills: Mapping[str, tuple[Server, Item]] = {}
-    """By URI, for merged endpoints."""
+    """Skills by URI, for merged endpoints."""
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
-    """Tiers and policies of the last rules document; empty if there was none."""
+    """Tiers and policies of the last rules document; empty if there was no rules document."""
     states: Mapping[ServerKey, Mapping[str, ToolState]] = {}
     """Measurements and tier decisions of tools in this gateway's environment, by server and the server's own tool
     name.
@@ -78,9 +79,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     round_trips: Mapping[ServerKey, float] = {}
     """Duration in milliseconds of a request that calls no tool, by server, in this gateway's environment."""
     entries: Mapping[ServerKey, ServerEntry] = {}
-    """Servers with a status other than ready. A server that never answered has an entry here, and none in `servers`."""
+    """Servers with a status other than ready. A server that never answered has an entry in this mapping, but not in
+    `servers`."""
     files: tuple[FileProblem, ...] = ()
-    """Problems in declaration files that do not make any server unusable."""
+    """Problems in declaration files, except problems that make a server unusable."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -92,14 +94,14 @@ EMPTY: Final = Snapshot()
 
 
 def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
-    """Compile documents as `build_in_slices`, but in one piece."""
+    """Compile documents like `build_in_slices`, but in one piece."""
     return finish(build_in_slices(documents, before, environment))
 
 
 def build_in_slices(
     documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster"
 ) -> Generator[None, None, Snapshot]:
-    """Compile documents, given by name, into a snapshot; `before` is the previous one.
+    """Compile documents, given by name, into a snapshot; `before` is the previous snapshot.
 
     If two documents describe one server, the first by document name is used. Only measurements in `environment` are
     used. The rules of `before` stay in effect if there is no rules document.
@@ -249,7 +251,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
 def _drop_mixed_skills(
     skills: dict[str, tuple[Server, Item]], resources: Mapping[str, tuple[Server, Item]]
 ) -> Generator[None, None, tuple[dict[str, tuple[Server, Item]], tuple[Collision, ...]]]:
-    """Drop skills with a file whose URI another server has too, as a resource or as a file of a skill.
+    """Drop skills with a file whose URI another server also uses, for a resource or for a file of a skill.
 
     Otherwise a client that reads the skill could get a file of another server (SEP-2640).
     """

@@ -1,10 +1,10 @@
 """Compiles the prompts, resources, resource templates and skills of a server for listing.
 
-Pure module. On merged endpoints, names of prompts get the server's prefix, like those of tools. URIs of schemes whose
+Pure module. On merged endpoints, names of prompts get the server's prefix, like names of tools. URIs of schemes whose
 meaning is local to a server get the prefix too (`fairlead_mcp.uris`). All other resources keep their URI, because a
-model may pass the URI to a tool, whose server knows only the original. If two servers have a resource with the same
-URI, merged endpoints serve that of the first server by namespace and name. They leave out a skill if one of its files
-has a URI that another server serves.
+model may pass the URI to a tool, and the tool's server knows only the original URI. If two servers have a resource with
+the same URI, merged endpoints serve the resource of the first server by namespace and name. Merged endpoints leave out
+a skill if one of its files has a URI that another server serves.
 """
 
 from __future__ import annotations

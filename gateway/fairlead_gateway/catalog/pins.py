@@ -13,14 +13,14 @@ from fairlead_gateway.catalog.directory import SUFFIX
 
 
 class PinsUnreadable(Exception):
-    """A document of pins cannot be read; the message says why."""
+    """Failure to read a document of pins. The message says why."""
 
 
 class PinReader(Protocol):
     """Reader of the operator's documents of pins."""
 
     async def read(self, key: ServerKey) -> Pins | None:
-        """Approved and held-back definitions of a server; None if it is not pinned. Raises PinsUnreadable."""
+        """Approved and held-back definitions of a server; None if the server is not pinned. Raises PinsUnreadable."""
         ...
 
 

@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 5.0
 """Seconds after which an incomplete activation is tried again, for example if a credential could not be read."""
 SHARE: Final = 1 / 3
-"""Largest share of the time that activations, with compilation, take while documents keep changing."""
+"""Maximum share of the time, from 0 to 1, that compilations and activations take while documents keep changing."""
 LONGEST_PAUSE: Final = 2.0
-"""Longest pause after an activation, in seconds."""
+"""Maximum pause after an activation, in seconds."""
 REPORTED: Final = 20
-"""Most unusable definitions of one server that the log names."""
+"""Maximum number of unusable definitions of one server that the log names."""
 CACHE_DELAY: Final = 1.0
 """Seconds after an activation until the cache is written, so that several changes share one write."""
 
@@ -49,7 +49,8 @@ class Inbox(Protocol):
         ...
 
     def finish_sync(self, names: Collection[str]) -> None:
-        """Take note that all documents were delivered. `names` are all that exist, including incomplete documents."""
+        """Take note that all documents were delivered. `names` are the names of all existing documents, including
+        incomplete ones."""
         ...
 
     def away(self, why: str) -> None:
@@ -77,7 +78,7 @@ Swap = Callable[[Snapshot], Awaitable[bool]]
 
 
 class InitialCatalog(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents that a gateway serves besides those of its source, or before the source is reached."""
+    """Documents that a gateway serves in addition to the documents of its source, or before the source is reached."""
 
     own: Mapping[str, Document] = MappingProxyType({})
     """The gateway's own documents by name. They are part of every snapshot and are never cached."""
@@ -92,7 +93,7 @@ NOTHING: Final = InitialCatalog()
 
 
 class SnapshotStore:
-    """Store of the documents and of the snapshot built from them; the `Inbox` of its source."""
+    """Store of the documents and of the snapshot built from them. It is the `Inbox` of its source."""
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class SnapshotStore:
         """Task that will write the cache."""
         self._tasks: list[asyncio.Task[None]] = []
         self.broken: dict[str, str] = {}
-        """Why documents cannot be read, by document name; their last valid version is served."""
+        """Why documents cannot be read, by document name. The last valid version of such a document is served."""
         self.broken_total = 0
         """Number of times that a document could not be read."""
         self.snapshot = Snapshot(rules=initial.rules)
@@ -141,7 +142,8 @@ class SnapshotStore:
         self.stale = True
         """Whether the source cannot be reached, or has not been reached since the start."""
         self.seen_at: float | None = None
-        """When the source was last reached, in seconds since the epoch; after a start, as stored in the cache."""
+        """When the source was last reached, in seconds since the epoch; after a start, the time that is stored in the
+        cache. None: never."""
         self.first_snapshot = asyncio.Event()
         """Set when a snapshot has been activated."""
 
@@ -213,7 +215,8 @@ class SnapshotStore:
             return  # pins are for the operator; a directory has them beside the documents for gateways
         if isinstance(document, Catalog) and document.key in self._own_servers:
             problem = (
-                f"this gateway publishes its custom tools as server {document.key}: give the McpServer another name"
+                f"this gateway publishes its custom tools as server {document.key}: "
+                "give the McpServer of that name another name"
             )
             self._mark_broken(name, problem)
             return
@@ -244,7 +247,7 @@ class SnapshotStore:
             try:
                 complete = await (self._renew() if changed else self._swap(self.snapshot))
             except Exception:
-                log.exception("A snapshot could not be activated; the previous one stays active")
+                log.exception("A snapshot could not be activated; the previous snapshot stays active")
                 complete = False
             await self._replaced()
             await asyncio.sleep(min(self._swap_took * (1 / SHARE - 1), LONGEST_PAUSE))
@@ -276,7 +279,7 @@ class SnapshotStore:
 
 
 def _report(snapshot: Snapshot, before: Snapshot) -> None:
-    """Log the problems and name collisions of a snapshot that the previous one did not have."""
+    """Log the problems and name collisions of a snapshot that the previous snapshot did not have."""
     for key, server in snapshot.servers.items():
         if before.servers.get(key) is not server:
             for problem in server.problems[:REPORTED]:

@@ -6,8 +6,8 @@
     conversation     the first turn of the conversation, or a rapid exchange of short turns
     default          no other rule applied
 
-Pure. While a turn is still being transcribed, a later choice may be a slower tier, but a faster one only by the rules
-`command` and `queue`; otherwise the tier is kept, and the rule is called `steady`.
+Pure. While a turn is still being transcribed, a later choice may select a slower tier. It may select a faster tier only
+by the rules `command` and `queue`; otherwise the tier stays, and the rule is called `steady`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairlead_gateway.policy.tiers import by_speed, default_tier
 
 RAPID_TURNS: Final = 3
 RAPID_SECONDS: Final = 5.0
-"""A rapid exchange is `RAPID_TURNS` turns that each began at most `RAPID_SECONDS` after the previous one."""
+"""A rapid exchange is `RAPID_TURNS` turns, each of which began at most `RAPID_SECONDS` after the previous turn."""
 
 
 class _Meaning(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Chooser:
         self._phrases = Phrases(self._compile())
 
     def choose(self, turn: Turn, state: ConversationState, now: float) -> tuple[Choice, ConversationState]:
-        """Choose the tier for the turn as far as it is transcribed. Also returns the state for the next call.
+        """Choose the tier for the turn from its transcript so far. Also returns the state for the next call.
 
         `now` is in seconds since the epoch.
         """
@@ -106,7 +106,8 @@ class Chooser:
     def _command(
         self, phrases: list[tuple[str, _Meaning]], text: str, number: int, state: ConversationState
     ) -> tuple[str | None, int, str | None]:
-        """The tier that the user asked for, the last turn to which that applies, and the phrase of the command.
+        """The tier that the user asked for, the number of the last turn to which that applies, and the phrase of the
+        command.
 
         If the text has several commands, the last one counts.
         """
@@ -137,7 +138,8 @@ class Chooser:
     def _keep_tier_of_turn(
         self, index: int, rule: str, matched: str | None, state: ConversationState
     ) -> tuple[int, str, str | None]:
-        """Keep the tier that was already chosen for this turn, if the new choice is faster and not by the queue."""
+        """Keep the tier that was already chosen for this turn if the new choice is a faster tier, unless the rule
+        `queue` chose it."""
         names = [tier.name for tier in self.tiers]
         if state.tier in names and names.index(state.tier) > index and rule != "queue":
             return names.index(state.tier), "steady", None

@@ -1,4 +1,4 @@
-"""Caches the `Chooser` of the present rules document, and signs conversation states."""
+"""Caches the `Chooser` of the current rules document, and signs conversation states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Choosers:
-    """Compiles a `Chooser` for each rules document with other tiers than before."""
+    """Compiles a new `Chooser` when the tiers of the rules document change."""
 
     def __init__(self, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
         """`key` signs conversation states, and is shared by replicas. `clock` returns seconds since the epoch."""

@@ -18,9 +18,9 @@ import re2
 Meaning = TypeVar("Meaning")
 
 SHORTEST_STEM: Final = 3
-"""Fewest letters before a `*`; a shorter stem would match too many words."""
+"""Minimum number of letters before a `*`; a shorter stem would match too many words."""
 MOST_MEMORY: Final = 1 << 26
-"""Most bytes of RE2's automaton, which searches for hundreds of phrases at once."""
+"""Maximum number of bytes of RE2's automaton, which searches for hundreds of phrases at once."""
 _APOSTROPHES: Final = "'’"
 _ASCII: Final = 128
 _BASIC_PLANE: Final = 0x10000
@@ -44,7 +44,7 @@ def normal(text: str) -> str:
 
 
 def settle(text: str) -> str:
-    """Cut the last word off a partial transcript, as the word may be incomplete."""
+    """Cut the last word off a partial transcript, because the word may be incomplete."""
     end = len(text)
     while end and text[end - 1].isalnum():
         end -= 1
@@ -59,7 +59,7 @@ class Phrases(Generic[Meaning]):
         self._phrases = sorted(phrases, key=lambda pair: (-len(pair[0]), pair[0]))
         self._longer = _longer(self._phrases)
         self._patterns = [f"(?:^| ){expression(phrase)}(?:$| )".encode() for phrase, _ in self._phrases]
-        self._compiled: dict[int, Any] = {}  # compiled on demand, as few are needed and each takes 5 kB
+        self._compiled: dict[int, Any] = {}  # compiled on demand, because few are needed and each takes 5 kB
         self._all = re2.Set.SearchSet(_options())
         for pattern in self._patterns:
             self._all.Add(pattern)
@@ -68,7 +68,7 @@ class Phrases(Generic[Meaning]):
     def find(self, text: str) -> list[tuple[str, Meaning]]:
         """Phrases that occur in a normalized text, with their meanings, the longest first.
 
-        A phrase is left out if everywhere in the text it is only the beginning of a longer phrase with another meaning.
+        A phrase is left out if each of its occurrences is only the beginning of a longer phrase with another meaning.
         """
         matches = sorted(self._all.Match(text) or ()) if self._phrases else []
         return [self._phrases[index] for index in matches if not self._is_covered(index, matches, text)]
@@ -92,7 +92,7 @@ class Phrases(Generic[Meaning]):
         position, single = 0, self._single(index)
         while (match := single.search(text, position)) is not None:
             yield match.start()
-            position = match.end() - 1  # the blank after a phrase may be the blank before the next one
+            position = match.end() - 1  # the blank after a phrase may be the blank before the next phrase
             if position <= match.start():
                 return
 

@@ -25,7 +25,8 @@ class ShippedWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def words_of(tier: Tier) -> tuple[list[str], list[str]]:
-    """Keywords and commands of a tier, without duplicates: shipped words, if the tier enables them, then its own."""
+    """Keywords and commands of a tier, without duplicates: first shipped words, if the tier enables them, then the
+    tier's own words."""
     selection = tier.selection
     shipped = shipped_words().get(tier.name) if selection.shipped_words else None
     if shipped is None:
@@ -40,11 +41,11 @@ def words_of(tier: Tier) -> tuple[list[str], list[str]]:
 @cache
 def shipped_words() -> Mapping[str, ShippedWords]:
     """Shipped words by tier name."""
-    import yaml  # takes 1 MB, so imported only when a tier is chosen
+    import yaml  # takes 1 MB, so it is imported only when a tier is chosen
 
     text = files(__package__).joinpath(_FILE).read_text("utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # 18 ms instead of 120 ms
-    return msgspec.convert(yaml.load(text, loader), dict[str, ShippedWords])  # noqa: S506  # both loaders are safe ones
+    return msgspec.convert(yaml.load(text, loader), dict[str, ShippedWords])  # noqa: S506  # both loaders are safe
 
 
 def phrases(listed: str) -> list[str]:

@@ -14,12 +14,12 @@ from fairlead_gateway.conversation.turn import ConversationState
 
 _MAC_BYTES: Final = 16
 MOST_CHARACTERS: Final = 4096
-"""Limit on the characters of a token."""
+"""Maximum number of characters of a token."""
 _decode = msgspec.json.Decoder(ConversationState).decode
 
 
 class ForgedState(ValueError):
-    """The token was not signed with this gateway's key."""
+    """A token that was not signed with this gateway's key, or is not a token."""
 
 
 class Sealer:

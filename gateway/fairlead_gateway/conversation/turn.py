@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 COMMAND_TURNS: Final = 3
-"""Turns to which a command applies, including the turn that has it."""
+"""Number of turns to which a command applies, including the turn that contains it."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -20,10 +20,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     text: str = ""
     """Transcript so far."""
     final: bool = True
-    """Whether the transcript is complete; False while it still grows."""
+    """Whether the transcript is complete."""
     number: int | None = None
-    """Number of the turn from 0. None continues the turn of the state while its transcript grows, and else begins the
-    next one.
+    """Number of the turn from 0. None: continue the last turn if its transcript was incomplete, else begin the next
+    turn.
     """
     queue_depth: int = 0
     """Number of requests that wait for an answer."""
@@ -38,7 +38,7 @@ class ConversationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """Whether the transcript of that turn was incomplete."""
     tier: str | None = None
     commanded: str | None = None
-    """Tier that words of a turn asked for, for the turns up to `commanded_until`."""
+    """Tier that a command asked for, for the turns up to `commanded_until`; None: no command applies."""
     commanded_until: int = -1
     answered: dict[str, float] = {}
     """Time of the last answer in each tier."""
@@ -54,5 +54,5 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Number of the turn, from 0."""
     rule: str
     matched: str | None
-    """The phrase that decided, as written in the LatencyTier; None if another rule decided."""
+    """The phrase that decided, in the spelling of the LatencyTier; None if a rule without phrases decided."""
     limit_ms: int | None

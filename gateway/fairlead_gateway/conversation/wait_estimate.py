@@ -10,16 +10,17 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
 
 FILLER_ABOVE_MS: Final = 1000
-"""Expected wait beyond which the agent should say a few words first ("let me see …")."""
+"""Expected wait in milliseconds beyond which the agent should say a few words first ("let me see …")."""
 SPEECH_TURN_MS: Final = 1500
-"""Longest wait for a tool that people do not notice as a pause in a speech-to-speech session."""
+"""Maximum wait for a tool, in milliseconds, that people do not notice as a pause in a speech-to-speech session."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Expected wait in one tier, with recommendations."""
 
     expected_ms: int | None
-    """Median duration of the tier's slowest tool, measured or else declared; None if no duration is known."""
+    """Median duration of the tier's slowest tool, in milliseconds: measured, or declared if not measured. None if no
+    duration is known."""
     filler: bool
     """Whether to say a filler first and the answer afterwards."""
     route: str
@@ -27,9 +28,9 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def outlook(view: View, snapshot: Snapshot, limit_ms: int | None, speech_turn_ms: int = SPEECH_TURN_MS) -> Outlook:
-    """Estimate the wait for the tools that a tier shows. Tools are called in parallel, so the slowest one counts.
+    """Estimate the wait for the tools that a tier shows. Tools are called in parallel, so the slowest tool counts.
 
-    `limit_ms` is the tier's limit on latency, which is assumed if no duration is known.
+    `limit_ms` is the tier's latency limit. It is used as the estimate if no duration is known.
     """
     expected = _slowest(view, snapshot)
     longest = limit_ms if expected is None else expected

@@ -19,5 +19,5 @@ class CustomCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         text = "Custom tools that are published"
         yield GaugeMetricFamily("fairlead_custom_tools", text, value=float(len(self._tools)))
-        text = "Modules and tools of custom tools that could not be loaded at the start; the log names them"
+        text = "Custom tools, and modules of custom tools, that could not be loaded at the start; the log names them"
         yield GaugeMetricFamily("fairlead_custom_tool_problems", text, value=float(self._tools.problems))

@@ -29,7 +29,7 @@ GROUP: Final = "fairlead.tools"
 
 
 class LoadProblem(msgspec.Struct, frozen=True):
-    """Failure to load a source of custom tools, or one of its tools; `str()` is the message for users."""
+    """Failure to load a source of custom tools, or one of the source's tools; `str()` is the message for users."""
 
     source: str
     """Module or entry point."""
@@ -40,7 +40,7 @@ class LoadProblem(msgspec.Struct, frozen=True):
 
 
 class LoadedTools(msgspec.Struct, frozen=True):
-    """Custom tools that were loaded, and the reasons why others were not."""
+    """Custom tools that were loaded, and the reasons why other custom tools were not loaded."""
 
     tools: CustomTools
     problems: tuple[LoadProblem, ...] = ()
@@ -50,7 +50,7 @@ def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = N
     """Load the tools of `modules` and of entry points, by default those of installed packages.
 
     A module is given as `package.module`, `package.module:member` or the path of a file. If several tools have the same
-    name, the first is kept.
+    name, only the first is loaded.
     """
     tools = CustomTools()
     problems: list[LoadProblem] = []
@@ -95,7 +95,7 @@ def _importer(source: str) -> Callable[[], Any]:
 
 
 def _from_module(name: str) -> ModuleType:
-    """Import a module of an installed package, or else one in the working directory."""
+    """Import a module of an installed package; if there is no such module, import one in the working directory."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # last, so that files in the working directory do not shadow modules of packages

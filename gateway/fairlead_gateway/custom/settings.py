@@ -14,4 +14,4 @@ class CustomToolSettings(EnvironmentSettings, frozen=True, kw_only=True):
     modules: CommaSeparated = field(default=(), name="tools")
     """Modules of custom tools, as `package.module`, `package.module:member` or the path of a file."""
     threads: Count = field(default=16, name="tool_threads")
-    """Most blocking custom tools that run at once; further calls wait."""
+    """Maximum number of calls of blocking custom tools that run at once; further calls wait."""

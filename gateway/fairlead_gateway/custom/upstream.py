@@ -21,8 +21,8 @@ METHOD: Final = "tools/call"
 class LocalUpstream(Upstream):
     """Upstream of the custom tools of one gateway.
 
-    `limit` is the number of calls at once, `threads` that of blocking functions. `clock` is the clock of deadlines, in
-    seconds.
+    `limit` is the maximum number of calls at once, `threads` the maximum number of blocking functions at once. `clock`
+    is the clock of deadlines, in seconds.
     """
 
     def __init__(

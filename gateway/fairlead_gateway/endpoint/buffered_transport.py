@@ -1,7 +1,7 @@
-"""Write buffer in front of asyncio's TLS transport, which shows when a client does not read.
+"""Write buffer in front of asyncio's TLS transport, to notice when a client does not read.
 
-The TLS transport encrypts all data at once and leaves them out of its `get_write_buffer_size`, so that writing would
-never pause. This buffer passes data on in pieces, only while the TLS transport can send, and counts the rest.
+The TLS transport encrypts all data at once, and does not count them in `get_write_buffer_size`, so writing would never
+pause. This buffer passes data on in pieces while the TLS transport can send, and counts the remaining data.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 PIECE: Final = 64 << 10
-"""Largest number of bytes that are passed to the TLS transport, and encrypted, at once."""
+"""Maximum number of bytes that are passed to the TLS transport, and encrypted, at once."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
@@ -21,7 +21,7 @@ class BufferedTransport(asyncio.Transport):
 
     `pause` is called when more than `high` bytes are buffered and `resume` when the buffer is empty, like
     `pause_writing` and `resume_writing` of an asyncio protocol. The protocol of `below` has to call `on_below_paused`
-    and `on_below_resumed` in these two methods.
+    and `on_below_resumed` in its own `pause_writing` and `resume_writing`.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class BufferedTransport(asyncio.Transport):
         self._below_paused = False
         """Whether the transport below takes no data at present."""
         self._paused = False
-        """Whether `pause` was called last, not `resume`."""
+        """Whether the last call was `pause`, not `resume`."""
         self._closing = False
         """Whether the transport below is closed as soon as the buffer is empty."""
         self._ended = False

@@ -1,4 +1,5 @@
-"""MCP methods that the gateway answers itself: handshakes, `ping`, log levels, and lists, whose bytes are prepared.
+"""MCP methods that the gateway answers itself: handshakes, `ping`, log levels, and lists. The bytes of lists are
+prepared in advance.
 
 Pure module, except for random session ids.
 """
@@ -19,9 +20,9 @@ from fairlead_gateway.policy.view import View
 from fairlead_mcp import eras, jsonrpc, methods, via
 
 LIST_TTL_MS: Final = 30_000
-"""`ttlMs` of lists: how long a modern client may cache them."""
+"""`ttlMs` of lists: time in milliseconds for which a modern client may cache them."""
 LEGACY_LIST_TAIL: Final = b"}"
-"""End of a list result for legacy clients; modern ones get cache hints and `_meta` before it."""
+"""End of a list result for legacy clients. For modern clients, cache hints and `_meta` precede it."""
 LISTS: Final[dict[str, str | None]] = {
     "tools/list": None,
     "prompts/list": "prompts",
@@ -29,7 +30,8 @@ LISTS: Final[dict[str, str | None]] = {
     "resources/templates/list": "resources",
     "skills/list": "skills",
 }
-"""List methods, each with the capability that an endpoint must have to support the method; None for no requirement."""
+"""List methods, each with the capability that an endpoint needs in order to support the method; None if it needs no
+capability."""
 
 
 class MethodResult(msgspec.Struct, frozen=True):
@@ -42,8 +44,9 @@ class MethodResult(msgspec.Struct, frozen=True):
 class BuiltinMethods:
     """Methods that the gateway answers itself, without storing session state.
 
-    `server_info` is the gateway's `serverInfo`, raw JSON. `set_level` stores the log level of a session for an agent;
-    False for an unknown level. `gateways` returns the gateway installations behind the endpoint with a base path.
+    `server_info` is the gateway's `serverInfo`, raw JSON. `set_level` stores the log level of a session for an agent,
+    and returns False for an unknown level. `gateways` takes the base path of an endpoint, and returns the names of this
+    installation and of the installations behind the endpoint's servers.
     """
 
     def __init__(
@@ -147,7 +150,7 @@ class BuiltinMethods:
 def features_of(view: View) -> frozenset[str]:
     """Features of an endpoint other than tools.
 
-    `resources` is one of them also without servers' resources, if stored results can be read by `resources/read`.
+    They include `resources` even if no server offers resources, when stored results can be read with `resources/read`.
     """
     features = view.offers.features
     return features | {"resources"} if view.reads or view.behind is not None else features
@@ -156,7 +159,7 @@ def features_of(view: View) -> frozenset[str]:
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dict[str, Raw]]:
     """`ServerCapabilities` of an endpoint: tools, and the other features of its servers.
 
-    Legacy clients always get `logging`, because the gateway handles their log levels. Tasks are only declared as the
+    Legacy clients always get `logging`, because the gateway handles their log levels. Tasks are declared only as the
     extension of 2026-07-28 (SEP-2663); `capabilities.tasks` of 2025-11-25 is not supported.
     """
     features = features_of(view)

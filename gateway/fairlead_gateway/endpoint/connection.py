@@ -34,8 +34,8 @@ LINGER_SECONDS: Final = 2.0
 
 
 class ClientConnection(RequestSink):
-    """Protocol for `loop.create_server`: `reader` parses requests, `pipeline` holds those that wait, and `current` is
-    the one that is being answered.
+    """Protocol for `loop.create_server`: `reader` parses requests, `pipeline` holds the waiting requests, and `current`
+    is the request that is being answered.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class ClientConnection(RequestSink):
         self.current: HttpExchange | FallbackRequest | None = None
         """Request that is being answered."""
         self.cached_head: CachedHead | None = None
-        """Head of an earlier request on this connection, with which the next one is compared."""
+        """Head of an earlier request on this connection, with which the head of the next request is compared."""
         self.since = loop.time()
         """Start of the present state (idle, reading, serving, paused), in seconds of the event loop's clock."""
         self.write_paused = False
@@ -101,9 +101,9 @@ class ClientConnection(RequestSink):
         self._agent = ""
         """Agent for which unread bytes are counted."""
         self._unread = 0
-        """Bytes of responses not yet read by the client, as counted for `_agent`."""
+        """Number of bytes of responses that the client has not read, as it is counted for `_agent`."""
         self._advancing = False
-        """Whether `_advance` is running, which must not be entered twice."""
+        """Whether `_advance` is running. It must not be entered twice."""
         self._starts_with_request = False
         """Whether the bytes that are being parsed begin with the start of a request, so that its head can be cached."""
         self._latest: HttpExchange | None = None
@@ -111,7 +111,7 @@ class ClientConnection(RequestSink):
         self._final_response: bytes | None = None
         """Rejection to write after the responses to earlier requests; None if the connection is not rejected."""
         self._lingering = False
-        """Whether the final response was written, so that only its reading by the client is awaited."""
+        """Whether the final response was written, so that the connection only waits for the client to read it."""
         self._admission: Admission = CLOSED
         self._upgrades = fallbacks.upgrades
         self._upgraded: PendingUpgrade | None = None
@@ -147,20 +147,20 @@ class ClientConnection(RequestSink):
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.discard(self)
         self._service.connection_limiter.leave(self._admission)
-        self._buffer.lost()
-        self.reader.lost()
+        self._buffer.on_disconnect()
+        self.reader.on_disconnect()
         current, self.current = self.current, None
         self.pipeline.clear()
         self._count_unread_bytes(0)
         if current is not None:
-            current.lost()
+            current.on_disconnect()
         self._resume_servers()
         upgraded, self._upgraded = self._upgraded, None
         if upgraded is not None:
             upgraded.connection_lost(exc)
 
     def eof_received(self) -> None:
-        """Return None, on which asyncio closes the connection: a client that half-closes gets no answer."""
+        """Return None, so that asyncio closes the connection: a client that half-closes gets no answer."""
 
     def pause_writing(self) -> None:
         if self._tls_buffer is None:
@@ -339,8 +339,8 @@ class ClientConnection(RequestSink):
     def _advance(self) -> None:
         """Serve the requests in `pipeline`, one at a time, then resume reading.
 
-        A request that is answered within `_serve` ends there and calls this method again; that call returns at once, so
-        that a long pipeline does not recurse.
+        A request that is answered within `_serve` calls this method again. That nested call returns at once, so that a
+        long pipeline does not recurse.
         """
         if self._advancing:
             return
@@ -416,18 +416,18 @@ class ClientConnection(RequestSink):
     def _abandon_unread(self) -> bool:
         """Disconnect a request for the ASGI application whose body will stay incomplete.
 
-        True if the request was answered already.
+        Returns True if the request was already answered.
         """
         request = self.reader.unread
         if request is None:
             return False
         if request.response_complete:
             return True
-        request.lost()
+        request.on_disconnect()
         if request is not self.current:
             self.pipeline.remove(request)
         elif request.response_started:
-            self.transport.close()  # no response can follow half of another one
+            self.transport.close()  # no response can follow half of another response
         else:
             self.current = None
         return False
@@ -435,8 +435,8 @@ class ClientConnection(RequestSink):
     def _write_final_response(self, final_response: bytes) -> None:
         """Write the final response, then half-close the connection.
 
-        If both directions were closed while the client still sends, the kernel would answer with a RST, and the
-        client's kernel would drop the response unread.
+        If both directions were closed while the client still sends, this machine's kernel would answer with a RST, and
+        the client's kernel would drop the unread response.
         """
         if self._lingering:
             return

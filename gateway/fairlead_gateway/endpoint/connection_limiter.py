@@ -1,7 +1,7 @@
 """Limits on client connections: in total, and per address (for IPv6 per /64 network).
 
-Pure module. A connection beyond a limit is rejected with an HTTP response. If many are being rejected, it is closed
-without a response.
+Pure module. A connection beyond a limit is rejected with an HTTP response. If many connections are being rejected,
+further ones are closed without a response.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_mcp.addresses import client_of
 
 MAX_ANSWERED: Final = 256
-"""Limit on rejected connections that are open to get a response; further ones are closed without a response."""
+"""Maximum number of rejected connections that are open to get a response; further rejected connections are closed
+without a response."""
 
 
 class Admission(msgspec.Struct, frozen=True):
     """Decision about one connection, to be passed to `ConnectionLimiter.leave` at the end of the connection."""
 
     client: str
-    """Address or network that the connection is counted for; empty if it only counts for the total."""
+    """Address or network for which the connection is counted; empty if it counts only for the total."""
     admitted: bool = False
     refused: tuple[int, str] | None = None
     """HTTP status and message of the rejection; None if the connection is admitted, or closed without a response."""
@@ -37,7 +38,7 @@ CLOSED: Final = Admission("")
 class ConnectionLimiter:
     """Counts and limits open connections.
 
-    `most` is the limit on all connections; 0 for none. `most_each` is the limit per address; 0 stands for three
+    `most` is the limit on all connections; 0 sets no limit. `most_each` is the limit per address; 0 stands for three
     quarters of `most`. With 0, addresses for which `many_share` is true, such as trusted proxies, have no limit of
     their own. `counts` counts rejections.
     """
@@ -54,7 +55,7 @@ class ConnectionLimiter:
         self._exempts_shared = most > 0 and most_each == 0
         """Whether addresses shared by many clients are exempt from the limit per address."""
         self._answered = 0
-        """Rejected connections that are getting a response."""
+        """Number of rejected connections that are getting a response."""
         self.rejected = 0
         """Number of connections rejected so far."""
 

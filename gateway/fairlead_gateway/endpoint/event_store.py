@@ -1,6 +1,6 @@
 """Event store for resumable streams of legacy requests: assigns event ids, and replays events after a reconnection.
 
-From revision 2025-11-25 on, a client resumes a stream that broke off, or that the server closed, by a GET with
+From revision 2025-11-25 on, a client can resume a stream that broke off or that the server closed, by a GET with
 `Last-Event-ID` (Transports, "Resumability and Redelivery"; SEP-1699). The events of a stream are stored until
 KEEP_SECONDS after its answer, unless MAX_STORED_BYTES is exceeded. Only the session that opened a stream can resume it,
 and only at the same replica: other replicas reject the event id.
@@ -21,25 +21,29 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.limits.shares import oldest_of_largest
 
 SINCE: Final = "2025-11-25"
-"""First revision with resumable streams. Clients of older ones may take the empty event at the start for a message."""
+"""First revision with resumable streams. Clients of older revisions may take the empty event at the start for a
+message."""
 RETRY_MS: Final = 500
 """`retry` field of the first event: milliseconds that a client waits before it resumes the stream."""
 KEEP_SECONDS: Final = 60.0
 """Seconds for which a stream is stored after its answer, and after which a call without a client may be cancelled."""
 MAX_STORED_BYTES: Final = 8 << 20
-"""Limit on the memory of all streams; beyond it, the oldest streams of the agents with the most bytes are dropped."""
+"""Maximum number of bytes of all streams; beyond it, the oldest streams of the agents with the most bytes are
+dropped.
+"""
 STREAM_BYTES: Final = 1024
 """Approximate memory of a stream, without its events and session id."""
 FEW_STREAMS: Final = 64
-"""Number of streams up to which an eviction frees only the excess: scanning that many streams each time is cheap."""
+"""Maximum number of streams with which an eviction frees only the excess, because scanning so few streams each time is
+cheap."""
 MAX_STREAM_EVENTS: Final = 256
-"""Limit on the stored events of one stream; the oldest are dropped first."""
+"""Maximum number of stored events of one stream; the oldest events are dropped first."""
 _NAME_BYTES: Final = 18
 """Random bytes in the name of a stream."""
 _NAME_LENGTH: Final = 24
 """Length of a name in base64."""
 _NAMES_PER_DRAW: Final = 64
-"""Names per call of `os.urandom`, which costs 1.5 µs."""
+"""Number of names per call of `os.urandom`. A call takes 1.5 µs."""
 _EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
 
 
@@ -47,7 +51,7 @@ class Cancellable(Protocol):
     """Call in progress."""
 
     def cancel(self) -> object:
-        """Cancel the call; no-op once it is answered."""
+        """Cancel the call. Does nothing after the call was answered."""
         ...
 
 
@@ -96,13 +100,13 @@ class ResumableStream:
         self.session = session
         """Id of the session that opened the stream, and may resume it."""
         self.agent = agent
-        """Agent that the stream is counted for."""
+        """Agent for which the stream is counted."""
         self.size = 0
         """Estimated bytes of memory."""
         self.done = False
         """Whether the last event, the answer, was added."""
         self.expires_at = float("inf")
-        """When the store drops the stream, in seconds of its clock; infinity before the answer."""
+        """When the store drops the stream, in seconds of the store's clock; infinity before the answer."""
         self.call: Cancellable | None = None
         """Call that the stream will answer; None after the answer."""
         self.unread_since = float("inf")
@@ -132,7 +136,7 @@ class ResumableStream:
         return event
 
     def push(self, message: bytes) -> bool:
-        """Store a message, and send it if a client is connected; False if the client does not read."""
+        """Store a message, and send it if a client is connected. Returns False if the client does not read."""
         event = self.append(message)
         return self._sink is None or self._sink.write(event)
 
@@ -270,8 +274,8 @@ class EventStore:
     def _make_room(self) -> None:
         """Evict the oldest streams of the agents that use most memory.
 
-        With more than FEW_STREAMS streams, an eighth of the limit is freed in addition: evictions, each of which scans
-        all streams, are then rare.
+        With more than FEW_STREAMS streams, an eighth of the limit is freed in addition, so that evictions are rare:
+        each of them scans all streams.
         """
         entries = [(name, stream.agent, stream.size) for name, stream in self._streams.items()]
         spare = MAX_STORED_BYTES // 8 if len(entries) > FEW_STREAMS else 0

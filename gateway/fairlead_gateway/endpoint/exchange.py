@@ -25,14 +25,15 @@ from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 
 MAX_COPIED_BYTES: Final = 64 << 10
-"""Bytes of the largest answer that is copied into one write with its head; larger ones are written in parts."""
+"""Maximum number of bytes of an answer that is copied into one write with its head; larger answers are written in
+parts."""
 MAX_UNREAD_BYTES: Final = 1 << 20
-"""Limit on the bytes of a stream that the client has not read; further messages are dropped. Servers whose reading can
-be paused are paused much earlier (`congested`)."""
+"""Maximum number of bytes of a stream that the client has not read; further messages are dropped. If reading from the
+server can be paused, it is paused much earlier (`congested`)."""
 
 
 class HttpConnection:
-    """Client connection, as its requests see it.
+    """Interface of a client connection to its requests.
 
     A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
@@ -66,11 +67,11 @@ class HttpConnection:
         raise NotImplementedError
 
     def count_unread(self) -> None:
-        """Bring the count of bytes that the client has not read up to date; for a congested connection."""
+        """Update the count of bytes that the client has not read. For a congested connection."""
         raise NotImplementedError
 
     def settle_reading(self) -> None:
-        """Pause reading from the client, or resume it, as the connection's requests and write buffer allow."""
+        """Pause or resume reading from the client, depending on the connection's requests and write buffer."""
         raise NotImplementedError
 
     def end_exchange(self) -> None:
@@ -116,7 +117,7 @@ class HttpExchange(core.Exchange):
         self._connection = connection
         self.method = method
         self.target = target
-        """Normalized target of an MCP endpoint; together with the principal it selects the view."""
+        """Normalized target of an MCP endpoint. Together with the principal, it selects the view."""
         self.authority: bytes | None = None
         """Authority of a target in absolute form, which overrides Host (RFC 9112 section 3.2.2)."""
         self.body = body
@@ -126,10 +127,10 @@ class HttpExchange(core.Exchange):
         self.can_stream = True
         """Whether the response may be an event stream: the client accepts it, and uses HTTP/1.1."""
         self.cancel_on_disconnect = False
-        """Whether closing the connection cancels the call, as in the modern era."""
+        """Whether the call is cancelled when the client closes the connection, as in the modern era."""
         self.vetted = vetted
-        """Whether Host, Origin, Accept and Content-Type are known to be valid, by checks of this request or of an
-        earlier one with equal values.
+        """Whether Host, Origin, Accept and Content-Type are valid, because they were checked in this request or in an
+        earlier request with equal values.
         """
         self.call: Cancellable | None = None
         """Call that will answer the request; None before its start and after the answer."""
@@ -141,7 +142,8 @@ class HttpExchange(core.Exchange):
         self.resumes: tuple[EventStore, bytes] | None = None
         """Event store and session id for a resumable stream; None if the client cannot resume streams."""
         self.streams_first = False
-        """Whether the answer is sent as an event stream even without earlier messages, as the client prefers streams.
+        """Whether the answer is sent as an event stream even if no message precedes it, because the client prefers
+        streams.
         """
         self._streaming = False
         """Whether the head of an event stream was written."""
@@ -166,7 +168,7 @@ class HttpExchange(core.Exchange):
             return False
         return self.disconnected or self._connection.transport.is_closing()
 
-    def lost(self) -> None:
+    def on_disconnect(self) -> None:
         """Handle a connection that the client has closed.
 
         In the modern era a disconnection cancels the call. In the legacy era it "SHOULD NOT be interpreted as the
@@ -193,7 +195,8 @@ class HttpExchange(core.Exchange):
         self._connection.when_writable(go_on)
 
     def notify(self, message: bytes) -> bool:
-        """Send a message as an event before the answer. False if that is impossible, and the message is dropped."""
+        """Send a message as an event before the answer. Returns False if that is impossible; the message is then
+        dropped."""
         if self._streaming:
             stream = self.stream
             return self.write(responses.event(message)) if stream is None else stream.push(message)
@@ -202,7 +205,7 @@ class HttpExchange(core.Exchange):
     def begin_stream(self, message: bytes | None = None) -> bool:
         """Begin the event stream. Head, first event of a resumable stream, and `message` are one write.
 
-        In a stream that has begun already, only `message` is sent. False if the response cannot be a stream.
+        If the stream has already begun, only `message` is sent. Returns False if the response cannot be a stream.
         """
         if not self._may_begin():
             return False
@@ -237,14 +240,15 @@ class HttpExchange(core.Exchange):
             self.stream.call = call
 
     def pause(self) -> None:
-        """End the response before the answer, if the client can resume the stream to get the rest; otherwise no-op."""
+        """End the response before the answer, if the client can resume the stream to get the rest; otherwise do
+        nothing."""
         if self._deferred_streams is not None and self.resumes is not None:
             self.begin_stream()
         if self.stream is not None:
             self.stream.pause()
 
     def write(self, chunk: bytes) -> bool:
-        """Write a chunk of the stream. False if the client is gone, or has left MAX_UNREAD_BYTES unread."""
+        """Write a chunk of the stream. Returns False if the client is gone, or has left MAX_UNREAD_BYTES unread."""
         transport = self._connection.transport
         if self.response_complete or self.disconnected or transport.is_closing():
             return False
@@ -308,8 +312,8 @@ class HttpExchange(core.Exchange):
     def _answer_in_stream(self, message: bytes, extra: bytes) -> None:
         """Answer with a stream that has not begun yet.
 
-        Usually the whole response is a single write. Only a long message, during which the connection may break, is
-        sent in a resumable stream, if the client supports that.
+        Usually the whole response is a single write. Only a long message is sent in a resumable stream, if the client
+        supports that, because the connection may break while a long message is sent.
         """
         if self.resumes is not None and len(message) > MAX_COPIED_BYTES and self.begin_stream():
             self.answer(200, message)
@@ -328,7 +332,8 @@ class HttpExchange(core.Exchange):
         return extra if self.keep_alive and not self._connection.ending else extra + responses.CLOSE
 
     def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:
-        """Write the end of the response: `data`, or `parts` if they are too large to copy. No-op if it was written."""
+        """Write the end of the response: `data`, or `parts` if they are too large to copy. Does nothing if the end was
+        already written."""
         if self.response_complete:
             return
         self.response_complete = True

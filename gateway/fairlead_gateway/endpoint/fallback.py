@@ -1,8 +1,8 @@
-"""Requests for other paths than MCP endpoints, which an ASGI application answers (REST, probes, metadata).
+"""Requests for paths other than MCP endpoints (REST, probes, metadata). An ASGI application answers them.
 
-Each request is served by a uvicorn protocol of its own, whose transport is a `FallbackRequest`. The connection has
-parsed and checked the request; it is serialized again, with a single framing header, for uvicorn to parse. The ASGI
-messages of the application tell when the response is complete. uvicorn is imported with the first such request
+Each request is served by its own uvicorn protocol, whose transport is a `FallbackRequest`. The connection has already
+parsed and checked the request. The request is serialized again, with a single framing header, for uvicorn to parse. The
+ASGI messages of the application show when the response is complete. uvicorn is imported at the first such request
 (`uvicorn_protocols`).
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 
 WRITE_BUFFER: Final = 2 << 10
-"""Unsent bytes above which the application has to wait until the client reads."""
+"""Number of unsent bytes above which the application has to wait until the client reads."""
 log = logging.getLogger(__name__)
 
 _REQUEST: Final = "fairlead_request"
@@ -51,7 +51,7 @@ class RequestServer(ABC):
 
     @abstractmethod
     def start(self, request: FallbackRequest) -> None:
-        """Serve a request, after the connection has answered the earlier ones."""
+        """Serve a request, after the connection has answered the earlier requests."""
 
     @abstractmethod
     async def end_waits(self) -> None:
@@ -146,7 +146,7 @@ class FallbackRequest(asyncio.Transport):
         self._chunked = False
         """Whether the body is sent to uvicorn in chunked coding."""
         self._full = False
-        """Whether no more of the body may be read from the client at present."""
+        """Whether reading the body from the client is paused."""
         self._protocol: Any = None
         """uvicorn protocol; None before `attach` and after the response."""
         self._waiting: list[bytes] = []
@@ -182,7 +182,7 @@ class FallbackRequest(asyncio.Transport):
         self._server.start(self)
 
     def attach(self, protocol: Any) -> None:
-        """Pass the bytes received so far to the protocol, and all further ones."""
+        """Pass the bytes that were received so far to the protocol. From then on, pass all further bytes too."""
         if self._full:
             self.resume_reading()
         waiting, self._waiting = self._waiting, []
@@ -213,8 +213,8 @@ class FallbackRequest(asyncio.Transport):
         if self._protocol is not None:
             self._protocol.resume_writing()
 
-    def lost(self) -> None:
-        """Detach the uvicorn protocol, which tells the application that the client has disconnected."""
+    def on_disconnect(self) -> None:
+        """Detach the uvicorn protocol. uvicorn then tells the application that the client has disconnected."""
         self.response_complete = True
         self._waiting.clear()
         protocol, self._protocol = self._protocol, None
@@ -230,7 +230,7 @@ class FallbackRequest(asyncio.Transport):
     def finish(self) -> None:
         """Record that the whole response was written."""
         if not self.response_complete:
-            self.lost()
+            self.on_disconnect()
             self._connection.end_exchange()
 
     def _receive(self, data: bytes) -> None:

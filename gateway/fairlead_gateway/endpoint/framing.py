@@ -1,7 +1,7 @@
 """Checks of HTTP/1.1 message framing, against request smuggling (RFC 9112 sections 2.3, 3.2, 6.1).
 
-Pure module. The parser (httptools) rejects malformed requests. These checks reject requests that the parser accepts,
-but that a proxy in front of the gateway might parse differently.
+Pure module. The parser (httptools) rejects malformed requests. These checks reject requests that the parser accepts but
+that a proxy in front of the gateway might parse differently.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _CODING: Final = b"transfer-encoding"
 _LENGTH: Final = b"content-length"
 _HOP_BY_HOP: Final = frozenset({b"connection", b"upgrade", b"http2-settings", b"keep-alive", _CODING})
 Field = tuple[bytes, bytes]
-"""Name in lower case, and value, of a header field."""
+"""Header field: its name in lower case, and its value."""
 
 
 class FramingError(Exception):
-    """Rejection of a request with an HTTP status, raised in a parser callback; the connection has to be closed."""
+    """Rejection of a request with an HTTP status, raised in a parser callback. The connection has to be closed."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ def check(version: str, host: bytes | None, coding: bytes | None) -> None:
         raise FramingError(400, "Transfer-Encoding is not part of HTTP/1.0")
     names = [name.strip().lower() for name in coding.split(b",")]
     if names[-1] != _CHUNKED or names.count(_CHUNKED) > 1:
-        raise FramingError(400, "Transfer-Encoding must have chunked once, as its last coding")
+        raise FramingError(400, "Transfer-Encoding must contain chunked exactly once, at its end")
     raise FramingError(501, "Transfer-Encoding has a coding other than chunked")
 
 
@@ -100,7 +100,7 @@ def serialize_upgrade(method: bytes, target: bytes, fields: Sequence[Field]) -> 
 
 
 def serialize_without_upgrade(method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bytes:
-    """Serialize the head of an `Upgrade` request as that of an ordinary one, to be parsed again."""
+    """Serialize the head of an `Upgrade` request as the head of an ordinary request, to be parsed again."""
     lines = [b"%b %b HTTP/1.1" % (method, target)]
     lines += [b"%b: %b" % field for field in headers.items() if field[0] != b"connection"]
     return b"\r\n".join([*lines, b"", b""])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PORTS_TRIED: Final = 100
-"""Number of ports after the one in use that are tried, before the kernel chooses any."""
+"""Number of ports after the used port that are tried before the kernel chooses a port."""
 _LAST_PORT: Final = 65535
 
 

@@ -1,9 +1,9 @@
-"""Cache of HTTP request heads: a request with the same head as the request before need not be parsed.
+"""Cache of HTTP request heads: a request with the same head as the previous request need not be parsed.
 
-A client sends the same head with all calls, except for the Content-Length and, in the modern era, `Mcp-Name`. A head is
-cached only if its request passed all checks, and if it has one Content-Length and no other framing header, so that
-equal bytes mean an equal request (`fairlead_mcp.http.heads`). Connections share equal heads in memory, but a connection
-uses a head only after a request with this head passed the checks on the same connection.
+The head of a client's calls is always the same, except for the Content-Length and, in the modern era, `Mcp-Name`. A
+head is cached only if its request passed all checks, and if it has one Content-Length and no other framing header, so
+that equal bytes mean an equal request (`fairlead_mcp.http.heads`). Connections share equal heads in memory, but a
+connection uses a head only after a request with this head passed the checks on the same connection.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192
-"""Limit on the entries of the cache: heads, and headers with another `Mcp-Name`."""
+"""Maximum number of entries of the cache: heads, and headers with another `Mcp-Name`."""
 MAX_BYTES: Final = 1 << 20
-"""Limit on the bytes of all cached heads, without the last head of each connection."""
+"""Maximum number of bytes of all cached heads, without the last head of each connection."""
 
 
 class CachedHead:
@@ -35,7 +35,7 @@ class CachedHead:
         self.headers = headers
         self._memory = memory
         self._headers_by_name: dict[bytes, Headers] = {}
-        """Headers with another `Mcp-Name` than `headers`, by that name."""
+        """Headers with another `Mcp-Name` than `headers` has, by that name."""
 
     def match(self, data: bytes, connection: HttpConnection, limit: int) -> HttpExchange | None:
         """The request in `data`; None unless `data` is one complete request with this head and at most `limit` bytes
@@ -69,7 +69,7 @@ class HeadCache:
         self._heads: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
 
     def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
-        """Cache the head in `data`, the bytes of one request; None if the head cannot be cached.
+        """Cache the head in `data`, the bytes of one request. Returns None if the head cannot be cached.
 
         Heads of clients that do not accept event streams are not cached.
         """

@@ -30,7 +30,7 @@ class HeldRequests:
     """Requests that wait for servers without a catalog.
 
     `selection` returns the servers and tools that are served at present. `server_info` is the gateway's `serverInfo`,
-    raw JSON. `on_failure` is called for an exception in a request that goes on after its wait.
+    raw JSON. `on_failure` is called for an exception in a request that continues after its wait.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class HeldRequests:
     def hold_endpoint(self, exchange: HttpExchange, retry: Callable[[HttpExchange, Identity], None] | None) -> bool:
         """Hold a request to the endpoint of a starting server, and call `retry` after the wait.
 
-        The request is rejected if `retry` is None, or if the server has failed. Returns False and does nothing for the
-        endpoint of any other server, and for servers that the principal may not see.
+        The request is rejected if `retry` is None, or if the server has failed. For the endpoint of a server that is
+        not starting, or that the principal may not see, does nothing and returns False.
         """
         entry = unready_by_endpoint(self._selection(), exchange.identity, exchange.target)
         if entry is None:
@@ -96,7 +96,7 @@ class HeldRequests:
         return True
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
-        """Cancel a legacy client's held call; no-op if no held call has this session and id."""
+        """Cancel a legacy client's held call. Does nothing if no held call has this session and id."""
         task = self._calls.get((session, request_id)) if session is not None else None
         if task is not None:
             task.cancel()
@@ -130,7 +130,8 @@ class HeldRequests:
             self._on_failure(exchange, error)
 
     def _wait_seconds(self, view: View) -> float:
-        """Seconds for which a call may wait: the general limit, or the tier's timeout or latency limit if shorter."""
+        """Seconds for which a call may wait: the general limit, or the tier's timeout or latency limit if that is
+        shorter."""
         tier = next((tier for tier in self._selection().snapshot.rules.tiers if tier.name == view.tier), None)
         bounds = () if tier is None else (tier.call_timeout_ms, tier.max_latency_ms)
         return min([self.startup_wait.seconds, *(bound / 1000 for bound in bounds if bound is not None)])

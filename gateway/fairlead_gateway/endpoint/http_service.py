@@ -19,7 +19,7 @@ from fairlead_mcp import jsonrpc
 
 @dataclass(frozen=True)
 class PortLimits:
-    """Limits on the clients of a port, and the trusted proxies, which determine client addresses."""
+    """Limits on the clients of a port, and the trusted proxies that determine client addresses."""
 
     bounds: ClientLimits
     proxies: TrustedProxies
@@ -28,7 +28,7 @@ class PortLimits:
 
 
 class HttpService:
-    """Handler of MCP requests on a port without MCP endpoints, which rejects them, and base class of `McpEndpoint`.
+    """Base class of `McpEndpoint`. Used directly, it rejects the MCP requests on a port without MCP endpoints.
 
     A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
@@ -48,7 +48,9 @@ class HttpService:
         self.targets: dict[bytes, View] = {}
         """Views of MCP endpoints, by request target in the form that clients usually send: a plain path."""
         self.retiring = False
-        """Whether each response closes its connection, as the gateway stops: clients reconnect to another replica."""
+        """Whether each response closes its connection, so that clients reconnect to another replica, because the
+        gateway stops.
+        """
         self.closed = False
         """Whether new connections are closed at once."""
 
@@ -82,7 +84,7 @@ class HttpService:
         self.retiring = True
 
     def sweep(self, now: float) -> None:
-        """Remove expired state; to be called once a second. `now` is in seconds of the event loop's clock."""
+        """Remove expired state. Must be called once a second. `now` is in seconds of the event loop's clock."""
 
     async def wait_until_idle(self) -> None:
         """Wait until no call is in progress."""

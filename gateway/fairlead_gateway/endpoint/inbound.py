@@ -55,13 +55,14 @@ WANTED: Final = frozenset(
         b"via",
     }
 )
-"""Headers that requests to MCP endpoints keep, besides `Mcp-Param-*`; all others are dropped unread."""
+"""Headers that are stored of requests to MCP endpoints, besides `Mcp-Param-*`; all other headers are dropped unread."""
 SPELLINGS: Final = (
     {name: name for name in WANTED}
     | {name.title(): name for name in WANTED}
     | {b"MCP-Protocol-Version": b"mcp-protocol-version"}
 )
-"""Names in WANTED, by the spellings that most clients use; a look-up is cheaper than a conversion to lower case."""
+"""Names in WANTED, by the spellings that most clients use, because a look-up is cheaper than a conversion to lower
+case."""
 
 SESSION: Final = b"mcp-session-id"
 _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
@@ -79,10 +80,10 @@ NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or 
 
 
 _NAME_BYTES: Final = 256
-"""Bytes of the longest `Mcp-Name` that is cached."""
+"""Maximum number of bytes of an `Mcp-Name` that is cached."""
 _TOKEN: Final = progress_token.NAME
 _ANY_TOKEN: Final = b"0"
-"""Text in place of the progress token in keys of the `_meta` cache, because each request has another token."""
+"""Text that replaces the progress token in keys of the `_meta` cache, because each request has another token."""
 PARAMS: Final = members.ProtectedNames(
     {
         "_meta",
@@ -107,7 +108,7 @@ PARAMS: Final = members.ProtectedNames(
 )
 """Members of `params` that MCP defines for any request of either era. Other members are passed on, because servers may
 have extensions. A member that differs from one of these only in its spelling is rejected: a server might accept the
-misspelled member, and run something else than what the gateway applied its policies to.
+misspelled member, and run something to which the gateway did not apply its policies.
 """
 META: Final = members.ProtectedNames(
     {
@@ -127,11 +128,12 @@ META: Final = members.ProtectedNames(
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
 _MAX_METAS: Final = 256
-"""Limit on the entries in the cache of `_meta`."""
+"""Maximum number of entries in the cache of `_meta`."""
 _MAX_META_BYTES: Final = 1024
-"""Bytes of the longest `_meta` that is cached. Clients send equal `_meta` again, except for the progress token."""
+"""Maximum number of bytes of a `_meta` that is cached. Clients send the same `_meta` again, except for the progress
+token."""
 _MAX_NAMES: Final = 1024
-"""Limit on the entries in the cache of `Mcp-Name`."""
+"""Maximum number of entries in the cache of `Mcp-Name`."""
 _cached_names: Final[dict[bytes, str | None]] = {}
 """Decoded names by `Mcp-Name` header; None for an invalid header."""
 
@@ -170,10 +172,10 @@ _known_metas: Final = KnownMetas()
 def classify(
     headers: Headers, body: bytes, *, acceptable: bool = False
 ) -> McpRequest | Notification | ClientResponse | Rejection:
-    """The message in the body of a POST, or the rejection by the first failed check.
+    """Classify the message in the body of a POST. Returns the message, or the rejection by the first check that fails.
 
-    `headers` are those in WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`, for a request whose
-    headers are equal to those of an earlier request.
+    `headers` are the headers in WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`, for a request
+    whose headers are equal to those of an earlier request.
     """
     rejection = None if acceptable else _unacceptable(headers)
     if rejection is not None:
@@ -199,9 +201,9 @@ def classify(
 
 
 def _has_many_members(body: bytes) -> bool:
-    """Whether the `params` of a large body have more than MAX_ITEMS members, each of which costs a Python object.
+    """Whether the `params` of a large body have more than MAX_ITEMS members. Each member costs a Python object.
 
-    Counts commas, which is faster than parsing; those inside members that MCP defines, such as `arguments`, do not
+    Counts commas, which is faster than parsing. Commas inside members that MCP defines, such as `arguments`, do not
     count. Raises one of jsonrpc.UNREADABLE.
     """
     params = bytes(_decode_large(body).params)
@@ -284,7 +286,8 @@ def _read_meta(raw: bytes) -> RequestMeta:
 
 
 def _misread_meta(raw: bytes, meta: RawObject) -> str:
-    """Error message for a `_meta` that servers might parse differently than the gateway, or "".
+    """Error message about a `_meta` that servers might parse differently than the gateway; empty if the `_meta` is
+    unambiguous.
 
     The check is needed because `_meta` is forwarded to servers byte for byte.
     """
@@ -350,9 +353,7 @@ def _unacceptable(headers: Headers) -> Rejection | None:
     """Rejection of `Accept` and `Content-Type` (MCP 2025-11-25 and 2026-07-28, Transports, "Sending Messages")."""
     accept = headers.get(b"accept", b"")
     if accept != _USUAL_ACCEPT and not _accepts(accept, _JSON, b"application/*"):
-        message = (
-            "Not Acceptable: Accept must allow application/json, and text/event-stream where the answer is a stream"
-        )
+        message = "Not Acceptable: Accept must allow application/json, and text/event-stream if the answer is a stream"
         return Rejection(406, jsonrpc.INVALID_REQUEST, message)
     kind = headers.get(b"content-type", b"")
     if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
@@ -363,7 +364,7 @@ def _unacceptable(headers: Headers) -> Rejection | None:
 def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, installation: str) -> Rejection | None:
     """Check Host (or the authority of an absolute target) and Origin against DNS rebinding, and Via against loops.
 
-    `installation` is the value of `Via` in the gateway's own requests.
+    `installation` is the value of `Via` in requests that this gateway sends.
     """
     if not allow.host(headers.get(b"host") if authority is None else authority):
         return Rejection(
@@ -384,7 +385,8 @@ def prefers_streams(headers: Headers) -> bool:
 
 
 def accepts_streams(headers: Headers) -> bool:
-    """Whether `Accept` allows event streams. MCP requires clients to accept them, but many name JSON alone."""
+    """Whether `Accept` allows event streams. MCP requires clients to accept event streams, but many clients name only
+    JSON."""
     accept = headers.get(b"accept", b"")
     return accept == _USUAL_ACCEPT or _accepts(accept, b"text/event-stream", b"text/*")
 
@@ -392,7 +394,7 @@ def accepts_streams(headers: Headers) -> bool:
 def _accepts(accept: bytes, kind: bytes, range_: bytes) -> bool:
     """Whether an Accept header allows the media type `kind`, by name or by `range_`.
 
-    An empty header allows any type. Weights are ignored, also `q=0`.
+    An empty header allows any type. Weights are ignored, even `q=0`.
     """
     ranges = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
     return not ranges.isdisjoint((kind, range_, b"*/*")) or ranges == {b""}

@@ -19,15 +19,16 @@ from fairlead_mcp.listening import listen
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 1.0
-"""Interval of the checks of timeouts."""
+"""Seconds between two checks of the timeouts."""
 UNSENT_BYTES: Final = 16 << 10
-"""Limit on the bytes that the kernel buffers for a socket while the client's TCP window takes no more."""
+"""Maximum number of bytes that the kernel buffers for a socket while the client's TCP window is full."""
 CLOSING_SECONDS: Final = 2.0
-"""Seconds after the grace period for cancelled calls to end, and then for the last bytes to be sent."""
+"""Seconds after the grace period in which cancelled calls have to end, and seconds after that in which the last bytes
+have to be sent."""
 
 
 class PortTaken(Exception):
-    """The gateway cannot listen on an address; the message has the reason."""
+    """Failure to listen on an address. The message says why."""
 
     @classmethod
     def from_error(cls, error: OSError, host: str, port: int) -> PortTaken:
@@ -85,13 +86,14 @@ class Listener:
         await self._server.start_serving()
 
     def retire(self) -> None:
-        """Close each connection after its next response, also the connections that are accepted from now on."""
+        """Close each connection after its next response, including the connections that are accepted from now on."""
         self._service.retire()
         for connection in [*self.connections]:
             connection.retire()
 
     async def stop(self, grace: float) -> None:
-        """Stop accepting, wait up to `grace` seconds for calls in flight, cancel the rest, close all connections."""
+        """Stop accepting connections, wait up to `grace` seconds for calls in flight, cancel the remaining calls, and
+        close all connections."""
         if self._server is None:
             return
         self._server.close()
@@ -109,7 +111,7 @@ class Listener:
         await self._close_connections()
 
     async def _wait_until_idle(self, seconds: float) -> bool:
-        """Wait until no request is in progress; False if one still is after `seconds`.
+        """Wait until no request is in progress. Returns False if a request is still in progress after `seconds`.
 
         Requests that are being received when the wait begins may still complete, and are awaited too.
         """
@@ -168,7 +170,7 @@ def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
     }
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in options.items():
-        if hasattr(socket, name):  # Linux has all of them, other systems only some
+        if hasattr(socket, name):  # Linux has all of these options, other systems only some
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
@@ -176,7 +178,7 @@ def _limit_unsent(listening: socket.socket) -> None:
     """Limit the bytes that the kernel buffers before sending; accepted connections inherit the option.
 
     By default, the kernel would buffer megabytes for each client that does not read, before the gateway notices. Bytes
-    that were sent and await acknowledgement are not limited.
+    that were sent but not yet acknowledged are not limited.
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None and listening.family in (socket.AF_INET, socket.AF_INET6):

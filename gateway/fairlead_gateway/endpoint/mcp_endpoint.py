@@ -50,14 +50,15 @@ LISTEN: Final = "subscriptions/listen"
 log = logging.getLogger(__name__)
 
 TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
-"""Methods that the gateway answers itself, and whose duration is recorded in metrics."""
+"""Methods that the gateway answers itself, with their duration recorded in metrics."""
 _FIELDS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503: client_message.RETRY_AFTER}
 """Header lines of rejections, by status."""
 
 
 @dataclass(frozen=True)
 class ClientAccess:
-    """Components that decide whether a client's request is accepted: authentication, and checks of its headers."""
+    """Components that decide whether a client's request is accepted: authentication, and checks of the request's
+    headers."""
 
     allow: AllowList
     """Allowed values of `Host` and `Origin`."""
@@ -83,7 +84,7 @@ class RequestHandlers:
 
 
 class McpEndpoint(HttpService):
-    """Handler of the requests of all connections. `activate` replaces `selection`, the tools that are served."""
+    """Handler of the requests of all connections. `activate` replaces `selection`, the served tools."""
 
     def __init__(
         self,
@@ -109,7 +110,9 @@ class McpEndpoint(HttpService):
         self.metrics = metrics
         self.clock = dispatcher.context.clock
         self._served = served
-        self.selection = served.selection  # copied, because each request reads it, and a copy saves a look-up
+        self.selection = (
+            served.selection
+        )  # copied, because each request reads the selection, and the copy saves a look-up
         self.targets = self.selection.targets
         self.known_views = self.selection.known_views
         self.streams = streams
@@ -175,7 +178,7 @@ class McpEndpoint(HttpService):
             self._fail(exchange, error)
 
     def start_task(self, exchange: HttpExchange, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Continue a request in an asyncio task, so that its connection can go on reading."""
+        """Continue a request in an asyncio task, so that its connection can continue to read."""
         task = asyncio.get_running_loop().create_task(self._run(exchange, work), name=name)
         self.pending_tasks.add(task)
         task.add_done_callback(self.pending_tasks.discard)
@@ -225,7 +228,8 @@ class McpEndpoint(HttpService):
             self._reject_if(exchange, self._open_get_stream(exchange, view))
 
     async def _build_view(self, exchange: HttpExchange, identity: Identity) -> None:
-        """Build the principal's view of the request's target, which does not exist yet, then handle the request."""
+        """Build the principal's view of the request's target, because the view does not exist yet, then handle the
+        request."""
         await self.view_builds.ready(self.selection, identity, exchange.target)
         if not exchange.gone:
             self._route(exchange, identity)
@@ -274,7 +278,7 @@ class McpEndpoint(HttpService):
             self._take_unanswered(exchange, message)
 
     def _take_unanswered(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
-        """Handle a notification or a response of the client, which gets the status 202 instead of an answer."""
+        """Handle a notification or a response of the client. It gets the status 202 instead of an answer."""
         exchange.vetted = True
         if message.session is not None:
             sessions, owner = self.sessions, exchange.identity.owner
@@ -309,7 +313,8 @@ class McpEndpoint(HttpService):
             self._answer_builtin(exchange, view, request)
 
     def _shed(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
-        """Reject the request if clients have left too many bytes of responses unread; False if that is not so."""
+        """Reject the request if clients have left too many bytes of responses unread. Returns whether the request was
+        rejected."""
         refused = self.buffers.refusal(agent_of(exchange))
         if refused is None:
             return False
@@ -370,8 +375,8 @@ class McpEndpoint(HttpService):
     def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
         """Start a call, or reject it if its `Mcp-Param-*` headers do not match its arguments (SEP-2243).
 
-        With `named` False the client called a meta-tool, which calls this tool: the headers belong to the meta-tool's
-        arguments, and are not checked.
+        `named` is False if the client called a meta-tool that calls this tool: the headers then belong to the
+        meta-tool's arguments, and are not checked.
         """
         lines = b""
         if route.param_headers:

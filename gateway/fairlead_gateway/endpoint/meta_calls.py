@@ -1,6 +1,7 @@
-"""Calls of meta-tools, the gateway's own tools: `read_result` at all endpoints, the others at the router endpoint.
+"""Calls of meta-tools, the gateway's own tools: `read_result` at all endpoints, all other meta-tools at the router
+endpoint.
 
-The router endpoint lists meta-tools that find and call the tools of servers, instead of all these tools.
+The router endpoint does not list the tools of servers, but meta-tools that find and call them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class CallPath(Protocol):
     """Interface of `McpEndpoint` through which meta-tools start and refuse calls."""
 
     def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
-        """Start a call. `named` tells whether the client named the tool, instead of a meta-tool that calls it."""
+        """Start a call. `named`: whether the client named the tool itself, not a meta-tool that calls it."""
         ...
 
     def refuse_call(
@@ -79,7 +80,7 @@ class MetaCalls:
             self._path.start_task(exchange, partial(self._answer, exchange, request, name), name)
 
     def read(self, exchange: HttpExchange, request: McpRequest) -> bool:
-        """Answer `resources/read` of a stored result; False for any other request."""
+        """Answer `resources/read` of a stored result. Does nothing and returns False for any other request."""
         if request.method != "resources/read" or not (name_in(request) or "").startswith(URI):
             return False
         self._path.start_task(exchange, partial(self._read, exchange, request, name_in(request) or ""), "read a result")

@@ -2,7 +2,7 @@
 
 A client gets `list_changed` when the bytes of a list on its endpoint have changed, or when a server that it sees sends
 `list_changed`, even if the list is still the same. The notification is sent after the gateway has begun to serve the
-new list, so that the client does not fetch the old one. A stream costs a connection and a few hundred bytes, but no
+new list, so that the client does not fetch the old list. A stream costs a connection and a few hundred bytes, but no
 asyncio task.
 """
 
@@ -43,19 +43,20 @@ from fairlead_mcp import eras, jsonrpc, methods
 from fairlead_mcp.uris import UPDATE, UriNames
 
 KEEP_ALIVE_SECONDS: Final = 15.0
-"""Interval of comments on all streams, which show proxies that a stream is in use."""
+"""Seconds between two comments on each stream. They show proxies that the stream is in use."""
 MAX_STREAMS: Final = 10_000
-"""Limit on open streams."""
+"""Maximum number of open streams."""
 MAX_RESOURCES: Final = 64
-"""Limit on the resources of one stream, and on its tasks."""
+"""Maximum number of resources of one stream, and of its tasks."""
 MAX_RESOURCE_BYTES: Final = 4 << 20
-"""Limit on the total bytes of resource URIs and task ids in open streams."""
+"""Maximum total number of bytes of resource URIs and task ids in open streams."""
 MAX_CAPABILITIES: Final = 4096
-"""Limit on the bytes of client capabilities kept for a stream. Larger ones are reduced to the tasks extension."""
+"""Maximum number of bytes of client capabilities that are stored for a stream. Larger capabilities are reduced to the
+tasks extension."""
 MAX_ID: Final = 256
-"""Limit on the bytes of the JSON-RPC id of a request that opens a stream."""
+"""Maximum number of bytes of the JSON-RPC id of a request that opens a stream."""
 LISTS: Final = eras.ANNOUNCED
-"""Names of the lists whose changes are notified, such as `tools`."""
+"""Names of the lists about whose changes clients are notified, such as `tools`."""
 _COMMENT: Final = responses.chunk(b": keep-alive\n\n")
 
 
@@ -87,17 +88,17 @@ class NotificationStream:
         """Id of the request that opened the stream, raw JSON; None for a legacy stream."""
         self.exchange = exchange
         self.agent = ""
-        """Agent that the stream is counted for."""
+        """Agent for which the stream is counted."""
         self.release: Callable[[], None] = _nothing
-        """Stops watching whether the client's credential expires or is revoked; called at the end of the stream."""
+        """Stops watching whether the client's credential expires or is revoked. Called at the end of the stream."""
         self.lists = tuple(lists)
-        """Names of the lists whose changes the client is notified of."""
+        """Names of the lists about whose changes the client is notified."""
         self.resources: list[str] = []
-        """URIs of the resources that the stream is subscribed to."""
+        """URIs of the resources to which the stream is subscribed."""
         self.watched: list[tuple[NotificationStream, ServerKey]] = []
         """Keys of the stream's subscriptions in `ResourceSubscriptions`."""
         self.tasks: list[str] = []
-        """Sealed ids of the tasks that the stream is subscribed to."""
+        """Sealed ids of the tasks to which the stream is subscribed."""
         self.listened: list[tuple[NotificationStream, ServerKey, bytes | None]] = []
         """Keys of the stream's subscriptions in `TaskSubscriptions`."""
 
@@ -122,7 +123,7 @@ class NotificationStream:
         self._send(f"notifications/{name}/list_changed", {})
 
     def updated(self, names: UriNames | None, params: Raw) -> None:
-        """Notify the client of a changed resource. `names` maps the server's URIs to those of the endpoint."""
+        """Notify the client of a changed resource. `names` maps the server's URIs to the URIs of the endpoint."""
         try:
             shown = params if names is None else names.show_in(params, UPDATE)
             members: dict[str, object] = {"uri": jsonrpc.decode_object(shown)["uri"]}
@@ -131,7 +132,7 @@ class NotificationStream:
         self._send(UPDATED, members)
 
     def task(self, params: bytes) -> bool:
-        """Notify the client of a changed task; False if the client does not read."""
+        """Notify the client of a changed task. Returns False if the client does not read."""
         members: dict[str, object] = {**jsonrpc.decode_object(params)}
         return self._send(NOTIFIED, members)
 
@@ -163,8 +164,8 @@ class NotificationStreams:
         each: int = 0,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`selection` returns the servers and tools that are served at present. `each` limits the streams of one agent;
-        0 stands for a quarter of MAX_STREAMS. `counts` counts refused streams.
+        """`selection` returns the servers and tools that are served at present. `each` is the maximum number of streams
+        of one agent; 0 stands for a quarter of MAX_STREAMS. `counts` counts refused streams.
         """
         self._selection = selection
         self.view_builds = ViewBuilds()
@@ -174,7 +175,7 @@ class NotificationStreams:
         self._open: set[NotificationStream] = set()
         self._shares = Shares("streams", MAX_STREAMS, each, counts)
         self._watched = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
-        """Bytes of resource URIs and task ids in open streams, by agent."""
+        """Number of bytes of resource URIs and task ids in open streams, by agent."""
         self._of_session: dict[bytes, NotificationStream] = {}
         """Streams of legacy clients, by session id."""
         self._closed = False
@@ -229,7 +230,7 @@ class NotificationStreams:
             self._tasks.hold(holder, listener, tasks)
 
     def _watch(self, stream: NotificationStream, view: View, uris: list[str]) -> None:
-        """Subscribe a stream to resources; URIs that cannot be subscribed to are left out."""
+        """Subscribe a stream to resources. URIs that do not support subscriptions are left out."""
         bindings: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in uris:
             watched = subscribable(view.offers, uri)
@@ -253,7 +254,8 @@ class NotificationStreams:
         return refused
 
     async def notify_changed_lists(self, before: Selection, after: Selection) -> None:
-        """Notify the clients whose lists differ between `before` and `after`, the selections served before and now.
+        """Notify the clients whose lists differ between `before`, the previously served selection, and `after`, the
+        current selection.
 
         Ends the streams of removed endpoints, and the streams that are subscribed to resources of removed servers.
         """
@@ -275,13 +277,17 @@ class NotificationStreams:
             view_ids = id(old), id(new)
             if view_ids not in changes:
                 differing = frozenset(name for name in LISTS if _differ(old, new, name))
-                changes[view_ids] = old, new, differing  # refers to the views, so that no other object gets their ids
+                changes[view_ids] = (
+                    old,
+                    new,
+                    differing,
+                )  # this refers to the views, so that no other object gets their ids
             for name in stream.lists:
                 if name in changes[view_ids][2]:
                     stream.changed(name)
 
     def keep_alive(self, now: float) -> None:
-        """Write a comment on all streams every KEEP_ALIVE_SECONDS; to be called about once a second.
+        """Write a comment on all streams every KEEP_ALIVE_SECONDS. Must be called about once a second.
 
         `now` is in seconds of the event loop's clock.
         """
@@ -291,7 +297,7 @@ class NotificationStreams:
                 stream.exchange.write(_COMMENT)
 
     def close(self) -> None:
-        """End all streams, and reject new ones."""
+        """End all streams, and reject new streams."""
         self._closed = True
         for stream in [*self._open]:
             self._end(stream)
@@ -299,7 +305,7 @@ class NotificationStreams:
     def notify(self, session: bytes, params: Raw) -> bool:
         """Notify a legacy session of a changed resource.
 
-        False if the session has no open stream, or if its view does not have the resource (any more).
+        Returns False if the session has no open stream, or if its view does not have the resource (any more).
         """
         stream = self._of_session.get(session)
         if stream is None or not self._sees(stream.exchange, params):
@@ -342,7 +348,7 @@ class NotificationStreams:
         reached = self._shares.bound(stream.agent)
         if reached is not None:
             if reached.bound == "agent":
-                message = f"{reached.most} of your streams are open, the limit for one agent: close one"
+                message = f"{reached.most} of your streams are open, the limit for one agent: close a stream"
                 return reject_crowd(429, message, stream.id)
             return reject_crowd(503, f"{reached.most} streams are open, the limit of this gateway", stream.id)
         self._shares.take(stream.agent)
@@ -389,7 +395,7 @@ def _names_in(lists: Raw | None) -> list[str]:
 
 
 def _capabilities(request: McpRequest) -> bytes:
-    """Client capabilities of a request, raw JSON; reduced to the tasks extension if they are long."""
+    """Client capabilities of a request, raw JSON. Long capabilities are reduced to the tasks extension."""
     capabilities = jsonrpc.decode_object(request.params["_meta"])[eras.META_CAPABILITIES]
     return bytes(capabilities) if len(capabilities) <= MAX_CAPABILITIES else declaring(None)
 

@@ -1,7 +1,7 @@
-"""HTTP server of the operations port, which has metrics, reports and probes. Each connection has one request.
+"""HTTP server of the operations port, which serves metrics, reports and probes. Each connection has one request.
 
-The operations port is separate from the port for MCP clients, with its own limit on connections and without client
-certificates, so that probes are answered even if clients use all connections of their port.
+The operations port is separate from the port for MCP clients, has its own limit on connections, and needs no client
+certificates. So probes are answered even if clients use all connections of their port.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({b"GET", b"HEAD"})
 LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0
-"""Timeout in seconds for the answer of a page, longer than the longest long poll."""
+"""Timeout in seconds for the answer of a page, which is longer than the longest long poll."""
 MAX_REQUEST_BYTES: Final = 16 << 10
-"""Limit on the bytes of a request's head, and of its body."""
+"""Maximum number of bytes of a request's head, and of its body."""
 CONNECTIONS: Final = 512
-"""Limit on open connections."""
+"""Maximum number of open connections."""
 CONNECTIONS_EACH: Final = CONNECTIONS * 3 // 4
-"""Limit on open connections of one address."""
+"""Maximum number of open connections of one address."""
 _BOUNDS: Final = ClientLimits(
     head=MAX_REQUEST_BYTES,
     body=MAX_REQUEST_BYTES,
@@ -55,7 +55,8 @@ def operations_service() -> HttpService:
 
 
 class PageServer(RequestServer):
-    """Answers each request with the page of its path. Paths in `public` are served for any `Host` and `Origin`."""
+    """Answers each request with the page for the request's path. Paths in `public` are served for any `Host` and
+    `Origin`."""
 
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, public: Collection[str] = ()) -> None:
         self._pages = pages
@@ -103,7 +104,8 @@ class PageServer(RequestServer):
         return misplaced or await page(request)
 
     def _misplaced(self, request: PageRequest) -> PageResponse | None:
-        """The rejection of a request that a foreign web page may have triggered in a browser (DNS rebinding)."""
+        """Rejection of a request that a foreign web page may have triggered in a browser (DNS rebinding); None for
+        other requests."""
         if not self._allow.host(request.headers.get(b"host") or None):
             return failure(421, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS")
         if not self._allow.origin(request.headers.get(b"origin") or None):
@@ -112,7 +114,8 @@ class PageServer(RequestServer):
 
 
 class PageExchange(FallbackRequest):
-    """One request for a page and its response, after which the connection closes. The request's body is ignored."""
+    """One request for a page, and its response. The connection closes after the response. The request's body is
+    ignored."""
 
     __slots__ = ("_bytes_left", "_url", "fields", "method", "task")
 
@@ -123,7 +126,7 @@ class PageExchange(FallbackRequest):
         self.task: asyncio.Task[None] | None = None
         """Task that produces the page."""
         self._bytes_left = MAX_REQUEST_BYTES
-        """Bytes that the rest of the body may have."""
+        """Maximum number of bytes that the rest of the body may have."""
 
     def head(self, method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> None:
         try:
@@ -140,7 +143,7 @@ class PageExchange(FallbackRequest):
             raise FramingError(413, f"the body is larger than {MAX_REQUEST_BYTES} bytes")
 
     def end(self) -> None:
-        """No-op, as the body is ignored."""
+        """Do nothing, because the body is ignored."""
 
     def page_request(self) -> PageRequest:
         """The parsed request for the page."""
@@ -156,8 +159,8 @@ class PageExchange(FallbackRequest):
         self.write(head if self.method == b"HEAD" else head + response.body)
         self.close()
 
-    def lost(self) -> None:
-        super().lost()
+    def on_disconnect(self) -> None:
+        super().on_disconnect()
         task, self.task = self.task, None
         if task is not None:
             task.cancel()

@@ -1,7 +1,8 @@
 """Buffer of bytes that a connection has received. A large read is parsed in portions, one per iteration of the event
-loop, so that other connections do not wait for the whole of it.
+loop, so that other connections do not wait for the whole read.
 
-Reading from the transport is paused while portions wait. While the connection itself pauses reading, none is parsed.
+Reading from the transport is paused while portions wait. While the connection itself pauses reading, no portion is
+parsed.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from collections.abc import Callable
 from typing import Final
 
 SLICE: Final = 16 << 10
-"""Bytes fed to the parser at once. Limits are checked after each slice, and can be exceeded by this many bytes."""
+"""Number of bytes that the parser gets at once. Limits are checked after each such slice, and can be exceeded by this
+many bytes."""
 PORTION: Final = 64 << 10
-"""Bytes parsed in one iteration of the event loop, about 20 µs of work. The loop reads up to four times as much at
-once."""
+"""Number of bytes that are parsed in one iteration of the event loop, in about 20 µs. The loop reads up to four times
+as much at once."""
 MAX_UNBUFFERED: Final = PORTION + (16 << 10)
-"""Bytes of the largest read that is parsed at once: a portion of the body, and the head before it."""
+"""Maximum number of bytes of a read that is parsed at once: a portion of the body, and the head before it."""
 
 
 class ReadBuffer:
-    """Received but unparsed bytes of one connection, which are passed to `feed`, the parser.
+    """Received but unparsed bytes of one connection. They are passed to the parser, `feed`.
 
     `pause` and `resume` control the reading from the client.
     """
@@ -68,7 +70,7 @@ class ReadBuffer:
                 return
             self._feed(data[start : start + SLICE])
 
-    def lost(self) -> None:
+    def on_disconnect(self) -> None:
         """Drop the queued bytes, and the reference to the closed connection."""
         self._feed = _ignore
         self._waiting.clear()

@@ -1,7 +1,7 @@
 """Parses the bytes of a connection into HTTP/1.1 requests, with the same limits and checks for all targets.
 
-A request for an MCP endpoint becomes an `HttpExchange`, a request for any other path a `FallbackRequest`, which the
-ASGI application answers. One connection may carry both kinds.
+A request for an MCP endpoint becomes an `HttpExchange`. A request for any other path becomes a `FallbackRequest`, which
+the ASGI application answers. One connection may carry both kinds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RequestSink(HttpConnection):
         raise NotImplementedError
 
     def send_continue(self) -> None:
-        """Send a 100 response, which the client expects before it sends the body (`Expect: 100-continue`)."""
+        """Send a 100 response, for which the client waits before it sends the body (`Expect: 100-continue`)."""
         raise NotImplementedError
 
     def take_request(self, request: HttpExchange | FallbackRequest) -> None:
@@ -93,7 +93,7 @@ class RequestReader:
         self._number = 0
         """Number of header fields read so far."""
         self._overhead = 0
-        """Bytes of the request read so far, without those of the body."""
+        """Number of bytes of the request that were read so far, without the bytes of the body."""
         self._replacement_head = b""
         """Head of an `Upgrade` request, serialized again for the next parser; empty for other requests."""
         self._upgrade: UpgradeRequest | None = None
@@ -124,7 +124,7 @@ class RequestReader:
 
     @property
     def unread(self) -> FallbackRequest | None:
-        """The request for the application whose body is being read; None if there is none."""
+        """The request for the application whose body is being read; None if no such body is being read."""
         return None if self.in_head or not self.in_message else self._fallback
 
     @property
@@ -137,7 +137,7 @@ class RequestReader:
         self.in_head = self.in_message = False
         self._reading = self._fallback = None
 
-    def lost(self) -> None:
+    def on_disconnect(self) -> None:
         """Drop the parser and the closed connection.
 
         This breaks reference cycles that would keep the transport and its buffers until garbage collection.
@@ -224,7 +224,8 @@ class RequestReader:
     # Internals
 
     def _classify(self) -> HttpExchange | None:
-        """Decide which kind of request this is, when its target is complete and is not literally that of an endpoint.
+        """Decide which kind of request this is. Called when the target is complete, if it is not literally the target
+        of an endpoint.
 
         Returns an exchange if the target is an MCP endpoint in an unusual form, and None for a path of the application.
         """

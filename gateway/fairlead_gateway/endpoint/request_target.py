@@ -1,7 +1,7 @@
 """Parses request targets of MCP endpoints in all forms of HTTP (RFC 9112 section 3.2).
 
-Pure module. Plain paths of endpoints are found by a look-up elsewhere. This module handles all other targets: with a
-query, a trailing slash or percent-encoding, in absolute form, or of unknown endpoints.
+Pure module. Plain paths of endpoints are found by a look-up in `HttpService.targets`. This module handles all other
+targets: with a query, a trailing slash or percent-encoding, in absolute form, or of unknown endpoints.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RequestTarget(msgspec.Struct, frozen=True):
 
 
 def parse(target: bytes) -> RequestTarget | None:
-    """Parse a target, also of an unknown endpoint; None if the path does not have the form of an MCP endpoint."""
+    """Parse a target. The endpoint may be unknown; None if the path does not have the form of an MCP endpoint."""
     authority = None
     absolute = _ABSOLUTE.fullmatch(target)
     if absolute is not None:
@@ -47,6 +47,7 @@ def authority(target: bytes) -> bytes | None:
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:
-    """Decode a percent-encoded unreserved character (RFC 3986 section 2.3); leave others encoded, in upper case."""
+    """Decode a percent-encoded unreserved character (RFC 3986 section 2.3); leave other characters encoded, in upper
+    case."""
     code = int(match.group(1), 16)
     return bytes((code,)) if code in _UNRESERVED else match.group(0).upper()

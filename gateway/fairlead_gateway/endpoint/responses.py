@@ -1,7 +1,7 @@
 """Builds HTTP responses as bytes.
 
 Pure module. A response with a large body is a sequence of parts, which are written without being concatenated: copying
-them would make `tools/list` of a large catalog ten times as expensive.
+the parts would make `tools/list` of a large catalog ten times as expensive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead_mcp.jsonrpc import BEFORE_ID, BEFORE_RESULT
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE: Final = b"connection: close\r\n"
 NO_EXTRA: Final = b""
-"""Additional header lines of a response without any."""
+"""Value of `extra` for a response without additional header lines."""
 
 _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
     {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}

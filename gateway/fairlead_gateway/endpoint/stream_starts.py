@@ -1,8 +1,8 @@
 """Deferred event streams: a response begins as a stream with its first event, or when its answer takes long.
 
-For most calls the answer comes soon, and one write sends head and answer. If the stream had begun before, the answer
-would cost a second write, and storage in the event store. One timer serves all exchanges, as a timer per call costs
-1 µs. Compiled by mypyc.
+The answer to most calls comes soon, and one write sends head and answer. If the stream began earlier, the answer would
+cost a second write, and storage in the event store. One timer serves all exchanges, because a timer per call costs 1
+µs. Compiled by mypyc.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, Protocol
 log = logging.getLogger(__name__)
 
 BEGIN_AFTER_S: Final = 0.05
-"""Seconds after which a stream begins without an event. The timer may fire after half of that time already."""
+"""Maximum seconds after which a stream begins even without an event. The timer may fire after half of that time."""
 
 
 class DeferredStream(Protocol):
     """Exchange whose event stream has not begun."""
 
     def begin_stream(self) -> bool:
-        """Write the head and the priming event of the stream; False if the client is gone or was answered."""
+        """Write the head and the priming event of the stream. Returns False if the client is gone or was answered."""
         ...
 
 
@@ -43,7 +43,8 @@ class StreamStarts:
         return len(self._younger) + len(self._older)
 
     def enter(self, exchange: DeferredStream) -> set[DeferredStream]:
-        """Add an exchange. Returns the set from which it has to remove itself if its stream begins or ends earlier."""
+        """Add an exchange. Returns the set from which the exchange has to remove itself if its stream begins or ends
+        earlier."""
         self._younger.add(exchange)
         if not self._ticking:
             self._ticking = True
@@ -58,7 +59,7 @@ class StreamStarts:
         for exchange in [*due]:
             try:
                 exchange.begin_stream()
-            except Exception:  # a defect in one exchange must not stop the timer of all
+            except Exception:  # a defect in one exchange must not stop the timer for all exchanges
                 log.exception("An event stream could not be started because of a defect")
         due.clear()  # breaks reference cycles with exchanges whose client is gone
         if self._older:

@@ -1,7 +1,7 @@
 """Server certificate of the listener, reloaded when its files change.
 
 Only new connections get the new certificate. While certificate and key do not match, because only one of the files was
-renewed so far, the old ones stay in use.
+renewed so far, the old certificate and key stay in use.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ HANDSHAKE_SECONDS: Final = 10.0
 
 
 class BadCertificate(ValueError):
-    """The certificate files are invalid; the message names the files and the reason."""
+    """Invalid certificate files. The message names the files, and says what is invalid."""
 
 
 class Certificates:
     """TLS context of a listener, with the certificate in `cert` and the key in `key` (by default also in `cert`).
 
-    With `client_ca`, clients need a certificate issued by one of the CAs in this file, which is read only once. Raises
-    BadCertificate.
+    With `client_ca`, clients need a certificate issued by one of the CAs in this file. The file is read only once. The
+    constructor raises BadCertificate.
     """
 
     def __init__(self, cert: Path, key: Path | None = None, client_ca: Path | None = None) -> None:
@@ -39,15 +39,16 @@ class Certificates:
         self.context = self._load()
 
     def reload_if_changed(self) -> None:
-        """Reload the files if they have changed; to be called about once a second."""
+        """Reload the files if they have changed. Must be called about once a second."""
         if not self._check_changes():
             return
         try:
-            # first in another context, which raises for files that do not match: `self.context` would lose its key
+            # first load the files into another context, which raises if they do not match; `self.context` would lose
+            # its key
             self._load()
             self.context.load_cert_chain(self._cert, self._key)
         except (BadCertificate, OSError) as error:
-            log.error("The changed certificate was not loaded, the old one stays in use: %s", error)
+            log.error("The changed certificate was not loaded, so the old certificate stays in use: %s", error)
         else:
             log.info("The certificate in %s was reloaded", self._cert)
 
@@ -66,5 +67,7 @@ class Certificates:
         return context
 
     def _check_changes(self) -> bool:
-        changed = [changes.look() for changes in self._changes]  # evaluates all of them, without short-circuiting
+        changed = [
+            changes.look() for changes in self._changes
+        ]  # a list, so that all files are checked, without short-circuiting
         return any(changed)

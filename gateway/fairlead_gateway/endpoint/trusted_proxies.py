@@ -1,7 +1,8 @@
-"""Client addresses from `X-Forwarded-For`, which is only accepted from trusted proxies.
+"""Client addresses from `X-Forwarded-For`, which is accepted only from trusted proxies.
 
-Pure module. The header lists addresses: each proxy appends that of its peer, after any entries that the client made up.
-The list is therefore read from its last entry backwards: the first address that is not a trusted proxy is the client's.
+Pure module. The header is a list of addresses: each proxy appends the address of its peer. The client may have made up
+the entries before. The list is therefore read from its last entry backwards: the first address that is not a trusted
+proxy is the client's address.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from functools import lru_cache
 from typing import Final
 
 MAX_ADDRESS: Final = 64
-"""Limit on the characters of an entry. Without it, an IPv6 address with a long zone id would be stored as it is."""
+"""Maximum number of characters of an entry. Without this limit, an IPv6 address with a long zone id would be stored as
+it is."""
 MAX_HOPS: Final = 16
-"""Limit on the entries that are read, from the last; if all are trusted proxies, the last read counts as the client."""
+"""Maximum number of entries that are read, from the last entry backwards. If all of them are trusted proxies, the entry
+that was read last counts as the client."""
 TAKEN: Final = "taken"
 IGNORED: Final = "ignored"
 UNREADABLE: Final = "unreadable"
@@ -34,7 +37,7 @@ class TrustedProxies:
         self._networks = tuple(_network(text) for text in networks)
         self._is_trusted = lru_cache(maxsize=1024)(self._look_up)
         self.outcomes: Counter[str] = Counter()
-        """Number of requests with the header, by outcome.
+        """Number of requests with the header `X-Forwarded-For`, by outcome.
 
         `taken`: the header was accepted. `ignored`: the peer is not a trusted proxy. `unreadable`: a trusted proxy
         appended something that is not an address.

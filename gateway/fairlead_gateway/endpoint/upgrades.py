@@ -18,11 +18,11 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 
 UPGRADE_SECONDS: Final = 150.0
-"""Timeout in seconds for the handler's answer, which may have to open a session at a model provider first."""
+"""Timeout in seconds for the handler's answer. The handler may have to open a session at a model provider first."""
 ADMITTED: Final = "fairlead.admitted"
 """Key of the AdmittedUpgrade in `get_extra_info` of the transport."""
 MAX_HEAD: Final = 64 << 10
-"""Limit on the bytes of an answer's head, and on the bytes that a client sends before the answer."""
+"""Maximum number of bytes of an answer's head, and of the bytes that a client sends before the answer."""
 _SWITCHED: Final = b"HTTP/1.1 101 "
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _FAILED: Final = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
@@ -54,7 +54,7 @@ class AdmittedUpgrade(Protocol):
         ...
 
     def release(self) -> None:
-        """Release the resources; called at the end of the connection, even if `protocol` was never called."""
+        """Release the resources. Called at the end of the connection, even if `protocol` was never called."""
         ...
 
 
@@ -66,7 +66,8 @@ class UpgradeHandler(Protocol):
         ...
 
     async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
-        """Admit a request, or return the complete HTTP response that rejects it. `client` is address and port."""
+        """Admit a request, or return the complete HTTP response that rejects it. `client` is the client's IP address
+        and port."""
         ...
 
 
@@ -79,10 +80,10 @@ class UpgradeOwner(Protocol):
 
 
 class PendingUpgrade(asyncio.Transport):
-    """Transport of the handler's protocol, which controls what the handler receives and sends on the connection.
+    """Transport of the handler's protocol. It controls what the handler receives and sends on the connection.
 
-    Until the handler has answered `101`, it receives only the `Upgrade` request. To any other answer the header
-    `Connection: close` is added, and bytes that the client sent after its request are dropped.
+    Until the handler has answered `101`, it receives only the `Upgrade` request. If the handler answers anything else,
+    the header `Connection: close` is added to the answer, and bytes that the client sent after its request are dropped.
     """
 
     def __init__(self, owner: UpgradeOwner, transport: asyncio.Transport, upgrades: UpgradeHandler) -> None:
@@ -101,7 +102,7 @@ class PendingUpgrade(asyncio.Transport):
         self.switched = False
         """Whether the handler has answered `101`."""
         self._refused = False
-        """Whether the handler has answered anything else."""
+        """Whether the handler has answered something other than `101`."""
         self._closed = False
 
     def begin(self, request: UpgradeRequest, client: tuple[str, int] | None, rest: bytes) -> None:
@@ -224,7 +225,7 @@ class PendingUpgrade(asyncio.Transport):
 
     def _switch(self) -> None:
         self.switched = True
-        if self._early_bytes:  # by `call_soon`, because this runs within the handler's `write`, which must return first
+        if self._early_bytes:  # by `call_soon`: this runs within the handler's `write`, which must return first
             asyncio.get_running_loop().call_soon(self._flush_early_bytes)
 
     def _flush_early_bytes(self) -> None:
@@ -233,7 +234,8 @@ class PendingUpgrade(asyncio.Transport):
             self._handler.data_received(data)
 
     def _end(self) -> None:
-        """Close the connection without a switch: the handler has answered anything but `101`, or nothing."""
+        """Close the connection without a switch, because the handler has answered something other than `101`, or
+        nothing."""
         self._owner.upgrade_refused()
         self._close(None)
 

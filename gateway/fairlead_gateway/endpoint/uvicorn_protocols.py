@@ -1,8 +1,8 @@
 """Creates uvicorn protocols for an ASGI application.
 
 Only the public interface of these protocols is used: the constructor, the methods of `asyncio.Protocol`, and
-`shutdown`. This module is imported with the first request that needs it, because the import of uvicorn, with its
-command line and supervisors, costs 2.5 MB.
+`shutdown`. This module is imported at the first request that needs it, because importing uvicorn, with its command line
+and supervisors, takes 2.5 MB.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 _NEVER: Final = 1 << 30
-"""Idle timeout for uvicorn, in seconds, which never applies: the gateway has its own."""
+"""Idle timeout for uvicorn, in seconds. It never applies, because the gateway has its own idle timeout."""
 
 
 class UvicornProtocols:

@@ -1,4 +1,5 @@
-"""Builds views in slices, between other work of the event loop, and each view only once for all waiting requests."""
+"""Builds views in slices, between other work of the event loop. Each view is built only once for all requests that wait
+for it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class ViewBuilds:
         self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}
 
     async def ready(self, selection: Selection, identity: Identity, target: bytes) -> None:
-        """Wait until the principal's view of a target is built; returns at once if the principal has none there."""
+        """Wait until the principal's view of a target is built. Returns at once if the principal has no view of this
+        target."""
         if selection.ready(identity, target):
             return
         views = selection.views_of(identity)

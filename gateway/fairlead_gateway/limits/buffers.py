@@ -15,7 +15,9 @@ from __future__ import annotations
 from typing import Final, Protocol, Self
 
 UNREAD: Final = 16 << 10
-"""Bytes that a client may leave unread without being counted: the high-water mark of its connection."""
+"""Maximum number of bytes that a client may leave unread without being counted: the high-water mark of its
+connection.
+"""
 
 
 class Pausable(Protocol):
@@ -50,8 +52,8 @@ class Budget:
         return not (self.arriving or self.unread or self.readers)
 
     def may_read(self, others: int) -> bool:
-        """Whether the gateway may continue to read a response while it reads `others` more. While clients read, one
-        response may always continue; otherwise incomplete responses would wait for each other forever.
+        """Whether the gateway may continue to read a response while it reads `others` other responses. While clients
+        read, one response may always continue; otherwise incomplete responses would wait for each other forever.
         """
         return not self.most or (self.unread < self.half and (self.arriving < self.half or not others))
 
@@ -60,7 +62,8 @@ class Budget:
 
 
 class ArrivingAnswer:
-    """A response that is being read from its server. Call `grow` with each chunk and `close` at the end or on abort."""
+    """A response that is being read from its server. The reader calls `grow` with each chunk, and `close` at the end or
+    when it aborts."""
 
     __slots__ = ("_buffers", "_source", "agent", "budget", "paused", "size")
 
@@ -92,8 +95,8 @@ class ArrivingAnswer:
 
 
 class Holding:
-    """Complete responses that are buffered until the others of their request are complete. A context manager that
-    releases their bytes at the end.
+    """Complete responses that are buffered until the other responses of their request are complete. It is a context
+    manager that releases their bytes at the end.
     """
 
     __slots__ = ("_agent", "_buffers", "_size")
@@ -104,7 +107,8 @@ class Holding:
         self._size = 0
 
     def keep(self, size: int) -> bool:
-        """Count a response of `size` bytes; False if the budget has no room and the response has to be dropped."""
+        """Count a response of `size` bytes. Returns False if the budget has no room, and the response has to be
+        dropped."""
         if not self._buffers.hold(self._agent, size):
             return False
         self._size += size
@@ -130,9 +134,9 @@ class AnswerBuffers:
         """Paused responses in the order in which they were paused."""
         self._full: set[str] = set()
         self.pressed = False
-        """Whether requests of any agent are refused; while this is False, `refusal` need not be called."""
+        """Whether requests of at least one agent are refused. While this is False, `refusal` need not be called."""
         self.refused = {"gateway": 0, "agent": 0}
-        """Requests refused so far, by the budget that was exhausted."""
+        """Number of requests refused so far, by the budget that was exhausted."""
 
     @property
     def paused(self) -> int:
@@ -150,14 +154,14 @@ class AnswerBuffers:
             self.refused["gateway"] += 1
             return 503, (
                 f"{self.whole.arriving + self.whole.unread} bytes of responses are in transit or not read by clients, "
-                "which is the most that the gateway buffers; try again later"
+                "which is the maximum that the gateway buffers; try again later"
             )
         if agent in self._full:
             self.refused["agent"] += 1
             budget = self._each[agent]
             return 429, (
                 f"{budget.arriving + budget.unread} bytes of your responses are in transit or not read, which is the "
-                "most that the gateway buffers for one agent; read them first"
+                "maximum that the gateway buffers for one agent; read them first"
             )
         return None
 
@@ -172,7 +176,7 @@ class AnswerBuffers:
         return Holding(self, agent)
 
     def unread(self, agent: str, more: int) -> None:
-        """Add `more` bytes, which may be negative, to those that clients of `agent` have not read."""
+        """Add `more`, which may be negative, to the number of bytes that clients of `agent` have not read."""
         budget = self._of(agent)
         budget.unread += more
         self.whole.unread += more
@@ -223,7 +227,8 @@ class AnswerBuffers:
         return budget
 
     def _settle(self, agent: str, budget: Budget, *, less: bool = False) -> None:
-        """Apply a changed budget: decide about new requests and, if the budget got `less`, resume paused responses."""
+        """Apply a changed budget: decide whether new requests are refused. If the buffered bytes became `less`, resume
+        paused responses."""
         self._judge(agent, budget)
         if less and self._paused:
             self._resume_paused()

@@ -1,6 +1,6 @@
 """Semaphore that serves waiting work in rotation of agents.
 
-An agent with hundreds of waiting pieces of work delays every other agent by one piece only.
+An agent with hundreds of waiting pieces of work delays every other agent by only one piece.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
 class FairTurns:
     """Semaphore with `slots` slots, for which at most `most` pieces of work wait.
 
-    When `most` pieces wait and one more arrives, the last piece of the agent with the most waiting pieces is refused.
-    Work that is `patient` is never refused; patient and other work get slots alternately. An object belongs to the
-    event loop of its first use.
+    When `most` pieces wait and a further piece arrives, the last piece of the agent with the most waiting pieces is
+    refused. Work that is `patient` is never refused; patient work and other work get slots alternately. An instance
+    belongs to the event loop in which it is used first.
     """
 
     def __init__(self, slots: int, most: int, counts: ShareCounts | None = None) -> None:
@@ -61,7 +61,7 @@ class FairTurns:
         except asyncio.CancelledError:
             queue.remove(waiter)
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._pass_on()  # the task was given a slot, and cancelled before it could use the slot
+                self._pass_on()  # the task got a slot, but was cancelled before it could use the slot
             raise
 
     def _give_way(self, agent: str) -> None:
@@ -83,7 +83,7 @@ class FairTurns:
         for queue in queues:
             while queue.ring:
                 waiter = queue.next()
-                if not waiter.done():  # else its task has just been cancelled
+                if not waiter.done():  # if it is done, its task has just been cancelled
                     waiter.set_result(None)
                     return
         self._free += 1

@@ -1,9 +1,9 @@
-"""Limits on what agents use: calls at once, calls per minute, and tokens of models per UTC day.
+"""Limits on the use by agents: calls at once, calls per minute, and tokens of models per UTC day.
 
-Pure module. A call is admitted after its arguments were validated and leaves when it is over. Admission costs a look-up
+Pure module. A call is admitted after its arguments were validated, and counts until its end. Admission costs a look-up
 and a few comparisons per limit. Accounts that are back in their initial state are dropped. A request to a model is
-admitted while tokens are left and charged when the provider has reported its usage; requests in flight are not counted.
-`redis_rates` synchronizes the accounts with other replicas.
+admitted while tokens are left, and is charged when the provider has reported its usage; requests in flight are not
+counted. `redis_rates` synchronizes the accounts with other replicas.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from fairlead_gateway.core.quota import Bound, Caps, Quota
 from fairlead_gateway.limits.rate import MINUTE, Rate, Sharing
 
 MAX_AGENT_NAME: Final = 256
-"""Characters; a longer name is stored as its hash."""
+"""Maximum number of characters of an agent's name; a longer name is stored as its hash."""
 MAX_ACCOUNTS: Final = 100_000
-"""Most accounts in memory. Beyond it the least recently opened account is dropped, and its limits start afresh."""
+"""Maximum number of accounts in memory. If there are more, the least recently opened account is dropped, and its limits
+start from zero."""
 SWEPT: Final = 2
-"""Accounts that are checked for idleness per new account, so that idle accounts are dropped as fast as new ones are
-opened."""
+"""Number of accounts that are checked for idleness per new account, so that idle accounts are dropped as fast as new
+accounts are opened."""
 BUSY_SECONDS: Final = 1.0
 """`Retry-After` of a refusal because of too many calls at once."""
 DAY: Final = 86_400.0
@@ -41,7 +42,7 @@ _WHAT: Final = {
 
 
 class Limited(msgspec.Struct, frozen=True):
-    """Refusal of a call or request beyond a limit. `retry_after` is in seconds; None where waiting does not help."""
+    """Refusal of a call or request beyond a limit. `retry_after` is in seconds; None if waiting does not help."""
 
     scope: str
     """`agent`, `policy` or `tool`."""
@@ -82,7 +83,7 @@ class Account:
         if most is not None and self.busy >= most:
             return Limited(
                 self._scope,
-                f"the limit of {most} calls at once for {self._what()} is reached: retry when a call has ended",
+                f"the limit of {most} calls at once for {self._what()} is reached: retry when one of them has ended",
                 BUSY_SECONDS,
             )
         rate = self.rate
@@ -105,7 +106,7 @@ class Account:
             self.rate.give_back()
 
     def idle(self, now: float) -> bool:
-        """Whether the account equals a new one and may be dropped."""
+        """Whether the account equals a new account, and may be dropped."""
         return not self.busy and (self.rate is None or not (self.rate.ahead(now) or self.rate.unsettled))
 
     def _what(self) -> str:
@@ -138,7 +139,7 @@ class Limiter:
     ) -> None:
         self._agents = agents if agents else None
         self.counts_all = self._agents is not None
-        """Whether calls are counted that have neither a quota of a policy nor caps of the tool."""
+        """Whether calls are counted even if they have neither a quota of a policy nor caps of the tool."""
         self._sharing = sharing
         self._clock = clock
         self._most = most
@@ -170,8 +171,8 @@ class Limiter:
     def _accounts_of_call(
         self, agent: str, quota: Quota | None, tool: str, caps: Caps | None, now: float
     ) -> Iterator[Account]:
-        """Accounts that limit a call. They are yielded one by one, so that the call is counted in each before the next
-        is opened: opening an account may drop idle accounts, those without a call.
+        """Accounts that limit a call. They are yielded one by one, so that the call is counted in each account before
+        the next account is opened: opening an account may drop idle accounts, in which no call is counted.
         """
         if self._agents is not None:
             yield self._account("agent:" + agent, AGENT, "", self._agents, now)
@@ -199,7 +200,7 @@ class DayAccount:
         """Create the account; with `sharing`, `name` is its name in the store that replicas share."""
         self.name = name
         self.day = int(now // DAY)
-        """Days since the epoch."""
+        """Number of the current day, in days since the epoch."""
         self.spent = 0
         """Tokens of all replicas as of the last synchronization."""
         self.unsettled = 0
@@ -209,8 +210,8 @@ class DayAccount:
         self._sharing = sharing
 
     def total(self, now: float) -> int:
-        """Tokens of today. Where replicas share limits, this queues a synchronization, whose result is in the total of
-        a later call.
+        """Tokens of today. If replicas share limits, this queues a synchronization. Its result is in the total that a
+        later call returns.
         """
         self._start_day(now)
         self._settle_soon()
@@ -226,7 +227,7 @@ class DayAccount:
             self._settle_soon()
 
     def idle(self, now: float) -> bool:
-        """Whether the account equals a new one and may be dropped."""
+        """Whether the account equals a new account, and may be dropped."""
         return not self.queued and self.day < int(now // DAY)
 
     def to_settle(self) -> int:
@@ -236,8 +237,8 @@ class DayAccount:
         return tokens
 
     def settle(self, day: int, total: int) -> None:
-        """Set the tokens that all replicas have charged on a day, without those that this replica has not synchronized
-        yet.
+        """Set the tokens that all replicas have charged on a day. This excludes tokens that this replica has not
+        synchronized yet.
         """
         if day == self.day:
             self.spent = max(self.spent, total)
@@ -256,7 +257,8 @@ class DayAccount:
 
 
 class TokenBudget:
-    """Accounts of tokens that limit one request to a model, each with its limit. Without accounts there is no limit."""
+    """Accounts of tokens that limit one request to a model, each with its limit. Without accounts, the request is not
+    limited."""
 
     __slots__ = ("_accounts", "_clock", "_sharing")
 
@@ -272,8 +274,8 @@ class TokenBudget:
         self._sharing = sharing
 
     def refusal(self) -> Limited | None:
-        """Why no further request to a model is sent; None if one may be. `retry_after` is the time until midnight
-        UTC.
+        """Why no further request to a model is sent; None if a request may be sent. `retry_after` is the time until
+        midnight UTC.
         """
         if not self._accounts:
             return None
@@ -284,7 +286,7 @@ class TokenBudget:
         return self.reached_limit()
 
     def reached_limit(self) -> Limited | None:
-        """The limit that is used up according to this replica's data; None if there is none."""
+        """The limit that is used up according to this replica's data; None if no limit is used up."""
         now = self._clock()
         for account, most, scope, policy in self._accounts:
             total = account.total(now)
@@ -354,7 +356,8 @@ NO_BUDGET: Final = TokenLimiter().budget("")
 
 
 def _make_room(accounts: OrderedDict[str, Use], most: int, now: float) -> None:
-    """Make room for one more account: drop idle ones among the oldest and move busy ones to the end of the queue."""
+    """Make room for one more account: of the oldest accounts, drop the idle ones, and move the busy ones to the end of
+    the queue."""
     for _ in range(min(SWEPT, len(accounts))):
         key, account = accounts.popitem(last=False)
         if not account.idle(now):

@@ -23,16 +23,16 @@ class Sharing:
 
     def __init__(self) -> None:
         self.dirty: list[Rate] = []
-        """Rates with calls that are not synchronized yet, each once."""
+        """Rates with calls that are not synchronized yet. Each rate occurs once."""
         self.days: list[DayAccount] = []
-        """Accounts of tokens that are to be synchronized, each once."""
+        """Accounts of tokens that have to be synchronized. Each account occurs once."""
         self.blocked = 0.0
-        """Seconds of `Retry-After` while all calls are refused, since limits cannot be synchronized; else 0."""
+        """Seconds of `Retry-After` while all calls are refused because limits cannot be synchronized; else 0."""
 
 
 class Rate:
-    """Limit of `calls` per `seconds`, evenly spread. After a pause, `burst` calls are admitted at once; by default all
-    calls of a period, and at least one. Times are in seconds of any monotonic clock.
+    """Limit of `calls` per `seconds`, evenly spread. After a pause, `burst` calls are admitted at once; by default, all
+    calls of a period, but at least one call. Times are in seconds of any monotonic clock.
     """
 
     __slots__ = ("_sharing", "_until", "calls", "name", "room", "step", "unsettled")
@@ -49,10 +49,10 @@ class Rate:
         self.step = seconds / calls
         """Seconds per call."""
         self.room = max(seconds if burst is None else burst * self.step, self.step)
-        """Most seconds by which admitted calls may be ahead of an even spread."""
+        """Maximum seconds by which admitted calls may be ahead of an even spread."""
         self.name = name
         self.unsettled = 0
-        """Calls admitted since the last synchronization."""
+        """Number of calls that were admitted since the last synchronization."""
         self._sharing = sharing
         self._until = 0.0
 
@@ -62,7 +62,8 @@ class Rate:
         return self._sharing is not None and self._sharing.blocked > 0
 
     def take(self, now: float) -> float:
-        """Admit one call and return 0, or return the seconds after which a call will be admitted."""
+        """Admit one call and return 0; if it cannot be admitted, return the seconds after which a call will be
+        admitted."""
         until = self._until
         until = (until if until > now else now) + self.step
         early = until - now - self.room
@@ -90,15 +91,15 @@ class Rate:
 
     def to_settle(self, now: float) -> int:
         """Take the calls that are not synchronized yet; they then count as synchronized. After an outage of Redis,
-        calls of long ago are left out, as they no longer count against the limit: the number is at most that of the
-        calls that are ahead of an even spread now.
+        calls of long ago are left out, because they no longer count against the limit: the result is at most the number
+        of calls that are ahead of an even spread now.
         """
         most = int(self.ahead(now) / self.step + 0.5)
         calls, self.unsettled = min(self.unsettled, most), 0
         return calls
 
     def settle(self, ahead: float, now: float) -> None:
-        """Set the common state of all replicas: `ahead` is in seconds ahead of an even spread, without the calls that
-        this replica has admitted since `to_settle`.
+        """Set the common state of all replicas. `ahead` is the number of seconds by which their calls are ahead of an
+        even spread, without the calls that this replica has admitted since `to_settle`.
         """
         self._until = now + ahead + self.unsettled * self.step

@@ -1,9 +1,9 @@
 """Synchronizes rates and token accounts with other replicas through Redis.
 
-Each replica decides with the counts that it has. At an interval, a script adds the calls that this replica admitted to
-the state in Redis and returns the state of all replicas; no call waits for it. docs/configure/limits.md has the bound
-on how many calls may exceed a limit. While Redis cannot be reached, each replica applies the limits to its own calls,
-or refuses all calls with a shared limit.
+Each replica decides with its own counts. At an interval, a script adds the calls that this replica admitted to the
+state in Redis, and returns the state of all replicas; no call waits for the script. docs/configure/limits.md says how
+many calls may exceed a limit. While Redis cannot be reached, each replica applies the limits to its own calls, or
+refuses all calls with a shared limit.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
-"""Pause between attempts to reach Redis, and between checks of an idle connection."""
+"""Seconds between two attempts to reach Redis, and between two checks of an idle connection."""
 BLOCKED_SECONDS: Final = 1.0
 """`Retry-After` while calls are refused because Redis cannot be reached."""
 BATCH: Final = 500
-"""Most rates per run of the script, as Redis is blocked while it runs."""
+"""Maximum number of rates per run of the script, because Redis is blocked while it runs."""
 
 SCRIPT: Final = """
 local time = redis.call('TIME')
@@ -44,8 +44,8 @@ for i = 1, #KEYS do
 end
 return told
 """
-"""KEYS: rates. ARGV: seconds of calls to add to each rate. Returns the seconds by which each rate is ahead afterwards,
-by the clock of Redis."""
+"""KEYS: one per rate. ARGV: for each rate, the number of calls to add, times the seconds that the rate allows per call.
+Returns for each rate how many seconds after now, by the clock of Redis, its allowance is used up to."""
 
 
 DAY_SCRIPT: Final = """
@@ -59,7 +59,8 @@ end
 return told
 """
 """KEYS: token accounts of a day. ARGV: lifetime in milliseconds; then for each account the tokens that the replica
-counts as spent, and the tokens to add. Returns the totals. If Redis has lost an account, the spent tokens restore it.
+counts as spent, and the tokens to add. Returns the total of each account. If Redis has lost an account, the spent
+tokens restore it.
 """
 KEPT_MS: Final = int(DAY * 2000)
 """Lifetime of token accounts in Redis: two days, so that they outlive their day on every replica's clock."""
@@ -91,7 +92,7 @@ class Settler:
         self._stopping = False
         self._asked_at = clock()
         self.up: bool | None = None
-        """Whether the last request to Redis was successful; None before the first one."""
+        """Whether the last request to Redis was successful; None before the first request."""
         self.settlements = 0
         self.failures = 0
 
@@ -144,8 +145,8 @@ class Settler:
             await self._redis.ping()
 
     async def _settle_rates(self, rates: Sequence[Rate]) -> None:
-        """Synchronize rates. Calls count as synchronized even if Redis does not respond: it may have run the script,
-        and counting calls twice would be worse than losing them.
+        """Synchronize rates. Calls count as synchronized even if Redis does not respond: Redis may have run the script,
+        and to count calls twice would be worse than to lose them.
         """
         now = self._clock()
         added = [(rate, rate.to_settle(now) * rate.step) for rate in rates]
@@ -174,7 +175,7 @@ class Settler:
         self.settlements += 1
 
     def _key(self, kind: str, name: str) -> str:
-        """Redis key of a rate or account: of fixed length, and with a hash tag, so that all keys are on one node of a
+        """Redis key of a rate or account. It has a fixed length, and a hash tag, so that all keys are on one node of a
         Redis cluster.
         """
         return f"{{{self._prefix}}}:{kind}:{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"

@@ -14,11 +14,11 @@ class LimitSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     """Limits of each agent."""
 
     calls_per_minute: Annotated[int, Meta(ge=1)] | None = None
-    """Most tool calls of each agent per minute, all of which may be made at once. Unlimited by default."""
+    """Maximum number of tool calls of each agent per minute; all of them may be made at once. Unlimited by default."""
     concurrency: Annotated[int, Meta(ge=1)] | None = None
-    """Most tool calls of each agent at once, per replica. Unlimited by default."""
+    """Maximum number of tool calls of each agent at once, per replica. Unlimited by default."""
     tokens_per_day: Annotated[int, Meta(ge=1)] | None = None
-    """Most tokens that models may read and write for each agent per UTC day, over the LLM endpoints. Unlimited by
-    default.
+    """Maximum number of tokens that models may read and write for each agent per UTC day, over the LLM endpoints.
+    Unlimited by default.
     """
     redis: RedisSettings = RedisSettings()

@@ -1,8 +1,8 @@
 """Shares limited resources between agents, so that no agent can use all of a resource.
 
-Pure module. Each agent has a fixed share of resources that are held for long, such as sockets (`Shares`). Resources
-that can be dropped may all go to one agent until another agent needs some (`oldest_of_largest`). Waiting calls are in a
-queue per agent, and the queues are served in rotation (`FairQueue`).
+Pure module. Each agent has a fixed share of resources that are held for long, such as sockets (`Shares`). One agent may
+use all resources that can be taken back, until another agent needs some of them (`oldest_of_largest`). Waiting calls
+are in a queue per agent, and the queues are served in rotation (`FairQueue`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Waiter = TypeVar("Waiter")
 """Hashable by identity."""
 
 QUARTER: Final = 4
-"""By default, an agent's share is the fourth part of a resource."""
+"""Number of equal parts of a resource, of which an agent's share is one by default."""
 
 
 class ShareTaken(Exception):
@@ -56,10 +56,11 @@ class Shares:
         return self._held.get(agent, 0)
 
     def bound(self, agent: str, weight: int = 1) -> ShareTaken | None:
-        """The limit that `weight` more would exceed, counted as a refusal; None if there is room."""
+        """Count a refusal and return the limit that `weight` more would exceed; None if there is room for `weight`
+        more."""
         if agent and self.each < self.most and self.of(agent) + weight > self.each:
             reached = ShareTaken("agent", self.each)
-        elif self.total + weight > self.most:  # also if one agent may hold everything
+        elif self.total + weight > self.most:  # checked even if one agent may hold the whole resource
             reached = ShareTaken("gateway", self.most)
         else:
             return None
@@ -99,8 +100,8 @@ class Shares:
 
 
 def oldest_of_largest(entries: Iterable[tuple[Key, str, int]], excess: int) -> list[Key]:
-    """Select entries to drop until their total weight is at least `excess`, and return their keys. Each step selects
-    the oldest entry of the agent that holds most. `entries` are key, agent and weight, oldest first.
+    """Select entries to drop, until their total weight is at least `excess`, and return their keys. Each step selects
+    the oldest entry of the agent whose remaining entries weigh most. `entries` are key, agent and weight, oldest first.
     """
     queues: dict[str, deque[tuple[Key, int]]] = {}
     totals: dict[str, int] = {}
@@ -133,17 +134,17 @@ class _AgentQueue(Generic[Waiter]):
 
 
 class FairQueue(Generic[Waiter]):
-    """Fair queue of waiting calls (deficit round robin, Shreedhar and Varghese 1995). Each waiter is in it at most
-    once.
+    """Fair queue of waiting calls (deficit round robin, Shreedhar and Varghese 1995). Each waiter is in the queue at
+    most once.
 
-    All calls have the same cost, as their duration is unknown when they are admitted. So each turn is one call, and no
-    deficit is carried over. An agent with 500 queued calls delays its own calls; an agent with a single call waits for
-    at most one call of each other agent.
+    All calls have the same cost, because their duration is unknown when they are admitted. So each turn is one call,
+    and no deficit is carried over. An agent with 500 queued calls delays its own calls; an agent with a single call
+    waits for at most one call of each other agent.
     """
 
     def __init__(self) -> None:
         self.ring: deque[_AgentQueue[Waiter]] = deque()
-        """Queues of the waiting agents, the next one first."""
+        """Queues of the waiting agents. The first queue is served next."""
         self._lines: dict[Hashable, _AgentQueue[Waiter]] = {}
         self._line_of: dict[Waiter, _AgentQueue[Waiter]] = {}
 
@@ -170,7 +171,7 @@ class FairQueue(Generic[Waiter]):
         return waiter
 
     def remove(self, waiter: Waiter) -> bool:
-        """Remove a waiter; False if it is not in the queue."""
+        """Remove a waiter. Returns False if it is not in the queue."""
         line = self._line_of.pop(waiter, None)
         if line is None:
             return False

@@ -1,8 +1,8 @@
-"""Finds tools by the unprefixed names by which MCP apps call tools of their own server (SEP-1865). Pure module.
+"""Finds tools by unprefixed names, which MCP apps use to call tools of their own server (SEP-1865). Pure module.
 
 The HTML of an app contains unprefixed names, and the gateway cannot tell calls of the app from calls of a model. So an
-unprefixed name stands for a tool only if exactly one server has user interfaces and offers the tool to them. If several
-servers do, a call has to use the listed name, which the HTML of an app does not have.
+unprefixed name stands for a tool only if exactly one server has user interfaces and offers them a tool of this name. If
+several servers do so, a call has to use the listed name, which the HTML of an app does not contain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
 
 
 def ambiguous(name: str, shown: list[str]) -> str:
-    """Message for a name by which the apps of several servers call a tool."""
+    """Message about a name by which the apps of several servers call a tool."""
     return (
         f"Ambiguous tool: the apps of several servers have a tool {name}. Call the tool by its name in the list: "
         f"{list_names(shown)}"

@@ -37,26 +37,29 @@ Routes = Mapping[ServerKey, Mapping[str, Route]]
 
 
 class EndpointTools(msgspec.Struct, frozen=True, eq=False):
-    """All tools and resources of one endpoint, before tiers and policies remove some."""
+    """All tools and resources of one endpoint, before tiers and policies remove some of them."""
 
     target: bytes
     """Path of the endpoint, without a tier."""
     tools: Mapping[str, tuple[ToolRef, bytes]]
     """Tools with their definitions by listed name, sorted by name."""
     legacy: Mapping[str, bytes]
-    """Definitions that differ for legacy clients; empty for tools that legacy clients are not shown."""
+    """Definitions for legacy clients, by listed name, if they differ. An empty definition means that legacy clients are
+    not shown the tool."""
     routes: dict[str, Route]
     """Routes of the tools by listed name."""
     resources: ResourceIndex
     servers: tuple[Server, ...]
     alone: bool
-    """Whether it is the endpoint of a single server."""
+    """Whether the endpoint is that of a single server."""
     server_info: bytes | None
-    """Raw `serverInfo` of the single server; None where the gateway sends its own."""
+    """Raw `serverInfo` of the single server; None if the gateway sends its own `serverInfo`."""
     lists: WeakValueDictionary[frozenset[str], ToolList]
-    """Lists of existing views by the names that they leave out. Views that show the same tools share a list."""
+    """Tool lists of existing views, by the names that the views leave out. Views that show the same tools share a
+    list.
+    """
     indexes: WeakValueDictionary[frozenset[str], ResourceIndex]
-    """Resource indexes of existing views by the servers that are left out or escaped."""
+    """Resource indexes of existing views, by the servers that are left out or escaped."""
 
 
 class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
@@ -64,13 +67,13 @@ class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
 
     policies: Policies
     endpoints: Mapping[bytes, tuple[EndpointTools, Tier | None]]
-    """Endpoint and tier by request target. The first one is the merged endpoint."""
+    """Endpoint and tier by request target. The first target is that of the merged endpoint."""
     hidden: Mapping[str, Mapping[ToolRef, Hidden]]
     """Hidden tools by the name of the tier that hides them."""
     default: Tier | None
     """Default tier of the installation; if None, requests without a tier see every tool."""
     cutter: Cutter
-    """Cuts lists to quotas; the next catalog takes the cutter over."""
+    """Cuts lists to quotas. The next catalog takes over this object."""
     now: float
     """Time of compilation on the gateway's clock, in seconds."""
     views: dict[bytes, View]
@@ -86,8 +89,8 @@ def compile_in_slices(
     now: float = 0.0,
     figures: bool = False,
 ) -> Generator[None, None, CompiledCatalog]:
-    """Compile a snapshot that replaces that of `before`; the views are not built yet. With `figures`, definitions in
-    lists include the latency of each tool.
+    """Compile a snapshot that replaces the snapshot of `before`. The views are not built yet. With `figures`,
+    definitions in lists include the latency of each tool.
     """
 
     def annotated(definition: bytes, server: Server, tool: Tool) -> bytes:
@@ -169,7 +172,7 @@ def _endpoint_in_slices(
 def bind_in_slices(
     bindings: Mapping[ServerKey, ServerBinding], bind: Bind, before: Routes = MappingProxyType({})
 ) -> Generator[None, None, dict[ServerKey, Mapping[str, Route]]]:
-    """Create the routes of all servers. Routes of `before` are reused if their server and upstream are unchanged."""
+    """Create the routes of all servers. Routes in `before` are reused if their server and upstream are unchanged."""
     routes: dict[ServerKey, Mapping[str, Route]] = {}
     for key, binding in bindings.items():
         server, routes_before = binding.server, before.get(key)

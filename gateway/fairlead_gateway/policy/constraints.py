@@ -22,11 +22,11 @@ OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingPr
         "escapes": lambda rules, server: server in rules.escaping,
     }
 )
-"""Functions that return the value of an attribute for all tools of a server; a false value leaves the default."""
+"""For each attribute, a function that returns its value for all tools of a server; a false value leaves the default."""
 OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType(
     {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual}
 )
-"""Functions that return the values of an attribute for single tools."""
+"""For each attribute, a function that returns its values for individual tools."""
 
 Changes = Mapping[str, Any]
 """New values of a route's attributes by name."""
@@ -39,7 +39,7 @@ def changes_of_server(rules: RuleSet, server: ServerKey) -> Changes:
 
 
 def changes_of_tools(rules: RuleSet) -> Mapping[ToolRef, Changes]:
-    """Attributes that the rules change in routes of single tools."""
+    """Attributes that the rules change in the routes of individual tools."""
     changes: dict[ToolRef, dict[str, Any]] = {}
     for attribute, read in OF_TOOLS.items():
         for tool, value in read(rules).items():

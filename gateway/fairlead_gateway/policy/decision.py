@@ -1,6 +1,6 @@
 """Explains one policy decision: whether a rule set may call a tool, by which rule, and within which limits.
 
-Pure module. Lists and calls use the decision that is explained here; it is computed once per rule set.
+Pure module. Lists and calls use the same decision, which is computed once per rule set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Decision(msgspec.Struct, frozen=True):
     """Index of the deciding rule in the policy, from 0."""
     rule_name: str | None = None
     max_tier: str | None = None
-    """The slowest tier that policies allow at the server; None for any."""
+    """The slowest tier that policies allow at the server; None if they allow any tier."""
     quota: Quota | None = None
     """Quota in the namespace of the server; None without limits."""
     policies: tuple[str, ...] = ()
@@ -65,8 +65,8 @@ Denial: TypeAlias = tuple[ServerKey, str, str]
 
 
 def denial(selection: Selection, identity: Identity, view: View, name: str) -> Denial | None:
-    """Why the tool called `name` is not in a view: its server, its own name, and the reason. None if there is no such
-    tool, or if policies do not deny it.
+    """Why the tool called `name` is not in a view: its server, its name at the server, and the reason. None if there is
+    no such tool, or if policies do not deny it.
     """
     policies, named_tool = selection.policies, _find_named(selection.snapshot, view.base, name)
     if named_tool is None or not policies.enforced:
@@ -77,7 +77,8 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
 
 
 def _find_named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
-    """Server and own name of the tool that an endpoint lists as `name` before policies; None if there is none."""
+    """Server of the tool that an endpoint would list as `name` without policies, and the tool's name at the server;
+    None if there is no such tool."""
     if target == MERGED:
         merged_tool = snapshot.merged.get(name)
         return None if merged_tool is None else (merged_tool[0].key, merged_tool[1].name)
@@ -88,7 +89,7 @@ def _find_named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey
 
 
 class _UnlistedTool(msgspec.Struct, frozen=True):
-    """A tool of which only the name in a call is known, since its server has no catalog yet."""
+    """A tool of which only the name in a call is known, because its server has no catalog yet."""
 
     name: str
     tags: tuple[str, ...] = ()
@@ -97,8 +98,8 @@ class _UnlistedTool(msgspec.Struct, frozen=True):
 
 
 def allows_unready(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool: str | None = None) -> bool:
-    """Whether a rule set may see a server without a catalog; policies decide as for a server without tools. With
-    `tool`: whether the policies would allow a call of a tool of that name.
+    """Whether a rule set may see a server without a catalog. Policies decide about it as about a server without tools.
+    With `tool`: whether the policies would allow a call of a tool of that name.
     """
     if not policies.enforced:
         return True

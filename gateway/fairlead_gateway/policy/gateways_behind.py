@@ -1,4 +1,4 @@
-"""Lists the other Fairlead installations that the servers of an endpoint are behind, to detect loops. Pure module."""
+"""Lists the Fairlead installations behind the servers of an endpoint, to detect loops. Pure module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Notice about the tools that a tier hides: how many, why, and which tier shows them.
 
-Pure module. `tools/list` has the notice as `_meta["fairlead.dev/hidden"]`, REST responses as a member, and refusals of
-calls in their text. Tools that a policy denies, or that a limit on lists cuts, are not in the notice.
+Pure module. `tools/list` has the notice in `_meta["fairlead.dev/hidden"]`, REST responses have it in a member, and
+refusals of calls in their text. Tools that a policy denies, or that a limit on lists cuts, are not in the notice.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fairlead_gateway.policy.tiers import Hidden, in_tier
 
 META_HIDDEN: Final = "fairlead.dev/hidden"
 MOST_NAMED: Final = 50
-"""Most hidden tools that a notice names, which limits its size; further ones are only counted."""
+"""Maximum number of hidden tools that a notice names, to limit its size; further hidden tools are only counted."""
 REASON_CHARACTERS: Final = 256
-"""Most characters of a reason in a notice."""
+"""Maximum number of characters of a reason in a notice."""
 
 
 class HiddenTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -30,10 +30,10 @@ class HiddenTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     reason: str
     """Reason as in the tool's latency explanation, such as `over_budget p95=812ms tier=500ms`."""
     shown_in: str | None = None
-    """The fastest tier that lists the tool; absent if no tier does."""
+    """The fastest tier that lists the tool; absent if no tier lists it."""
     endpoint: str | None = None
-    """Path of the MCP endpoint that lists the tool: of the tier `shownIn`, or else without a tier. Absent if no
-    endpoint does.
+    """Path of the MCP endpoint that lists the tool: the endpoint of the tier `shownIn`, or the endpoint without a tier.
+    Absent if no endpoint lists it.
     """
 
 
@@ -66,7 +66,7 @@ def hidden_tool(name: str, tier: str, hidden: Hidden, base: bytes) -> HiddenTool
 
 
 def member_of(hidden: HiddenTools | None) -> bytes:
-    """Member of `_meta` as JSON text without braces; empty for None."""
+    """Member of `_meta` with the notice, as JSON text without braces; empty if `hidden` is None."""
     return b"" if hidden is None else b'"%b":%b' % (META_HIDDEN.encode(), msgspec.json.encode(hidden))
 
 
@@ -82,7 +82,7 @@ def sentence(tool: HiddenTool) -> str:
     if tool.shown_in is not None:
         alternative = f"tier {tool.shown_in} shows the tool, at {tool.endpoint}"
     elif tool.endpoint is not None:
-        alternative = f"no tier shows the tool now; the endpoint without a tier does, at {tool.endpoint}"
+        alternative = f"no tier shows the tool now, but the endpoint without a tier shows it, at {tool.endpoint}"
     else:
         alternative = "no tier shows the tool now"
     return f"tier {tool.tier} hides the tool {tool.name}: {tool.reason}; {alternative}"

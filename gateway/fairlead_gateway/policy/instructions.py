@@ -1,9 +1,9 @@
 """Merges the instructions of several servers for one endpoint, within a limit on tokens.
 
-Pure module. Instructions go into the prompt of every client, so the limit applies to all servers together. It is shared
-fairly: what a server does not need of its share goes to servers that need more. Tokens are estimated, so that all
-replicas cut at the same place whether or not they have a tokenizer. For prose of any script, Markdown, JSON and code,
-the estimate is higher than the count of the o200k vocabulary.
+Pure module. Instructions go into the prompt of every client, so the limit applies to all servers together. Each server
+gets an equal share; the part of a share that a server does not need goes to servers that need more. Tokens are
+estimated, so that all replicas cut at the same place whether or not they have a tokenizer. For prose of any script,
+Markdown, JSON and code, the estimate is higher than the count of the o200k vocabulary.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from fairlead_gateway.policy.compiled_catalog import EndpointTools
 
 MAX_TOKENS: Final = 2000
-"""Most tokens of the merged instructions of one endpoint."""
+"""Maximum number of tokens of the merged instructions of one endpoint."""
 MAX_CHARACTERS: Final = 8 * MAX_TOKENS
-"""Characters of one server's instructions that are read; so many characters always exceed `MAX_TOKENS`."""
+"""Maximum number of characters of one server's instructions that are read. So many characters always exceed
+`MAX_TOKENS`."""
 LEAST: Final = 100
-"""Fewest tokens of a server's section, including heading and cut mark; a shorter section is left out."""
+"""Minimum number of tokens for a server's section, including heading and cut mark; a section that would get fewer
+tokens is left out."""
 OPENING: Final = "Instructions of the servers behind this endpoint, each for its own tools:"
 _REST: Final = 40
-"""Tokens reserved for the line that says how many servers are left out."""
+"""Number of tokens that are reserved for the line that says how many servers are left out."""
 _HEADING: Final = re.compile(r"^([ \t]{0,3})#")
 _PIECE: Final = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.", re.DOTALL)
 
@@ -41,7 +43,7 @@ class ServerInstructions(NamedTuple):
     """Heading with the server's name and the prefix of its tools, on one line."""
     text: str
     location: str
-    """Target of the endpoint that has the full text."""
+    """Request target of the endpoint that has the full text."""
 
 
 def instructions_of(
@@ -94,7 +96,7 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
     parts = [section.within(share) for section, share in zip(sections, shares, strict=True)]
     left_out = len(servers) - len(sections)
     rest = (
-        [f"[{left_out} more servers have instructions: each server's are at /servers/NAMESPACE/NAME/mcp]"]
+        [f"[{left_out} more servers have instructions; read those of a server at /servers/NAMESPACE/NAME/mcp]"]
         if left_out
         else []
     )
@@ -102,7 +104,7 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
 
 
 def tokens(text: str) -> int:
-    """Estimate the tokens of a text; the estimate is rather too high than too low."""
+    """Estimate the number of tokens of a text. The estimate is rather too high than too low."""
     return sum(cost for _, cost in _pieces(text))
 
 
@@ -128,7 +130,7 @@ class _Section:
 
     def __init__(self, instructions: ServerInstructions) -> None:
         self._instructions = instructions
-        # headings of the first level are reserved for sections: by one, a server could imitate another server
+        # headings of the first level are reserved for sections: otherwise a server could imitate another server
         lines = instructions.text[:MAX_CHARACTERS].splitlines()
         self._text = "\n".join(_HEADING.sub(r"\1##", line) for line in lines).strip()
         self._heading = f"{instructions.title}\n"
@@ -161,7 +163,7 @@ def _fitting(needs: Sequence[int], room: int) -> int:
 
 
 def _shares(needs: Sequence[int], room: int) -> list[int]:
-    """Tokens of each section: what it needs, or an equal part of what smaller sections leave."""
+    """Tokens of each section: the number that it needs, or an equal part of the tokens that smaller sections leave."""
     shares = [0] * len(needs)
     for done, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
         shares[index] = min(needs[index], room // (len(needs) - done))

@@ -1,8 +1,8 @@
 """Adds a tool's latency to the `_meta` of its definition.
 
-This is done only if `FAIRLEAD_META_LATENCY` is set, as lists then change whenever a published latency changes. Pure
-module. All replicas write the same bytes, as latencies come from the state document, where a value is updated only when
-it has changed by more than 10 %.
+This is done only if `FAIRLEAD_META_LATENCY` is set, because it makes lists change whenever a published latency changes.
+Pure module. All replicas write the same bytes, because latencies come from the state document. A value in this document
+is updated only when it has changed by more than 10 %.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PREFIX: Final = "fairlead.dev/"
 def annotate(definition: bytes, tool: Tool, state: ToolState | None, floor: Floor | None = None) -> bytes:
     """Add to a definition the members of `latency` in `GET /v1/tools`, each prefixed by `fairlead.dev/`, and `floor` as
     `fairlead.dev/min_tier`. Unknown values are left out. Members of the same names in the author's `_meta` are
-    replaced; all others are kept.
+    replaced; all other members stay.
     """
     quantiles = state.quantiles if state is not None else None
     hints = {

@@ -1,7 +1,7 @@
 """Cuts a tool list to the limits of a namespace's quota. Pure module.
 
-Tools are kept in the order of their names, pinned tools first, as they are when tools are chosen for a model's context
-window. Tokens are estimated from bytes, so that all replicas cut the same tools whether or not they have a tokenizer.
+Tools are selected in the order of their names, pinned tools first, like tools for a model's context window. Tokens are
+estimated from bytes, so that all replicas cut the same tools whether or not they have a tokenizer.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fairlead_gateway.core.quota import Quota
 SLICE: Final = 64
 """Number of definitions whose tokens are estimated per slice."""
 _ANY: Final = RouteModel("any", ContextWindow(MAX_WINDOW, source="none"))
-"""Stands for the model of a client, which is unknown; its context window never limits the list."""
+"""Stands for the unknown model of a client. Its context window never limits the list."""
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 
 
 class Cutter:
-    """Cuts lists, with a cache of the tokens of definitions. Each `Selection` passes the cutter on to the next, since
-    most definitions stay the same.
+    """Cuts lists, with a cache of the tokens of definitions. Each `Selection` passes its cutter on to the next
+    selection, because most definitions stay the same.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Cutter:
     def cut_in_slices(
         self, tools: Sequence[tuple[str, bytes, bool]], quota: Quota
     ) -> Generator[None, None, dict[str, str]]:
-        """Select the tools to cut; returns the reasons by name. `tools` are names in order, with definitions and
-        whether they are pinned.
+        """Select the tools to cut. Returns the reasons by name. `tools`: name, definition, and whether the tool is
+        pinned, in order.
         """
         if quota.tool_tokens is None and quota.max_tools is not None and len(tools) <= quota.max_tools:
             return {}

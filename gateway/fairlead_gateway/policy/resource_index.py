@@ -30,7 +30,7 @@ from fairlead_mcp.uris import UriNames
 Items: TypeAlias = Mapping[str, tuple[Server, Item]]
 """Items by the name or URI under which an endpoint lists them, each with its server."""
 Resolved = tuple[ServerBinding, str]
-"""A server, and the name or URI that the server itself has for the item."""
+"""A server, and the name or URI by which the server itself knows the item."""
 _NONE: Final[Items] = MappingProxyType({})
 
 
@@ -43,7 +43,7 @@ class ResourceItems(msgspec.Struct, frozen=True):
     skills: Items = _NONE
 
     def without(self, servers: Collection[ServerKey]) -> ResourceItems:
-        """The items of all servers but the given ones."""
+        """The items of all servers except `servers`."""
 
         def rest(items: Items) -> Items:
             return {name: item for name, item in items.items() if item[0].key not in servers}
@@ -56,7 +56,7 @@ _NO_ITEMS: Final = ResourceItems()
 
 class ResourceIndex:
     """Prompts, resources and templates of an endpoint. `alone` is the server of an endpoint that shows one server only;
-    requests for unlisted names and URIs go to that server too, since it may serve URIs that it does not list.
+    requests for unlisted names and URIs go to that server too, because it may serve URIs that it does not list.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class ResourceIndex:
         interfaces that only `denied_tools` reference are withheld.
         """
         self.routes: dict[tuple[str, str | ServerKey], Route] = {}
-        """Routes by method and name or URI, created at the first request; routes of completions, by server."""
+        """Routes by method and name or URI, created at the first request. Routes of completions are stored by
+        server.
+        """
         self._tasks: Raw | None = None
         """Settings of the tasks extension, if this index declares the extension without having servers."""
         self._escaping = escaping
@@ -156,11 +158,11 @@ class ResourceIndex:
         return self.resource(uri) if skill is None else self._resolve(*skill)
 
     def lists(self, name: str) -> bool:
-        """Whether a prompt, resource or skill is listed under a name or URI; templates are not looked at."""
+        """Whether a prompt, resource or skill is listed under a name or URI. Templates are ignored."""
         return name in self._prompts or name in self._resources or name in self._skills
 
     def names(self, server: ServerKey) -> UriNames | None:
-        """Renaming of a server's URIs at this endpoint; None where the server's own URIs are shown."""
+        """Renaming of a server's URIs at this endpoint; None if the endpoint shows the server's own URIs."""
         return None if self._alone is not None else self._names.get(server)
 
     def _resolve_prefixed(self, uri: str) -> Resolved | None:
@@ -173,8 +175,8 @@ class ResourceIndex:
         return binding, parts[1]
 
     def _resolve_owner(self, uri: str) -> Resolved | None:
-        """The server that has a URI without a prefix, if only one server has it. Models find URIs without a prefix in
-        the texts of servers, which do not know the prefixes of this gateway.
+        """The server that has a URI without a prefix, if only one server has it. Models find such URIs in the texts of
+        servers, because servers do not know the prefixes of this gateway.
         """
         owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
         owners = [server for server in owners if not self._is_withheld(server.key, uri)]
@@ -215,7 +217,7 @@ class ResourceIndex:
 
     @cached_property
     def listings(self) -> Mapping[str, bytes]:
-        """Results by method, such as `{"prompts":[…]`. The closing brace is missing, as each era adds its members."""
+        """Results by method, such as `{"prompts":[…]`. The closing brace is missing: each era adds its members."""
         merged = self._alone is None
         return {
             "prompts/list": self._listing(b"prompts", self._prompts, merged=merged),
@@ -247,7 +249,7 @@ class ResourceIndex:
     def extensions(self) -> Mapping[str, Raw]:
         """MCP extensions that the endpoint's servers declare, by identifier, with settings in raw JSON.
 
-        Where servers differ, the settings are `{}`; only `directoryRead` of skills is kept if any server has it. The
+        If servers differ, the settings are `{}`, except that `directoryRead` of skills stays if any server has it. The
         tasks extension counts for modern servers only: a legacy server creates no tasks (SEP-2663).
         """
         extensions: dict[str, Raw] = {} if self._tasks is None else {TASKS: self._tasks}
@@ -264,12 +266,12 @@ class ResourceIndex:
 
     @cached_property
     def announcements(self) -> Mapping[tuple[ServerKey, str], str]:
-        """When each server last announced a change, by server and list ("tools", "prompts", "resources")."""
+        """Time at which a server last announced a change, by server and list ("tools", "prompts", "resources")."""
         return {(server.key, name): at for server in self._servers for name, at in server.catalog.announced.items()}
 
     @cached_property
     def _skill_files(self) -> Mapping[str, tuple[Server, Item]]:
-        """Skills by the URIs of their files that carry no server prefix."""
+        """Skills by the URIs of those of their files that have no server prefix."""
         return {uri: skill for skill in self._skills.values() for uri in skill[1].files}
 
     @cached_property
@@ -317,12 +319,12 @@ class UserInterfaces:
             uri for uri, tools in server.interfaces.items() if not allowed_tools.isdisjoint(tools)
         )
         self.withheld = frozenset(server.interfaces) - self._allowed
-        """URIs, as the server has them, that only denied tools reference."""
+        """The server's own URIs of the interfaces that only denied tools reference."""
         self._listed = frozenset(item.name for item in server.offered.resources) if self.withheld else frozenset()
 
     def withholds(self, uri: str) -> bool:
-        """Whether a resource must not be read, by the URI that the server has for it. If the server has any withheld
-        interface, its unlisted `ui://` URIs are withheld too: they may be another spelling of that interface.
+        """Whether a resource must not be read, by the server's own URI of it. If the server has any withheld interface,
+        its unlisted `ui://` URIs are withheld too, because they may be another spelling of that interface.
         """
         if not self.withheld or uri in self._allowed:
             return False
@@ -335,15 +337,15 @@ def shows_uris(server: Server) -> bool:
 
 
 def is_watchable(server: Server) -> bool:
-    """Whether clients can subscribe to a server's resources. They cannot if clients share one message stream to the
-    server, as an update does not say which client it is for.
+    """Whether clients can subscribe to a server's resources. This is impossible if clients share one message stream to
+    the server, because an update does not say for which client it is.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint)
 
 
 def passes_log_messages(server: Server) -> bool:
-    """Whether a server's log messages are passed on to clients. They are not if clients share one message stream to the
-    server, as a log message does not say which client it is for.
+    """Whether a server's log messages are passed on to clients. This is impossible if clients share one message stream
+    to the server, because a log message does not say for which client it is.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint) or server.catalog.session == "PerClient"
 

@@ -1,7 +1,7 @@
-"""The router endpoint, which lists three built-in tools instead of all tools that a subject may call.
+"""The router endpoint. It lists three built-in tools instead of all tools that a subject may call.
 
-It also lists the tools that policies pin. Pure module. A view of the router wraps a view of the merged endpoint, which
-decides what the subject may call.
+It also lists the tools that policies pin. Pure module. A view of the router wraps a view of the merged endpoint. The
+wrapped view decides which tools the subject may call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def behind(target: bytes) -> bytes | None:
 
 def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy: Mapping[str, bytes]) -> View:
     """Create the router's view for a view of the merged endpoint. `tools` has the definitions of all tools. `legacy`
-    has the definitions that differ for legacy clients; an empty one means that these clients are not shown the tool.
+    has the definitions that differ for legacy clients; an empty definition means that these clients are not shown the
+    tool.
     """
     names = [name for name in sorted(whole.pinned) if name in whole.routes and name not in OWN_TOOLS]
     pinned = {name: whole.routes[name] for name in names}

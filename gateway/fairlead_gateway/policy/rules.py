@@ -33,7 +33,7 @@ _NO_RULES: Final = Rules()
 
 
 _Indexed = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
-"""The servers of a namespace, the index that has a bit for each of their tools, and the tool of each bit."""
+"""The servers of a namespace, the index with a bit for each of their tools, and the tool of each bit."""
 
 
 class RuleSet:
@@ -50,11 +50,12 @@ class RuleSet:
         self.denied_tools: frozenset[ToolRef] = frozenset()
         """All tools that the subject may not see."""
         self.denied_servers: frozenset[ServerKey] = frozenset()
-        """Servers that the subject may not see: the gateway answers for them as for unknown servers."""
+        """Servers that the subject may not see. The gateway answers requests for them as for unknown servers."""
         self.pinned: frozenset[ToolRef] = frozenset()
         self.ready = False
         self.alters = False
-        """Whether the policies do more than allow and deny tools: restrict arguments or tiers, set limits and so on."""
+        """Whether the policies do more than allow and deny tools, for example restrict arguments or tiers, or set
+        limits."""
         self.open = False
         """Whether the policies restrict nothing: every tool is shown, with any arguments, in any tier, without
         limits.
@@ -106,7 +107,7 @@ class RuleSet:
 
     @cached_property
     def quotas(self) -> Mapping[str, Quota]:
-        """Quotas by namespace; only namespaces whose policies set a limit."""
+        """Quotas by namespace, for namespaces whose policies set a limit."""
         return {
             namespace: Quota(
                 namespace,
@@ -157,7 +158,7 @@ class RuleSet:
         return sentences
 
     def explains(self, server: ServerKey) -> bool:
-        """Whether refusals at a server tell the caller the reason."""
+        """Whether refusals of calls to a server tell the caller the reason."""
         merged = self._merged.get(server.namespace)
         return merged is not None and server.name in merged.explaining
 
@@ -183,11 +184,11 @@ class Policies:
         self.rules = rules = snapshot.rules
         self.allow_by_default = rules.default_action == ALLOW
         self.enforced = bool(rules.policies) or not self.allow_by_default
-        """Whether policies restrict any principal; read with every request."""
+        """Whether policies restrict any principal. This is read at every request."""
         self._servers = snapshot.servers
         same = before is not None and before.rules == rules
-        speakers = before.speakers if before is not None and same else None
-        self.speakers: PoliciesBySubject = speakers or PoliciesBySubject(rules.policies)
+        by_subject = before.by_subject if before is not None and same else None
+        self.by_subject: PoliciesBySubject = by_subject or PoliciesBySubject(rules.policies)
         self._by_namespace: dict[str, dict[int, Policy]] = {}
         for index, policy in enumerate(rules.policies):
             self._by_namespace.setdefault(policy.namespace, {})[index] = policy
@@ -195,7 +196,7 @@ class Policies:
         self.indexed: dict[str, _Indexed] = {}
         """Indexes of tools by namespace."""
         self.allowances = self._allowances(before)
-        """Compiled `arguments` schemas of the rules that have one."""
+        """Compiled `arguments` schemas of the rules that have such a schema."""
 
     @property
     def namespaces(self) -> Iterable[str]:
@@ -212,11 +213,11 @@ class Policies:
 
     def key_for(self, identity: Identity) -> tuple[int, ...]:
         """Key of the rule set that applies to a principal."""
-        return self.speakers.of(subjects_of(identity), identity.claims, identity.issuers, identity.doubtful)
+        return self.by_subject.of(subjects_of(identity), identity.claims, identity.issuers, identity.doubtful)
 
     def name(self, index: int) -> str:
-        """`namespace/name` of a policy. `~index` marks a policy that applies only its restrictions, since its subject
-        may be of another issuer.
+        """`namespace/name` of a policy. `~index` marks a policy of which only the restrictions apply, because its
+        subject may be of another issuer.
         """
         policy = self.rules.policies[index if index >= 0 else ~index]
         return f"{policy.namespace}/{policy.name}"
@@ -232,7 +233,7 @@ class Policies:
                 return f"no policy selects the server; the installation's defaultAction is {self.rules.default_action}"
             case "NothingAllows":
                 doubted = ", ".join(self.name(index) for index in verdict.policies if index < 0)
-                hint = f"; {doubted} names its subject without an issuer, and several issuers may: set `issuer`"
+                hint = f"; {doubted} names its subject without an issuer, but there are several issuers: set `issuer`"
                 return f"no rule of {policies} allows the tool" + (hint if doubted else "")
             case "NotSpokenOf":
                 return f"{policies} select the server, but none of their subjects matches the caller"
@@ -367,7 +368,7 @@ def _is(server: Server, other: Server) -> bool:
 
 
 def subjects_of(identity: Identity) -> tuple[Key, ...]:
-    """Keys of all policy subjects that an identity matches, apart from subjects that are token claims."""
+    """Keys of all policy subjects that an identity matches, except for subjects that are token claims."""
     account = identity.service_account
     return keys_of(
         identity.agent,

@@ -24,9 +24,10 @@ from fairlead_gateway.policy.view import MERGED, KnownViews, View
 from fairlead_gateway.policy.view_builder import build_unconstrained_in_slices
 
 VIEW_BYTES: Final = 256 << 20
-"""Most bytes of the views of all rule sets; the views of the least recently used rule set are dropped first."""
+"""Maximum number of bytes of the views of all rule sets; the views of the least recently used rule set are dropped
+first."""
 SUBJECTS: Final = 8192
-"""Most subjects whose rule set is cached."""
+"""Maximum number of subjects whose rule set is cached."""
 
 
 def select_in_slices(
@@ -68,20 +69,20 @@ class Selection:
         self.routes = routes
         self.catalog = catalog
         self.hidden = catalog.hidden
-        """Hidden tools by the name of the tier that hides them; lists and calls both use this."""
+        """Hidden tools by the name of the tier that hides them. Lists and calls both use this mapping."""
         self.targets = catalog.views
         """Views of subjects to whom no policy applies, by request target."""
         self.policies = catalog.policies
         self.known_views = KnownViews(catalog.views, enforced=catalog.policies.enforced)
-        """Table of the views that are built already, for the look-up of each request."""
+        """Table of the views that are already built, for the look-up at each request."""
         self._earlier = before.bounded_lists() if before is not None else {}
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
-        """Protects the views, as the REST API reads them from another thread."""
+        """Protects the views, because the REST API reads them from another thread."""
 
     def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
-        """Views of a subject by request target; the subject sees no other targets. Building the first view of a rule
+        """Views of a subject by request target. The subject sees no other targets. Building the first view of a rule
         set at a target may take tens of milliseconds, unless `prepare_in_slices` has built it before.
         """
         if not self.policies.enforced:
@@ -127,7 +128,7 @@ class Selection:
                     yield from new_views.build_in_slices(target)
 
     def ready(self, identity: Identity, target: bytes) -> bool:
-        """Whether the view of a target is built already; if not, `SubjectViews.build_in_slices` builds it."""
+        """Whether the view of a target is already built; if not, `SubjectViews.build_in_slices` builds it."""
         return not self.policies.enforced or self.views_of(identity).ready(target)
 
     @property
@@ -136,8 +137,8 @@ class Selection:
         return sum(each.weight for each in self._of_rules.values())
 
     def parts_in_slices(self) -> Generator[None, None, list[object]]:
-        """Objects of the selection, with small objects before the objects that contain them. Releasing them in slices
-        from the end of the list avoids one long deallocation.
+        """Objects of the selection; small objects come before the objects that contain them. Releasing the objects in
+        slices from the end of the list avoids one long deallocation.
         """
         servers = [*self.snapshot.servers.values()]
         endpoints = [endpoint for endpoint, tier in self.catalog.endpoints.values() if tier is None]
@@ -183,7 +184,7 @@ class Selection:
             return self._of_rules.setdefault(key, new_views)
 
     def _evict_views(self, views: SubjectViews) -> None:
-        """Drop the least recently used views beyond the limit. Requests in flight keep a reference to theirs."""
+        """Drop the least recently used views beyond the limit. Requests in flight keep references to their views."""
         with self._lock:
             if views.rules.key in self._of_rules:
                 self._of_rules.move_to_end(views.rules.key)
@@ -194,7 +195,7 @@ class Selection:
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
         """Views of rule sets with quotas, by the names of their policies. The next selection compares its lists with
-        those of these views: a tool that it newly cuts from a list stays callable for a grace period.
+        the lists of these views: a tool that it newly cuts from a list stays callable for a grace period.
         """
         with self._lock:
             bounded = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]

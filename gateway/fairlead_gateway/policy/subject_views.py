@@ -17,14 +17,14 @@ from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.policy.view_builder import ViewBuilder, tiers_at
 
-_A_TOOL: Final = 200
+_BYTES_PER_TOOL: Final = 200
 """Approximate bytes per tool of a view in addition to the tool's definition."""
-_A_NOTICE: Final = 400
+_BYTES_PER_NOTICE: Final = 400
 """Approximate bytes per hidden tool that the notice in a list names."""
 
 
 class SubjectViews(Mapping[bytes, View]):
-    """Views by request target of all subjects with the same rule set. Targets that the rule set may not see are
+    """Views of all subjects with the same rule set, by request target. Targets that the rule set may not see are
     missing.
     """
 
@@ -33,21 +33,21 @@ class SubjectViews(Mapping[bytes, View]):
         catalog: CompiledCatalog,
         rules: RuleSet,
         before: Mapping[bytes, View],
-        grown: Callable[[SubjectViews], None] = lambda views: None,
+        on_growth: Callable[[SubjectViews], None] = lambda views: None,
     ) -> None:
-        """Create a table without views. `before` are the views of the same rule set in the previous selection. `grown`
-        is called with this table whenever a view was added to it.
+        """Create a table without views. `before` are the views of the same rule set in the previous selection.
+        `on_growth` is called with this table whenever a view was added.
         """
         self.rules = rules
         self.weight = 0
         """Approximate bytes of the views."""
         self.views: dict[bytes, View] = {}
-        """Views that are built already."""
+        """Views that are already built."""
         self.is_used = False
         """Whether any request has used the table."""
         self._catalog = catalog
         self._before = before
-        self._grown = grown
+        self._on_growth = on_growth
 
     def __repr__(self) -> str:
         return f"<views of {', '.join(self.rules.names) or 'no policy'}: {len(self.views)}>"
@@ -73,7 +73,7 @@ class SubjectViews(Mapping[bytes, View]):
         return sum(1 for _ in self)
 
     def ready(self, target: bytes) -> bool:
-        """Whether the view of a target is built already, or is known not to exist."""
+        """Whether the view of a target is already built, or does not exist."""
         return target in self.views or (self.rules.ready and target not in self)
 
     def build_in_slices(self, target: bytes) -> Generator[None, None, None]:
@@ -92,18 +92,19 @@ class SubjectViews(Mapping[bytes, View]):
         view = yield from ViewBuilder(self._catalog, self.rules, target).build_in_slices(self._before.get(target))
         if view is not plain:
             yield from view.prepare_in_slices()
-            self.weight += len(view.everything) * _A_TOOL
+            self.weight += len(view.everything) * _BYTES_PER_TOOL
         self._keep(target, view)
 
     def _keep(self, target: bytes, view: View) -> None:
         if view is not self._catalog.views[target]:
-            self.weight += sum(map(len, view.parts)) + min(len(view.hidden), MOST_NAMED) * _A_NOTICE
+            self.weight += sum(map(len, view.parts)) + min(len(view.hidden), MOST_NAMED) * _BYTES_PER_NOTICE
         self.views[target] = view
-        self._grown(self)
+        self._on_growth(self)
 
     @property
     def default_tier(self) -> str | None:
-        """The tier for requests without a tier; None if there is none, or if servers have different ones."""
+        """The tier for requests without a tier; None if there is no such tier, or if servers have different default
+        tiers."""
         tiers = tiers_at(self._catalog, self.rules, self._catalog.endpoints[MERGED][0], None)
         names = {tier.name if tier is not None else None for tier in tiers.values()}
         return names.pop() if len(names) == 1 else None

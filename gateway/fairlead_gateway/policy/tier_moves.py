@@ -21,11 +21,11 @@ from fairlead_gateway.core.server import Tool, ToolRef
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 
 KEPT: Final = 500
-"""Most stored moves; with the limits below they take less than 1 MB."""
+"""Maximum number of stored moves; with the limits below they take less than 1 MB."""
 MOST_TIERS: Final = 16
-"""Most tiers that one move names."""
+"""Maximum number of tiers that one move names."""
 MOST_CHARACTERS: Final = 256
-"""Most characters of a tool's name, of a tier's name, and of a reason."""
+"""Maximum number of characters of a tool's name, of a tier's name, and of a reason."""
 
 
 class TierMove(msgspec.Struct, frozen=True):
@@ -39,15 +39,16 @@ class TierMove(msgspec.Struct, frozen=True):
     entered: tuple[str, ...]
     """Tiers that newly show the tool, fastest first."""
     before: str | None
-    """The fastest tier that showed the tool before; None if none did."""
+    """The fastest tier that showed the tool before; None if no tier showed it."""
     after: str | None
-    """The fastest tier that shows the tool now; None if none does."""
+    """The fastest tier that shows the tool now; None if no tier shows it."""
     reason: str
-    """Reason for the fastest tier that the tool left, or else entered; empty if unknown."""
+    """Why the tool left the fastest tier in `left`; if it left no tier, why it entered the fastest tier in `entered`.
+    Empty if unknown."""
 
 
 class TierMoves:
-    """The last moves, oldest first; only for use in the gateway's event loop."""
+    """The last moves, oldest first. Must be used only in the gateway's event loop."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
         self._now = now
@@ -67,7 +68,7 @@ class TierMoves:
         return tuple(self._moves)
 
     def on_swap(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
-        """Record the moves between two consecutive snapshots; in slices."""
+        """Record the moves between two consecutive snapshots, in slices."""
         at = self._stamp()
         for move in (yield from moves_between(before, after, at)):
             self._moves.append(move)
@@ -94,7 +95,7 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
                 yield
             tool_before = tools_before.get(tool.name)
             state_before, state = states[0].get(tool.name), states[1].get(tool.name)
-            same = same_rules and tool_before is tool and _decided(state_before) == _decided(state)
+            same = same_rules and tool_before is tool and _deciding_tiers(state_before) == _deciding_tiers(state)
             if tool_before is None or same:
                 continue
             showed = [old.name for old, _ in tiers if _shows(old, tool_before, state_before, floors[0])]
@@ -114,7 +115,7 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
     return moves
 
 
-def _decided(state: ToolState | None) -> tuple[str, ...] | None:
+def _deciding_tiers(state: ToolState | None) -> tuple[str, ...] | None:
     return None if state is None else state.tiers
 
 

@@ -1,6 +1,6 @@
 """Decides which tools a latency tier hides, and how long a hidden tool can still be called.
 
-Pure module. The operator decides by measurements and publishes its decisions, which this module applies to all lists,
+Pure module. The operator decides by measurements and publishes its decisions. This module applies them to all lists,
 formats and calls. A tool without a decision is shown or hidden by its declared duration.
 """
 
@@ -20,7 +20,8 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Tool, ToolRef
 
 GRACE_SECONDS: Final = 60.0
-"""Seconds for which a tool stays callable after it was hidden; longer than clients cache a list (`ttlMs`, 30 s)."""
+"""Seconds for which a tool stays callable after it was hidden. This is longer than clients cache a list (`ttlMs`, 30
+s)."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -29,11 +30,11 @@ class Hidden(msgspec.Struct, frozen=True):
     reason: str
     """Reason from the operator, such as `over_budget p95=812ms tier=500ms`."""
     tier: str | None
-    """The fastest tier that shows the tool; None if none does."""
+    """The fastest tier that shows the tool; None if no tier shows it."""
     callable_until: float
     """End of the grace period in which the tool can still be called, in seconds of the gateway's clock."""
     by: str | None = None
-    """The tier that hides the tool; None if a policy's limit on lists does."""
+    """The tier that hides the tool; None if a policy's limit on lists hides it."""
     untiered: bool = False
     """Whether the endpoint without a tier shows the tool."""
 
@@ -78,8 +79,8 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | N
 def hide_in_slices(
     tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float
 ) -> Generator[None, None, dict[ToolRef, Hidden]]:
-    """Find the tools that a tier hides. Tools in `before` were hidden already and keep the end of their
-    grace period.
+    """Find the tools that a tier hides. Tools in `before` were already hidden; the end of their grace period stays the
+    same.
     """
     hidden: dict[ToolRef, Hidden] = {}
     ordered, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None

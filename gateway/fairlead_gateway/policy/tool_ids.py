@@ -1,8 +1,8 @@
 """Finds tools of a view by their ids, `mcp.{server}.{tool}`, which REST and the Python API use. Pure module.
 
 An id has no namespace, and its parts may contain dots, so several servers may match one id. The id then stands for no
-tool, even if only one of these servers has a tool of that name: a client's call would go to another server as soon as
-the first server removes its tool and the other one adds it.
+tool, even if only one of these servers has a tool of that name. Otherwise, a client's call would go to another server
+as soon as the first server removes its tool and the other server adds a tool of that name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 ID: Final = "mcp."
 MAX_ID: Final = 1024
-"""Most characters of an id; the longest names of a server and a tool together are shorter."""
+"""Maximum number of characters of an id. Even the longest names of a server and a tool together are shorter."""
 MOST_NAMED: Final = 5
-"""Most servers, and most tools, that an error message names."""
+"""Maximum number of servers, and of tools, that an error message names."""
 ByServer: TypeAlias = dict[str, dict[ServerKey, dict[str, str]]]
 """Servers by name; for each server, the listed names of its tools by their unprefixed names."""
 
@@ -49,7 +49,7 @@ def find_named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[Se
 
 
 def ambiguous(name: str, servers: Sequence[ServerKey], shown: Sequence[str]) -> str:
-    """Message for an id that several servers match; `shown` are the listed names of the matching tools."""
+    """Message about an id that several servers match. `shown` are the listed names of the matching tools."""
     return (
         f"Ambiguous tool: {name} matches the servers {list_names(servers)}. Call the tool by its name in the list: "
         f"{list_names(shown)}"
@@ -57,6 +57,6 @@ def ambiguous(name: str, servers: Sequence[ServerKey], shown: Sequence[str]) -> 
 
 
 def list_names(names: Sequence[object]) -> str:
-    """Join the first names for a message, with the number of further ones."""
+    """Join the first names for a message, and append the number of further names."""
     more = len(names) - MOST_NAMED
     return ", ".join(map(str, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
 """Finds unready servers: servers that are declared but have no catalog yet.
 
-Pure module. Policies decide about an unready server as about a server without tools. About a call of an unready server
-they decide by the name of the tool only, as nothing else of the tool is known. A server with a catalog is never
+Pure module. Policies decide about an unready server as about a server without tools. They decide about a call of such a
+server by the name of the tool only, because nothing else is known about the tool. A server with a catalog is never
 unready, whatever its state.
 """
 
@@ -40,8 +40,8 @@ def may_see(selection: Selection, identity: Identity, server: ServerKey, tool: s
 
 
 def unready_by_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:
-    """The unready server that a tool name in a call at an endpoint belongs to: by its prefix, by a tool id
-    (`mcp.SERVER.TOOL`), or because its tools have no prefix. None if there is none that the principal may see.
+    """The unready server to which a tool name in a call at an endpoint belongs: by its prefix, by a tool id
+    (`mcp.SERVER.TOOL`), or because its tools have no prefix. None if the principal may see no such server.
     """
     for entry, tool in _candidates(selection, name, target):
         if may_see(selection, identity, entry.key, tool):
@@ -79,7 +79,7 @@ def is_starting(selection: Selection, server: ServerKey) -> bool:
 
 
 def is_worth_waiting(selection: Selection, server: ServerKey) -> bool:
-    """Whether a call should wait for an unready server: it is starting, and no problem of it is known."""
+    """Whether a call should wait for an unready server, because the server is starting and has no known problem."""
     entry = selection.snapshot.entries.get(server)
     return entry is not None and worth_waiting(entry.state, entry.cause) and server not in selection.snapshot.servers
 

@@ -13,12 +13,12 @@ from typing import Final
 import jsonschema_rs
 
 MAX_TEMPLATE: Final = 2048
-"""Characters; longer templates match no URI."""
+"""Maximum number of characters of a template; longer templates match no URI."""
 MAX_URI: Final = 8192
-"""Characters; longer URIs match no template."""
+"""Maximum number of characters of a URI; longer URIs match no template."""
 MAX_EXPRESSIONS: Final = 16
 MAX_SHARED: Final = 1024
-"""Most compiled templates in the cache that all views share; each takes about 11 KB."""
+"""Maximum number of compiled templates in the cache that all views share; each takes about 11 KB."""
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 _ANY: Final = r"[\s\S]*"
 _OF_OPERATOR: Final = MappingProxyType(
@@ -27,7 +27,7 @@ _OF_OPERATOR: Final = MappingProxyType(
 
 
 class UriTemplate:
-    """Compiled URI template. An expression matches any text without path separators, and an expression with `+` any
+    """Compiled URI template. An expression matches any text without path separators; an expression with `+` matches any
     text. A template beyond the limits of this module matches no URI.
     """
 

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 MERGED: Final = b"/mcp"
 """Request target of the merged endpoint without a tier; the target of a tier is this path with its name appended."""
 NEAR: Final = 200
-"""Most names that are compared to suggest the name that was probably meant."""
+"""Maximum number of names that are compared with a wrong name, to suggest the name that was probably meant."""
 NEAR_START: Final = 3
-"""Leading characters that a suggested name shares with the wrong name, if there are more than `NEAR` tools."""
+"""Number of leading characters that a suggested name shares with the wrong name, if there are more than `NEAR`
+tools.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ class View:
         self.base = target.base
         """Request target of the view's endpoint without a tier."""
         self.tier = target.tier
-        """The latency tier that chose the tools; None without a tier, or if servers have different ones."""
+        """The latency tier that selected the tools; None without a tier, or if different tiers apply to the servers."""
         self.hidden = tools.hidden
         """Tools that the tier or a limit on lists hides. Tools that a policy denies are not included."""
         self.everything = tools.everything
@@ -103,7 +105,7 @@ class View:
         """Prompts, resources and templates."""
         self.routes = tools.routes  # a dict: a look-up in any other Mapping takes five times as long
         self.server_info = target.server_info
-        """Raw `serverInfo` of the view's only server; None where the gateway sends its own."""
+        """Raw `serverInfo` of the view's only server; None if the gateway sends its own `serverInfo`."""
         self._instructions = cache(target.instructions)
         self.pinned = tools.pinned
         """Tools that limits on the length of lists never cut."""
@@ -112,9 +114,10 @@ class View:
         self.escaping = escaping
         """Servers whose texts are shown with control characters escaped."""
         self.behind = target.behind
-        """For the router endpoint, the view with all tools that it finds and calls; None for any other endpoint."""
+        """For the router endpoint, the view with all tools that the router can find and call; None for any other
+        endpoint."""
         self.reads = tools.reads
-        """Whether the list includes `read_result`, since a tool or a policy limits the tokens of results."""
+        """Whether the list includes `read_result`, because a tool or a policy limits the tokens of results."""
         self._listing = listing
         self._hidden_member: bytes | None = None
         self._by_server: ByServer | None = None
@@ -122,8 +125,8 @@ class View:
 
     def find_unlisted(self, name: str, now: float) -> Route | None:
         """Route of a hidden tool; None if the view hides no tool of that name. `now` is the time of the gateway's
-        clock. In a grace period the tool can still be called, as clients may have an older list. After the grace period
-        the route refuses calls and says which tier lists the tool.
+        clock. In a grace period the tool can still be called, because clients may have an older list. After the grace
+        period the route refuses calls and says which tier lists the tool.
         """
         hidden = self.hidden.get(name)
         if hidden is None:
@@ -162,12 +165,14 @@ class View:
         return self.routes.get(shown[0]) or self.find_unlisted(shown[0], now)
 
     def manual(self, name: str) -> str:
-        """Why policies do not let the LLM tool loop run a shown or hidden tool automatically; empty if they do."""
+        """Why policies do not let the LLM tool loop run a shown or hidden tool automatically; empty if they allow
+        it.
+        """
         route = self.everything.get(name)
         return "" if route is None else route.manual
 
     def tool_of(self, server: ServerKey, tool: str) -> Route | None:
-        """Route of a shown or hidden tool by its server and the server's own name of it; None if policies deny it."""
+        """Route of a shown or hidden tool, by its server and its name at the server; None if policies deny the tool."""
         if self._by_server is None:
             self._by_server = by_server(self.everything)
         shown = self._by_server.get(server.name, {}).get(server, {}).get(tool)
@@ -190,13 +195,13 @@ class View:
 
     @property
     def instructions(self) -> str | None:
-        """`instructions` for the models of clients; None if no server has any. Joined at the first use."""
+        """`instructions` for the models of clients; None if no server has instructions. Joined at the first use."""
         return self._instructions()
 
     @property
     def listing(self) -> tuple[bytes, ...]:
-        """Parts of `{"tools":[…]`, joined at the first use and never copied. The closing brace is missing, as each era
-        adds its members.
+        """Parts of `{"tools":[…]`, joined at the first use and never copied. The closing brace is missing, because each
+        era adds its members.
         """
         return self._listing.read()
 
@@ -221,12 +226,12 @@ class View:
         return self._hidden_member
 
     def notice(self, names: Iterable[str]) -> HiddenTools | None:
-        """Number of the named tools that a tier hides, and why; None if it hides none of them."""
+        """Notice about those tools in `names` that the tier hides; None if it hides none of them."""
         return notice({name: self.hidden[name] for name in names}, self.base)
 
     @property
     def listed(self) -> bool:
-        """Whether the tool list is joined already."""
+        """Whether the tool list is already joined."""
         return self._listing.ready
 
     def prepare_in_slices(self) -> Generator[None, None, None]:
@@ -235,7 +240,7 @@ class View:
             yield from self._listing.join_in_slices()
 
     def lists_as(self, other: View) -> bool:
-        """Whether both list the same tools, byte for byte."""
+        """Whether both views list the same tools, byte for byte."""
         return self._listing is other._listing or self.listing == other.listing
 
 
@@ -245,7 +250,7 @@ def server_target(key: ServerKey) -> bytes:
 
 
 class KnownViews:
-    """Table of the views of one `Selection` that were built already; each request looks its view up here.
+    """Table of the views of one `Selection` that are already built. Each request looks up its view in this table.
 
     The table is separate from `Selection` because this class is compiled by mypyc, for speed, and a compiled class
     cannot be referenced weakly, as `Selection` is. `targets` are the views of subjects without policies by request
@@ -258,10 +263,10 @@ class KnownViews:
         self._targets = targets
         self._enforced = enforced
         self.of_subject: dict[Identity, SubjectViews] = {}
-        """Views by subject, for subjects whose rule set was looked up already. Other threads read this too."""
+        """Views by subject, for subjects whose rule set was already looked up. Other threads read this too."""
 
     def find(self, identity: Identity, target: bytes) -> View | None:
-        """The view of a target; None if it is not built yet or does not exist (see `Selection.ready`)."""
+        """The view of a target; None if the view is not built yet or does not exist (see `Selection.ready`)."""
         if not self._enforced:
             return self._targets.get(target)
         views = self.of_subject.get(identity)

@@ -36,7 +36,7 @@ from fairlead_gateway.policy.view import View, ViewTarget, ViewTools
 from fairlead_mcp.escaping import escape
 
 SLICE: Final = 64
-"""Tools per slice: about 0.5 ms of work if policies change the route of each tool."""
+"""Number of tools per slice, which takes about 0.5 ms if policies change the route of each tool."""
 UNCONSTRAINED: Final = RuleSet(Policies(EMPTY, None), ())
 """The rule set of subjects to whom no policy applies, in an installation that allows all tools by default."""
 UNCONSTRAINED.work_out()
@@ -65,7 +65,7 @@ def tiers_at(
 ) -> dict[ServerKey, Tier | None]:
     """The latency tier that applies at each server that the rule set may see: the requested tier, else the default of
     policies, else the default of the installation. A tier that is slower than policies allow is replaced by the slowest
-    one that they allow.
+    tier that they allow.
     """
     plain = catalog.default if wanted is None else wanted
     visible = (server.key for server in endpoint.servers if server.key not in rules.denied_servers)
@@ -185,7 +185,7 @@ class ViewBuilder:
                 self._bounds_results = True
 
     def _hide_below(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
-        """Why a tool is hidden whose fastest tier a policy sets; None if the tool is shown. A policy applies at once,
+        """Why a tool with a tier floor from a policy is hidden; None if the tool is shown. A policy applies at once,
         without the grace period that a tool has when it leaves a tier by its latency.
         """
         tier, catalog = self._tiers[ref[0]], self._catalog
@@ -259,7 +259,7 @@ class ViewBuilder:
         reads: bool,
         legacy: Mapping[str, bytes] = MappingProxyType({}),
     ) -> Generator[None, None, list[bytes]]:
-        """Definitions for a tool list. `legacy` has replacements by name; an empty one leaves the tool out."""
+        """Definitions for a tool list. `legacy` has replacements by name; an empty replacement leaves the tool out."""
         names = [name for name in routes if legacy.get(name) != b""]
         shown = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
         made = yield from list_in_slices(
@@ -283,7 +283,7 @@ class ViewBuilder:
 
 
 def _why_denied(rules: RuleSet, policies: Policies, endpoint: EndpointTools, name: str) -> str | None:
-    """Why policies deny a tool to a rule set; None if they do not, or if the reason must not be disclosed."""
+    """Why policies deny a tool to a rule set; None if they do not deny it, or if the reason must not be disclosed."""
     endpoint_tool = endpoint.tools.get(name)
     if endpoint_tool is None or endpoint_tool[0] not in rules.denied_tools or not rules.explains(endpoint_tool[0][0]):
         return None

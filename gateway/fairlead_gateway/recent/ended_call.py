@@ -11,21 +11,21 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.recent.phases import CallPhase
 
 MAX_NAME: Final = 256
-"""Most characters of a tool name, an agent or a principal."""
+"""Maximum number of characters of a tool name, an agent or a principal."""
 MAX_MESSAGE: Final = 300
 MAX_ADDRESS: Final = 64
 
 
 class KeptCaller(NamedTuple):
-    """The part of an `Identity` that is stored with calls; the claims are left out, as they may be large."""
+    """The part of an `Identity` that is stored with calls; the claims are left out, because they may be large."""
 
     owner: str
     """`Identity.owner` of the principal; empty for anonymous callers."""
     principal: str
     agent: str
-    """Name of the agent in policies; empty if there is none."""
+    """Name of the agent in policies; empty if the caller has no such name."""
     letters: int
-    """Total characters of the strings."""
+    """Total number of characters of the strings."""
 
     @classmethod
     def of(cls, identity: Identity) -> KeptCaller:
@@ -42,14 +42,14 @@ class EndedCall(msgspec.Struct, frozen=True):
     began: float
     ended: float
     sent: float
-    """Start of the last attempt; negative if there was none, or if `trail` has it."""
+    """Start of the last attempt; negative if there was no attempt, or if `trail` has the attempt."""
     answered: float
     """End of the attempt that began at `sent`; negative if the end of the call aborted it."""
     method: str
     name: str
-    """The server's own name of the tool; for other requests, the requested name or URI."""
+    """Name of the tool at the server; for other requests, the requested name or URI."""
     server: ServerKey | None
-    """None for the gateway's built-in tools and for unknown names."""
+    """Server of the tool; None for the gateway's built-in tools, and for unknown names."""
     outcome: str
     """Outcome as in the audit log; empty for a success."""
     caller: KeptCaller
@@ -85,7 +85,7 @@ class CallRefusal(NamedTuple):
     reason: str = ""
     """Policy and rule that denied the call."""
     limit: str = ""
-    """Limit that was exceeded: that of the `agent`, `policy`, `tool` or `server`."""
+    """Scope of the limit that was exceeded: `agent`, `policy`, `tool` or `server`; empty if no limit was exceeded."""
     hidden: bool = False
     """Whether the client may not see the tool."""
 
@@ -119,4 +119,4 @@ PackedCall: TypeAlias = tuple[
     CallRefusal | None,
     tuple[CallPhase, ...],
 ]
-"""Members of an `EndedCall` in order. Creating a tuple takes a fifth of the time of creating an object."""
+"""Members of an `EndedCall` in order. Creating a tuple takes a fifth of the time that creating an object takes."""

@@ -1,8 +1,8 @@
 """Phases of a call, which split its duration.
 
-Pure module. A plain call has three phases: checks, one attempt, and translation of the response. For these, two
-timestamps are enough: when the attempt was sent and when it was answered. Other calls record their further phases in a
-`CallTrail`, which is created when it is first needed.
+Pure module. A plain call has three phases: checks, one attempt, and translation of the response. Two timestamps are
+enough for these phases: when the attempt was sent, and when it was answered. Other calls record their further phases in
+a `CallTrail`, which is created when it is first needed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 CHECKS: Final = "checks"
 """Checks of the gateway, and preparation of the request to the server."""
 CACHE: Final = "cache"
-"""Look-up of a cached result, or wait for the result of an equal call in flight."""
+"""Look-up of a cached result, or wait for the result of an equal call that is in flight."""
 QUEUE: Final = "queue"
 """Wait for admission to the server."""
 SESSION: Final = "session"
@@ -33,14 +33,14 @@ KINDS: Final = (CHECKS, CACHE, QUEUE, SESSION, ATTEMPT, BACKOFF, CLIENT, TASK, T
 NEVER: Final = -1.0
 """Stands for a time that is not set."""
 MAX_PHASES: Final = 32
-"""Most phases in a trail, even if a server keeps sending requests to the client."""
+"""Maximum number of phases in a trail, even if a server keeps sending requests to the client."""
 _SMALL: Final = 1e-5
-"""Shortest gap in seconds between two phases that is shown as a phase of its own."""
+"""Minimum gap between two phases, in seconds, that is shown as a phase of its own."""
 
 
 class CallPhase(NamedTuple):
-    """One phase. Times are in seconds: of the gateway's clock while recorded, and since the start of the call in a
-    timeline.
+    """One phase. Times are in seconds: in a trail, of the gateway's clock; in a timeline, since the start of the
+    call.
     """
 
     kind: str
@@ -62,13 +62,13 @@ class CallTrail:
         self._since = NEVER
 
     def begin(self, kind: str, now: float) -> None:
-        """End the current phase and begin another."""
+        """End the current phase, and begin a phase of `kind`."""
         self.end(now)
         self._kind = kind
         self._since = now
 
     def end(self, now: float) -> None:
-        """End the current phase; no-op if there is none."""
+        """End the current phase, if there is one."""
         if self._kind:
             self.add(CallPhase(self._kind, self._since, now))
             self._kind = ""
@@ -83,8 +83,8 @@ def timeline(
     trail: Sequence[CallPhase], sent: float, answered: float, began: float, ended: float
 ) -> Iterator[CallPhase]:
     """All phases of a call without gaps, in seconds since its start. `sent` and `answered` are the start and end of the
-    last attempt. `sent` is NEVER if there was no attempt, or if `trail` has it; `answered` is NEVER if the attempt was
-    aborted.
+    last attempt. `sent` is NEVER if there was no attempt, or if `trail` has the attempt; `answered` is NEVER if the
+    attempt was aborted.
     """
     phases, seconds = [*trail], ended - began
     if sent >= 0:

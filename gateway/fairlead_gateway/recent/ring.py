@@ -1,7 +1,7 @@
 """Ring buffer of the last calls, limited in number and in bytes.
 
 Recording a call costs a tuple and an append. There are no queues per reader: a reader that follows the calls requests
-those after the last number that it has seen, and a slow reader misses the oldest calls.
+the calls after the last number that it has seen, and a slow reader misses the oldest calls.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.recent.ended_call import NOBODY, EndedCall, KeptCaller, PackedCall
 
 LEAST_BYTES: Final = 256 << 10
-"""Smallest limit in bytes; half of it has room for the largest call."""
+"""Minimum limit in bytes. Half of it has room for the largest call."""
 PLAIN_LETTERS: Final = 160
-"""Most characters of all strings of a plain call together; a call with longer strings, a trail or arguments is large.
+"""Maximum number of characters of all strings of a plain call together; a call with longer strings, a trail or
+arguments is large.
 """
 WIDEST: Final = 4
-"""Most bytes of a character."""
+"""Maximum number of bytes that Python stores for a character."""
 PLAIN_BYTES: Final = 640 + WIDEST * PLAIN_LETTERS
-"""Most bytes of a plain call: its tuple, numbers, strings and slot in the ring."""
+"""Maximum number of bytes of a plain call: its tuple, numbers, strings and slot in the ring."""
 PHASE_BYTES: Final = 200
 ArgumentRenderer = Callable[[Raw], dict[str, Any]]
 """Renders raw arguments as members of a response."""
@@ -85,16 +86,16 @@ class RecentCalls:
         """
         self._most = min(most, most_bytes // 2 // PLAIN_BYTES)
         self._spare = most_bytes - self._most * PLAIN_BYTES
-        """Most bytes that calls may take in addition to plain calls."""
+        """Maximum number of bytes that calls may take in addition to plain calls."""
         self._clock = clock
         self._ring: deque[PackedCall] = deque(maxlen=self._most)
         self._large: deque[tuple[int, int]] = deque()
         """Numbers of calls that are not plain, with their additional bytes."""
         self._large_bytes = 0
         self._life = secrets.token_hex(4)
-        """Random first part of call ids, which tells the calls of one process from those of another."""
+        """Random first part of call ids, so that calls of different processes have different ids."""
         self._fresh: asyncio.Event | None = None
-        """Set by the next call; None if no reader waits."""
+        """Event that the next call sets; None if no reader waits."""
         self._identity = ANONYMOUS
         self._caller = NOBODY
         self.render_arguments = render_arguments
@@ -117,8 +118,8 @@ class RecentCalls:
             self._fresh = None
 
     def put_large(self, call: PackedCall, extra_bytes: int) -> None:
-        """Store a call that takes up to `extra_bytes` more than a plain one; the oldest calls are dropped
-        to make room.
+        """Store a call that takes up to `extra_bytes` more than a plain call. The oldest calls are dropped to make
+        room.
         """
         self.put(call)
         self._large.append((self.number, extra_bytes))
@@ -138,15 +139,15 @@ class RecentCalls:
             first = max(first, number + 1)
 
     def caller(self, identity: Identity) -> KeptCaller:
-        """The part of an identity that is stored with calls; that of the last identity is cached."""
+        """The part of an identity that is stored with calls. The part for the last identity is cached."""
         if identity is not self._identity:
             self._identity = identity
             self._caller = KeptCaller.of(identity)
         return self._caller
 
     def arguments(self, raw: Raw | None) -> bytes | None:
-        """Arguments to store with a call: empty if too large, None if arguments are not stored. They are copied, as a
-        part of a message would keep the whole message in memory.
+        """Arguments to store with a call: empty if they are too large, None if arguments are not stored. They are
+        copied, because a part of a message would keep the whole message in memory.
         """
         if raw is None or self.render_arguments is None:
             return None
@@ -161,13 +162,13 @@ class RecentCalls:
         return f"{self._life}-{number}"
 
     def number_of(self, ident: str) -> int | None:
-        """Number of a call by its id; None if the id is of another process, or was not given to a call yet."""
+        """Number of the call with an id; None if the id is of another process, or if no call has it yet."""
         life, _, number = ident.rpartition("-")
         valid = life == self._life and number.isascii() and number.isdecimal() and len(number) < 20
         return int(number) if valid and int(number) <= self.number else None
 
     async def wait_newer(self, number: int, seconds: float) -> bool:
-        """Wait up to `seconds` for a call with a higher number; False if there is none then."""
+        """Wait up to `seconds` for a call with a higher number. Returns False if no such call was stored."""
         try:
             async with asyncio.timeout(seconds):
                 while self.number <= number and not self.closed:
@@ -179,7 +180,7 @@ class RecentCalls:
         return self.number > number
 
     def close(self) -> None:
-        """Wake all readers that wait; no more calls will be stored."""
+        """Wake all readers that wait, because no more calls will be stored."""
         self.closed = True
         if self._fresh is not None:
             self._fresh.set()

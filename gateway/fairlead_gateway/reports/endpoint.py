@@ -1,4 +1,4 @@
-"""Serves `GET /samples?since=CURSOR&wait=SECONDS` on the operations port, which requires the pull token."""
+"""Serves `GET /samples?since=CURSOR&wait=SECONDS` on the operations port. The request needs the pull token."""
 
 from __future__ import annotations
 

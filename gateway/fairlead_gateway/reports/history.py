@@ -1,7 +1,7 @@
 """Stores the last attempts of one tool as long as routes of the tool exist.
 
-`reports.samples` creates and reads a `History`. The class is not in that module, as mypyc compiles it: a history is
-referenced weakly, and objects of compiled classes cannot be referenced weakly.
+`reports.samples` creates and reads a `History`. The class is not in that module, because mypyc compiles that module,
+and objects of compiled classes cannot be referenced weakly, as histories are.
 """
 
 from __future__ import annotations

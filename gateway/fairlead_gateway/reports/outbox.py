@@ -1,7 +1,7 @@
 """Collects reports for the operator, and waits until there is something to report (long polling).
 
-A gateway has one outbox, which belongs to its event loop. If more than `MOST_KEPT` items wait for an operator, the
-oldest are dropped.
+Each gateway has one outbox, which belongs to its event loop. If more than `MOST_KEPT` items wait for an operator, the
+oldest items are dropped.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import wait_until_set
 
 MOST_KEPT: Final = 1000
-"""Most items that are stored until an operator fetches them: requests to refresh a server, reports of unreachable
-servers (doubts) and approvals."""
+"""Maximum number of items that are stored until an operator fetches them: requests to refresh a server, reports of
+unreachable servers (doubts) and approvals."""
 DOUBT_SECONDS: Final = 1.0
-"""Shortest time between two doubts about one server."""
+"""Minimum seconds between two doubts about one server."""
 LOOK_SECONDS: Final = 0.05
-"""Interval at which running attempts are checked for lateness while an operator waits."""
+"""Seconds between two checks whether running attempts are late, while an operator waits."""
 
 
 class Outbox:
-    """Creates the reports of a gateway on request. `clock` is the clock that measures calls, and `wall` the time since
-    the epoch, both in seconds. `own` are the catalogs of this gateway's custom tools.
+    """Creates the reports of a gateway on request. `clock` is the clock that measures calls, and `wall` returns the
+    time since the epoch; both are in seconds. `own` are the catalogs of this gateway's custom tools.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class Outbox:
         self._awake = asyncio.Event()
         self._told_overdue = 0
         self.asked_at: float | None = None
-        """When an operator last polled, in seconds since the epoch; None before the first time."""
+        """When an operator last polled, in seconds since the epoch; None if no operator has polled yet."""
 
     def ask_refresh(self, server: ServerKey) -> None:
-        """Request that the operator lists a server's tools now."""
+        """Request that the operator list a server's tools now."""
         self._add_item(server)
 
     def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
-        """Request that the operator applies an administrator's approval of the held-back definitions with the hash
-        `approval`.
+        """Request that the operator apply an administrator's approval of the held-back definitions with the hash
+        `approval`. `by` is the administrator.
         """
         self._add_item(AskedApproval(server.namespace, server.name, approval, by))
 
@@ -79,10 +79,11 @@ class Outbox:
         self._add_item(Doubt(server.namespace, server.name, reason))
 
     async def wait(self, cursor: str, seconds: float) -> Report:
-        """The report since a cursor: at once if there is a request, a doubt or a late attempt, or else after up to
-        `seconds`.
+        """The report since a cursor. Returns at once if there is a request, a doubt or a late attempt, otherwise after
+        up to `seconds`.
 
-        `cursor` is that of the previous report; an empty one, or one of another replica, requests everything.
+        `cursor` is the cursor of the previous report. An empty cursor, or the cursor of another replica, requests all
+        data.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -98,7 +99,8 @@ class Outbox:
         self.asked_at = self._wall()
         samples, happened = self._read(cursor)
         while self._happened and self._happened[0][0] <= happened:
-            self._happened.popleft()  # fetched by an operator; its other replicas need not handle the item again
+            # An operator has fetched the item, so its other replicas need not handle it again.
+            self._happened.popleft()
         now = self._clock()
         tools = tuple(
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))

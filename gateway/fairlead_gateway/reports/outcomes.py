@@ -9,7 +9,7 @@ from fairlead_mcp import jsonrpc, tool_results
 from fairlead_mcp.errors import HttpRefused, McpError, PoolFull, ProtocolError, RpcError
 
 _OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY})
-"""JSON-RPC errors that the call caused, not the server."""
+"""JSON-RPC errors that were caused by the call, not by the server."""
 
 
 def outcome_of(error: Exception) -> str:
@@ -29,13 +29,14 @@ def outcome_of_refusal(error: Exception) -> str:
     """Outcome of an attempt whose result the gateway rejected: UNREADABLE if the result could not be decoded, else
     NEUTRAL.
     """
-    # `__context__` and not `__cause__`, as mypyc drops the cause of a `raise … from`
+    # `__context__` and not `__cause__`, because mypyc drops the cause of a `raise … from`
     undecodable = isinstance(error, RecursionError) or isinstance(error.__context__, jsonrpc.UNREADABLE)
     return UNREADABLE if undecodable else NEUTRAL
 
 
 def outcome_of_result(result: Raw) -> str:
-    """Outcome of an attempt by its raw `tools/call` result: OK, NEUTRAL for `isError`, UNREADABLE if it is invalid."""
+    """Outcome of an attempt, by its raw `tools/call` result: NEUTRAL if `isError` is set, UNREADABLE if the result is
+    invalid, else OK."""
     try:
         head = jsonrpc.decode_result_head(tool_results.conform(result))
     except jsonrpc.UNREADABLE:

@@ -2,7 +2,7 @@
 
 Pure module. Recording costs two dictionary operations and a write to a ring buffer; all other work is done when a
 report is created. A sample takes 28 bytes, a seventh of what a Python object would take. Memory is limited by the
-number of tools, as new samples of a tool overwrite its oldest ones.
+number of tools, because new samples of a tool overwrite its oldest samples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_gateway.core import ports
 from fairlead_gateway.reports.history import History
 
 KEPT: Final = 100
-"""Attempts that are stored per tool."""
+"""Number of attempts that are stored per tool."""
 _RECORD: Final = struct.Struct("<QQdf")
 """Sequence number; attempt number and outcome in one integer; end in seconds; duration in milliseconds (7 digits)."""
 _SIZE: Final = _RECORD.size
@@ -29,7 +29,7 @@ _OUTCOME_BITS: Final = 2
 _OUTCOME_MASK: Final = (1 << _OUTCOME_BITS) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
 FIRST_ROOM: Final = 8
-"""Attempts for which a ring allocates memory at first."""
+"""Number of attempts for which a ring allocates memory at first."""
 
 
 class Ring:
@@ -45,7 +45,7 @@ class Ring:
         self._room = 0
         """Number of attempts that fit into `_data`."""
         self.last = 0
-        """Sequence number of the newest attempt; 0 if there is none."""
+        """Sequence number of the newest attempt; 0 if the ring is empty."""
 
     def add(self, sequence: int, number: int, ended: float, took: float, outcome: str) -> None:
         """Add a finished attempt. `sequence` has to increase; `ended` is in seconds, `took` in milliseconds."""
@@ -69,8 +69,8 @@ class Ring:
                 yield numbered >> _OUTCOME_BITS, ended, took, _OUTCOMES[numbered & _OUTCOME_MASK]
 
     def _grow(self) -> None:
-        # It grows in two steps only. Most tools are called a few times; if thousands of buffers grew with each attempt,
-        # fragmentation would waste a third of their memory.
+        # The buffer grows in only two steps. Most tools are called only a few times, but if thousands of buffers grew
+        # with each attempt, fragmentation would waste a third of their memory.
         self._room = self._size if self._room else min(FIRST_ROOM, self._size)
         self._data += bytes(self._room * _SIZE - len(self._data))
 
@@ -98,7 +98,7 @@ class Meter(ports.AttemptMeter):
         return number
 
     def end(self, number: int, now: float, outcome: str) -> None:
-        """End the attempt with that number and record it."""
+        """End the attempt with this number, and record it."""
         log = self._log
         started = log.running[number][1]
         del log.running[number]
@@ -132,13 +132,13 @@ class SampleLog:
         self.attempts = 0
         self._histories: WeakValueDictionary[tuple[ServerKey, str], History] = WeakValueDictionary()
 
-    def tell_beyond(self, late_ms: float) -> None:
+    def set_late_ms(self, late_ms: float) -> None:
         """Set the duration in milliseconds above which `late` is called."""
         self.late_ms = late_ms
 
     def meter(self, server: ServerKey, tool: str, definition: str = "") -> Meter:
-        """Create a meter of a tool. All meters of a tool share one history. `definition` is the hash of its definition;
-        a changed definition starts a new histogram.
+        """Create a meter of a tool. All meters of a tool share one history. `definition` is the hash of the tool's
+        definition; a changed definition starts a new histogram.
         """
         history = self._histories.get((server, tool))
         if history is None:
@@ -148,7 +148,7 @@ class SampleLog:
         return Meter(self, history)
 
     def tally(self, server: ServerKey, tool: str) -> Tally | None:
-        """Histogram of a tool; None if there is none."""
+        """Histogram of a tool; None if the tool has no histogram."""
         history = self._histories.get((server, tool))
         return None if history is None else history.tally
 
@@ -162,8 +162,8 @@ class SampleLog:
         return count
 
     def since(self, cursor: int, now: float, epoch: float) -> list[tuple[History, list[Attempt]]]:
-        """Attempts that ended after `cursor`, and running ones that are overdue at `now`. Adding `epoch` to a time of
-        the gateway's clock gives seconds since the epoch.
+        """Attempts that ended after `cursor`, and running attempts that are overdue at `now`. Adding `epoch` to a time
+        of the gateway's clock gives seconds since the epoch.
         """
         attempts: dict[History, list[Attempt]] = {}
         for history in list(self._histories.values()):

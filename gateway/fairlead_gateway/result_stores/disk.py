@@ -1,7 +1,7 @@
-"""Stores tool results in an SQLite file: they survive a restart and may be larger than memory, without Redis.
+"""Stores tool results in an SQLite file. Without Redis, results then survive a restart, and may be larger than memory.
 
 One thread owns the database and also deletes expired results. Keys are digests of principals and session ids, never the
-plain values. Writes are not synchronized to the disk: after a power loss the file may be unreadable, and a new one is
+plain values. Writes are not synchronized to the disk: after a power loss the file may be unreadable, and a new file is
 created.
 """
 
@@ -32,18 +32,20 @@ from fairlead_gateway.result_stores.store import (
 
 NAME: Final = "results.sqlite"
 VERSION: Final = 1
-"""Version of the tables; a file of another version is replaced by a new one."""
+"""Version of the tables; a file of another version is replaced by a new file."""
 PAGE_BYTES: Final = 1024
-"""Size of SQLite's pages. It is small, since the last page of each entry is only partly filled."""
+"""Size of SQLite's pages. It is small, because the last page of each entry is only partly filled."""
 SPARE_PAGES: Final = 1024
-"""Pages that the file may have in addition to twice the limit on bytes of results, for tables and indexes."""
+"""Number of pages, for tables and indexes, that the file may have in addition to twice the limit on bytes of
+results.
+"""
 BUSY_SECONDS: Final = 2.0
-"""Longest wait for a lock of another gateway on the same file."""
+"""Maximum seconds to wait for a lock of another gateway on the same file."""
 PATIENCE_SECONDS: Final = 5.0
-"""Longest that a call waits for the disk. While one transaction takes longer, no other is queued; otherwise a hanging
-disk would let results pile up in memory."""
+"""Maximum seconds that a call waits for the disk. While a transaction takes longer, no further transaction is queued,
+so that a hanging disk does not let results pile up in memory."""
 SWEEP_SECONDS: Final = 60.0
-"""Longest time between the expiry of a result and its deletion."""
+"""Maximum seconds between the expiry of a result and its deletion."""
 _MAKE: Final = (
     """CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, session TEXT NOT NULL,
          ident TEXT NOT NULL, size INTEGER NOT NULL, entry BLOB NOT NULL)""",
@@ -82,8 +84,8 @@ log = logging.getLogger(__name__)
 
 
 class DiskStore(ContextStore):
-    """Store of results in a file; several gateways of one machine may share the file. `clock` is in seconds since the
-    epoch, as expiry times have to stay valid across restarts.
+    """Store of results in a file. Several gateways of one machine may share the file. `clock` is in seconds since the
+    epoch, because expiry times have to stay valid across restarts.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class DiskStore(ContextStore):
 
     @property
     def hangs(self) -> bool:
-        """Whether the thread's current transaction has exceeded the time that calls wait."""
+        """Whether the thread's current transaction has taken longer than calls wait."""
         since = self._since
         return since is not None and time.monotonic() - since >= self._patience
 
@@ -213,8 +215,8 @@ class DiskStore(ContextStore):
         database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, ends))
 
     def _make_room(self, database: sqlite3.Connection, account: str, wanted: int) -> None:
-        """Delete old entries until an entry of `wanted` bytes fits. The entry is inserted afterwards, as SQLite cannot
-        insert into a file that has reached its limit of pages.
+        """Delete old entries until an entry of `wanted` bytes fits. The entry is inserted afterwards, because SQLite
+        cannot insert into a file that has reached its limit of pages.
         """
         each = min(self._bounds.each_bytes, self._bounds.total_bytes) - wanted
         account_row = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
@@ -241,7 +243,9 @@ class DiskStore(ContextStore):
             _drop(database, account, session)
 
     def _open(self) -> sqlite3.Connection:
-        """Open the database; replace a file that is damaged or of another version. Raises OSError, sqlite3.Error."""
+        """Open the database, and replace a file that is damaged or of another version. Raises OSError,
+        sqlite3.Error.
+        """
         try:
             return self._connect()
         except sqlite3.DatabaseError as error:

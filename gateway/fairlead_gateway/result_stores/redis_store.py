@@ -1,8 +1,8 @@
-"""Stores tool results in Redis, so that replicas share them and they survive a restart.
+"""Stores tool results in Redis, so that replicas share the results, and results survive a restart.
 
-Keys have digests of principals and session ids, never the plain values. All keys share one hash tag, so that a script
-finds them on one node of a Redis cluster. Every request has a timeout. After a failure no request is sent for a moment,
-so that calls do not wait for an unreachable Redis.
+Keys contain digests of principals and session ids, never the plain values. All keys share one hash tag, so that a
+script finds them on one node of a Redis cluster. Every request has a timeout. After a failure, no request is sent for
+PAUSE_SECONDS, so that calls do not wait for an unreachable Redis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairlead_gateway.result_stores.store import (
 
 CONNECTIONS: Final = 8
 PAUSE_SECONDS: Final = 1.0
-"""Pause between a failure and the next request."""
+"""Seconds between a failure and the next request."""
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ for _, key in ipairs({order(account), sizes, used, total, count}) do redis.call(
 return 1
 """
 """KEYS: the tag of all keys. ARGV: account, session, id, entry, size of the entry, lifetime of the session in
-milliseconds, most bytes of the account, most bytes of all accounts, most entries of the account.
+milliseconds, maximum number of bytes of the account, of bytes of all accounts, and of entries of the account.
 """
 
 ENTRIES: Final = """
@@ -106,8 +106,8 @@ for _, entry in ipairs(found) do size = size + #entry end
 if size > tonumber(ARGV[2]) then return false end
 return found
 """
-"""KEYS: a session. ARGV: most entries and most bytes that are read. Returns the entries. Returns nil beyond the limits,
-which can only happen if another program has written to the session.
+"""KEYS: a session. ARGV: maximum number of entries, and of bytes, that are read. Returns the entries; nil if they
+exceed these limits. That can happen only if another program has written to the session.
 """
 
 

@@ -1,7 +1,7 @@
 """Interface of the stores of tool results, and the stored entry.
 
-Limits apply per account: a principal, or one session of an anonymous caller. A session belongs to one account; the
-session's id is not valid in another account.
+Limits apply per account. An account belongs to a principal, or to one session of an anonymous caller. A session belongs
+to one account; the session's id is not valid in another account.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_ENTRIES: Final = 256
-"""Most entries of one account. Adding an entry reads all of them."""
+"""Maximum number of entries of one account. Adding an entry reads all of them."""
 OVERHEAD: Final = 512
 """Approximate bytes that an entry takes in addition to its content."""
 
 
 class ContextUnavailable(Exception):
-    """The store does not respond, or an entry is too large for it; the message says which."""
+    """Failure of the store to respond, or an entry that is too large for the store. The message says which of the two
+    happened."""
 
 
 class SessionEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -32,9 +33,9 @@ class SessionEntry(msgspec.Struct, frozen=True, array_like=True):
     """Name of the tool in the request."""
     namespace: str
     server: str
-    """Server in that namespace."""
+    """Name of the server in this namespace."""
     own_name: str
-    """The server's own name of the tool."""
+    """Name of the tool at the server."""
     arguments: bytes
     """Raw JSON object."""
     result: bytes
@@ -47,9 +48,10 @@ class Bounds(msgspec.Struct, frozen=True):
     seconds: float
     """Lifetime of a session after its last new entry."""
     each_bytes: int
-    """Most bytes of one account; its oldest entries are deleted first."""
+    """Maximum number of bytes of one account; its oldest entries are deleted first."""
     total_bytes: int
-    """Most bytes of all accounts; the account without a new entry for the longest time is deleted first."""
+    """Maximum number of bytes of all accounts; the account without a new entry for the longest time is deleted first.
+    """
 
 
 class ContextStore(Protocol):
@@ -77,17 +79,17 @@ class ContextStore(Protocol):
 
 
 def digest(text: str) -> str:
-    """Digest of a principal, session id or entry id. Stores outside of this process never have the plain values."""
+    """Digest of a principal, session id or entry id. Stores outside of this process never get the plain values."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def size_of(entry: bytes) -> int:
-    """Bytes that an entry counts against the limits."""
+    """Number of bytes by which an entry counts against the limits."""
     return len(entry) + OVERHEAD
 
 
 def too_large(entry: bytes, bounds: Bounds) -> ContextUnavailable | None:
-    """Error for an entry that exceeds the limits by itself; None if it fits."""
+    """Error for an entry that alone exceeds the limits; None if the entry fits."""
     most = min(bounds.each_bytes, bounds.total_bytes)
     if size_of(entry) <= most:
         return None

@@ -1,4 +1,4 @@
-"""Creates the spans of a gateway that exports traces; OpenTelemetry is not imported otherwise."""
+"""Creates the source of spans of a gateway. OpenTelemetry is imported only if the gateway exports traces."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Creates spans with the OpenTelemetry SDK. No other module of the gateway imports the SDK, and this one is imported
+"""Creates spans with the OpenTelemetry SDK. No other module of the gateway imports the SDK, and this module is imported
 only if traces are exported.
 
 Names and attributes follow the semantic conventions for MCP and GenAI. A client's request has a server span, and each
-attempt has a client span below it, whose context is sent to the server or provider. The caller's sampling decision is
-respected.
+attempt has a client span below it. The context of the client span is sent to the server or provider. The caller's
+sampling decision is respected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NAMED_BY: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _URI: Final = "mcp.resource.uri"
 MAX_TEXT: Final = 1024
-"""Most characters of a value that a client chose, as spans are buffered until they are exported."""
+"""Maximum number of characters of a value that a client chose. It limits memory, because spans are buffered until they
+are exported."""
 
 
 class OtelCallSpan:

@@ -1,4 +1,5 @@
-"""Interface of spans for the code that serves calls. It does not import OpenTelemetry, which is loaded only if needed.
+"""Interface of spans for the code that serves calls. This module does not import OpenTelemetry, which is loaded only if
+it is needed.
 
 Declarations only; `tracing.exporting` implements them.
 """
@@ -30,15 +31,15 @@ class CallSpan(Protocol):
         ...
 
     def attempt(self, params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes]:
-        """Start the span of an attempt; returns params and header lines that have its trace context."""
+        """Start the span of an attempt. Returns params and header lines that contain the trace context of this span."""
         ...
 
     def end_attempt(self, error_type: str = "") -> None:
-        """End the span of the running attempt; no-op if there is none."""
+        """End the span of the running attempt, if there is one."""
         ...
 
     def end(self, error_type: str) -> None:
-        """End the span, and that of a running attempt. `error_type` is empty for a success."""
+        """End the span, and the span of a running attempt. `error_type` is empty for a success."""
         ...
 
 
@@ -58,20 +59,20 @@ class ModelSpan(Protocol):
         ...
 
     def end_round(self, error_type: str = "", input_tokens: int = 0, output_tokens: int = 0) -> None:
-        """End the span of the running round; no-op if there is none."""
+        """End the span of the running round, if there is one."""
         ...
 
     def end(self, error_type: str) -> None:
-        """End the span, and that of a running round. `error_type` is empty for a success."""
+        """End the span, and the span of a running round. `error_type` is empty for a success."""
         ...
 
 
 class Spans(Protocol):
-    """Starts spans; there is one object per gateway."""
+    """Starts spans. Each gateway has one instance."""
 
     def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> CallSpan:
-        """Start the span of a client's request. `named` is the tool, prompt or URI that the request names; empty for a
-        method without one.
+        """Start the span of a client's request. `named` is the tool, prompt or URI that the request names; empty if the
+        method has no such parameter.
         """
         ...
 

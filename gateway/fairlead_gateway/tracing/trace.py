@@ -24,7 +24,7 @@ _STATE: Final = re.compile(rb"[\x20-\x7e]{1,512}")
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """Trace context of the caller, as the values of the headers; `state` may be empty."""
+    """Trace context of the caller: the values of the headers `traceparent` and `tracestate`; `state` may be empty."""
 
     parent: bytes
     state: bytes = b""
@@ -37,7 +37,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class _Meta(msgspec.Struct):
-    """Members of `_meta` that are read here."""
+    """Members of `_meta` that have the trace context."""
 
     traceparent: str | UnsetType = UNSET
     tracestate: str | UnsetType = UNSET
@@ -47,7 +47,7 @@ _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
 def read_trace(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace | None:
-    """Trace context of a request from its headers and its `_meta`; None if it has no valid one."""
+    """Trace context of a request, from its headers and its `_meta`; None if the request has no valid trace context."""
     if meta is not None and _IN_META in bytes(meta):
         try:
             members = _decode_meta(meta)
@@ -74,8 +74,8 @@ def trace_id(parent: bytes, meta: Raw | None) -> str:
 
 
 def trace_place(parent: bytes, meta: Raw | None) -> TracePlace | None:
-    """Span of the caller of a request, from its `traceparent` header (empty without one) and `_meta`; None without a
-    trace.
+    """Span of the caller of a request, from the request's `traceparent` header (empty if it is missing) and `_meta`;
+    None without a trace.
     """
     ids = read_trace(parent or None, None, meta)
     if ids is None:
@@ -97,8 +97,8 @@ def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
 
 
 def carry(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:
-    """Params and header lines that pass a request's trace context on to the server. The context is added to `_meta`
-    unless it is there already.
+    """Params and header lines that pass a request's trace context on to the server. The context is added to `_meta`,
+    unless `_meta` already has it.
     """
     meta = params.get("_meta")
     trace = read_trace(headers.get(TRACEPARENT), headers.get(TRACESTATE), meta)

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from fairlead_api.environment import EnvironmentSettings, prefixed
-from fairlead_api.setting_types import Count, OptionalSeconds, Seconds
+from fairlead_api.setting_types import Count, Seconds, SecondsOrZero
 from fairlead_mcp.egress_settings import EgressSettings
 
 
@@ -33,7 +33,7 @@ class UpstreamSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=pr
     """Limit on concurrent calls to one server; a server may set a lower one. Further calls wait."""
     waiting: Annotated[int, Meta(ge=0)] = 1024
     """Limit on the calls that wait for one server; further calls are refused."""
-    queue_seconds: OptionalSeconds = 10.0
+    queue_seconds: SecondsOrZero = 10.0
     """Seconds for which a call waits for a busy server before it is refused."""
     per_client: PerClientSettings = PerClientSettings()
     egress: EgressSettings = EgressSettings()

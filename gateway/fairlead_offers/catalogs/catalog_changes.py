@@ -1,6 +1,7 @@
 """Counts the tools that were added, removed or modified from one snapshot to the next, for the metrics of search.
 
-Two snapshots are compared by one SHA-256 over all their tools, and only if it differs by the `searchHash` of each tool.
+Two snapshots are first compared by one SHA-256 over all their tools. Only if it differs, they are compared by the
+`searchHash` of each tool.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class CatalogChanges:
         self._catalog_hash = ""
         self._task: asyncio.Task[None] | None = None
         self._again = False
-        """Whether a snapshot was activated since the last one was read, so that there is one more to compare."""
+        """Whether a snapshot that has not been compared yet was activated."""
         self._unsubscribe = events.subscribe(self._on_event)
 
     def _on_event(self, event: Event) -> None:
@@ -86,7 +87,7 @@ def hashes(snapshot: Snapshot) -> tuple[str, Hashes]:
 
 
 def differences(before: Hashes, after: Hashes) -> dict[str, list[str]]:
-    """Tools that were `added`, `removed` and `modified` between two snapshots."""
+    """Names of the tools that were `added`, `removed` and `modified` between two snapshots, by these three words."""
     return {
         "added": [name for name in after if name not in before],
         "removed": [name for name in before if name not in after],

@@ -1,4 +1,5 @@
-"""Latency of a tool in the REST API: declared and measured durations, and the measurements that decide about tiers."""
+"""Latency of a tool in the REST API: declared and measured durations, and the measurements by which tiers show or hide
+the tool."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ _UNKNOWN = ToolState(name="")
 
 
 class LatencyDocument(msgspec.Struct, frozen=True):
-    """Declared and measured latency of a tool, under the names by which tools declare it. Times are in milliseconds;
-    null means unknown.
+    """Declared and measured latency of a tool, with the member names that tools use to declare it. Times are in
+    milliseconds; null means unknown.
     """
 
     estimated_duration_ms: int | None
@@ -20,7 +21,7 @@ class LatencyDocument(msgspec.Struct, frozen=True):
     max_duration_ms: int | None
     """Declared maximum duration, after which a call is cancelled."""
     measured_duration_ms: int | None
-    """Measured median of up to 100 last calls, including probes. It replaces the declared median."""
+    """Measured median of the last calls, at most 100, including probes. It replaces the declared median."""
     measured_p99_ms: int | None
     """Measured 99th percentile of the same calls."""
     measured_at: str | None
@@ -43,12 +44,12 @@ class HealthDocument(msgspec.Struct, frozen=True):
 
 
 class MeasuredDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """Measurements that decide about the tiers of a tool."""
+    """Measurements by which tiers show or hide a tool."""
 
     quantiles: Quantiles | None
-    """Quantiles of the last successful calls; null before the first."""
+    """Quantiles of the last successful calls; null before the first such call."""
     bimodal: bool
-    """Whether the durations form two clusters, for which all tiers judge the tool by its p95."""
+    """Whether the durations form two clusters. If so, all tiers judge the tool by its p95."""
     health: HealthDocument
     round_trip_ms: float | None
     """Duration of a request to the server that calls no tool, measured by the operator: the network's share."""

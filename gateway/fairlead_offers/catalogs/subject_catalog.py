@@ -85,8 +85,8 @@ class SubjectCatalog:
 
     @property
     def default_tier(self) -> str | None:
-        """Tier of requests of the subject that name none; None if there is no default, or a different
-        one per server.
+        """Tier of requests of the subject that name no tier; None if there is no default tier, or if servers have
+        different default tiers.
         """
         if self.whole:
             return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
@@ -105,8 +105,8 @@ class SubjectCatalog:
         return decide(self._selection.policies, self._selection.views_of(self.identity).rules, server, tool)
 
     def denial(self, view: View, name: str) -> Denial | None:
-        """Decision that denies the subject a tool, given by a name that `view` does not have. Must not be called in the
-        event loop.
+        """Decision that denies the subject a tool; None if no policy denies it. `name`: a name that `view` does not
+        have. Must not be called in the event loop.
         """
         return denial(self._selection, self.identity, view, name)
 
@@ -115,8 +115,8 @@ class SubjectCatalog:
         return self._views.get(server_target(key))
 
     def unready(self, problem: Problem) -> ServerEntry | None:
-        """Server that has no catalog yet and explains a problem about an unknown server or tool: it is that server, or
-        may have that tool. None for other problems.
+        """Server without a catalog yet that explains a problem about an unknown server or tool: it is the server in
+        question, or may have the tool in question. None for other problems.
         """
         name, code = problem.missing, problem.document.code
         if code == UNKNOWN_TOOL and name:
@@ -124,8 +124,8 @@ class SubjectCatalog:
         return unready_by_name(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
 
     def unready_of_tool(self, name: str) -> ServerEntry | None:
-        """Server that has no catalog yet and may have the tool with this exposed name, id or
-        `[namespace/]server/tool`.
+        """Server without a catalog yet that may have a tool; None if there is no such server. `name`: exposed name of
+        the tool, its id, or `[namespace/]server/tool`.
         """
         server = name.rpartition("/")[0]
         entry = unready_by_tool(self._selection, self.identity, name)
@@ -141,7 +141,7 @@ class SubjectCatalog:
 
 
 def limit_tier(choice: Choice, catalog: SubjectCatalog) -> Choice:
-    """Limit the tier of a choice to the slowest one that the subject's policies allow."""
+    """Limit the tier of a choice to the slowest tier that the subject's policies allow."""
     allowed = catalog.tiers
     if choice.tier in allowed:
         return choice
@@ -179,7 +179,7 @@ class ViewCache(Generic[Cached]):
         if self._snapshot is not catalog.snapshot:
             self._snapshot = catalog.snapshot
             self._items = OrderedDict()
-        item = self._items.get(id(view))  # no other view can get this id, as the cached value keeps the view alive
+        item = self._items.get(id(view))  # no other view can get this id, because the cached value keeps the view alive
         if item is None:
             item = self._items[id(view)] = self._make(view, catalog.snapshot)
             if len(self._items) > self._max_values:
@@ -190,7 +190,7 @@ class ViewCache(Generic[Cached]):
 
 
 class SubjectCatalogs:
-    """Makes the catalogs of subjects. A gateway has one."""
+    """Makes the catalogs of subjects. Each gateway has one instance."""
 
     def __init__(self, selection: Callable[[], Selection], view_builds: ViewBuilds, patience: StartupWait) -> None:
         self._selection = selection

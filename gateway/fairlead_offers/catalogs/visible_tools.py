@@ -40,7 +40,7 @@ MAX_CACHED_VIEWS: Final = 64
 STRIDE: Final = 64
 """Number of tools that are compiled between two pauses of the worker thread; one tool takes about 6 µs."""
 GATEWAY: Final = ServerKey(GROUP, "gateway")
-"""Server of the gateway's own tools. No McpServer can have this key, as names of namespaces have no dots."""
+"""Server of the gateway's own tools. No McpServer can have this key, because names of namespaces have no dots."""
 
 
 class ServerOfTools(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class VisibleTool:
         """Raw definition with the exposed name."""
         self.tool = tool
         self.state = state
-        """Measurements and tier decisions of the tool; None before the first."""
+        """Measurements and tier decisions of the tool; None before the first measurement."""
         self.offline = server.offline
         self.pinned = pinned
         """Whether a policy pins the tool, so that a limit on tokens or tools never leaves it out."""
@@ -114,8 +114,8 @@ class VisibleTool:
 
     @property
     def other_names(self) -> dict[str, str]:
-        """Original names of the schema's properties, by the names that replace them in formats which do not accept the
-        original ones. Usually empty.
+        """Original names of the schema's properties, by the names that replace them in formats that do not accept the
+        original names. Usually empty.
         """
         if self._other_names is None:
             self._other_names = other_names(self.decoded.get("inputSchema"))
@@ -132,7 +132,7 @@ _GATEWAY_SERVER: Final = ServerOfTools(GATEWAY, "", offline=False, escapes=False
 
 
 def gateway_tool(raw: bytes) -> VisibleTool:
-    """Make the entry of one of the gateway's own tools. Budgets never leave it out, as the model needs it to reach
+    """Make the entry of one of the gateway's own tools. Budgets never leave it out, because the model needs it to reach
     other tools. `raw`: MCP definition of the tool.
     """
     name = str(decode_definition(raw, "")["name"])
@@ -155,10 +155,11 @@ class VisibleTools:
             for entry in with_pauses(_entries(view.routes, snapshot, view.pinned, view.escaping), STRIDE)
         }
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
-        """Tools that may be offered to a model. Others are only for the user interface of their server (SEP-1865)."""
+        """Tools that may be offered to a model. Other visible tools are only for the user interface of their server
+        (SEP-1865)."""
         self.names = Names([*self.by_name, READ_RESULT] if view.reads else self.by_name)
-        """Names that every provider accepts, for all visible tools: so a tool has the same name in every answer,
-        whatever the filters of the request.
+        """Names that every provider accepts. They are made for all visible tools, so that a tool has the same name in
+        every answer, whatever the filters of the request.
         """
         ids: dict[str, VisibleTool | None] = {}
         for entry in self.by_name.values():
@@ -176,7 +177,7 @@ class VisibleTools:
 
     @cached_property
     def catalog(self) -> str:
-        """Hash over the definitions of all tools, by which the search process recognizes a catalog that it has."""
+        """Hash over the definitions of all tools, by which the search process recognizes an indexed catalog."""
         return catalog_hash(self.by_key)
 
     def find(self, name: str) -> VisibleTool | None:
@@ -193,7 +194,7 @@ class VisibleTools:
         return READER if name in (READER.name, READER.id) else None
 
     def add_reader(self, entries: list[VisibleTool]) -> list[VisibleTool]:
-        """Insert `read_result` into sorted entries if the results of one of these tools have a token limit."""
+        """Insert `read_result` into sorted entries if the results of any of their tools have a token limit."""
         routes = self.view.routes
         if self.view.reads and any(routes[entry.name].most_tokens is not None for entry in entries):
             entries.insert(bisect_left(entries, READ_RESULT, key=attrgetter("name")), READER)
@@ -212,8 +213,8 @@ class VisibleTools:
         return entry
 
     def find_hidden(self, name: str) -> VisibleTool | None:
-        """Find a tool that the tier hides, by exposed name, id, or safe name for providers. A model may still call it
-        if it was listed before.
+        """Find a tool that the tier hides, by exposed name, id, or safe name for providers. A model may still call such
+        a tool if it was listed before.
         """
         tool = self._hidden.get(self._hidden_names.original(name) or name)
         return tool or next((entry for entry in self._hidden.values() if entry.id == name), None)
@@ -224,11 +225,11 @@ class VisibleTools:
         return any(entry.is_from((server,)) for entry in (*self.by_name.values(), *hidden))
 
     def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
-        """Tools with these tags and servers that the tier hides; None if it hides none."""
+        """Tools with these tags and servers that the tier hides; None if the tier hides no such tool."""
         return self.view.notice(entry.name for entry in _filter(self._hidden.values(), tags, servers))
 
     def hidden_tool(self, name: str) -> HiddenTool | None:
-        """Reason why the tier hides a tool, and the tiers that show it; None for other tools. Takes the names of
+        """Reason why the tier hides a tool, and the tiers that show it; None for other tools. `name`: as in
         `find_hidden`.
         """
         entry = self.find_hidden(name)
@@ -247,7 +248,7 @@ class VisibleTools:
             if not self.has_server(server):
                 servers_with_tools = tuple(sorted({str(entry.server) for entry in self.entries}))
                 raise unknown_server(
-                    server, f"no tool that you may see is of a server {server[:128]!r}", servers_with_tools
+                    server, f"you may not see any tool of a server {server[:128]!r}", servers_with_tools
                 )
         chosen = _filter(self.entries, tags, servers)
         return [entry for entry in chosen if not categories or not set(entry.entry.categories).isdisjoint(categories)]

@@ -25,7 +25,9 @@ from fairlead_formats.translate import translate_message, translate_results
 from fairlead_mcp import members
 from fairlead_offers.job import ConvertedBody, Job
 
-TWICE: Final = "an object has a member twice, of which parsers read different values: send each member once"
+TWICE: Final = (
+    "an object has a member twice, and parsers differ in which of the two values they read: send each member once"
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -39,7 +41,7 @@ class ConvertBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     tools: Any
     strict: bool = False
     model: str | None = None
-    """Name of the model that reads the tools, as rules differ between models of one format."""
+    """Name of the model that reads the tools, because rules differ between models of one format."""
     gemini_field: GeminiField = GEMINI_JSON_SCHEMA
 
 
@@ -71,7 +73,7 @@ class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Declined(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reason why a conversion has no `ConvertedBody`."""
+    """Reason why a conversion failed. Exactly one member is not empty."""
 
     unreadable: str = ""
     """Message about an unreadable body; empty if the body was read."""

@@ -1,7 +1,7 @@
 """Context windows from a model server: requests an OpenAI-compatible `GET /v1/models` at intervals.
 
-This module is imported only if a model server is configured, as the HTTP client takes long to load. If the model server
-cannot be reached or its list of models is unreadable, the last list remains in use.
+This module is imported only if a model server is configured, because the HTTP client takes long to load. If the model
+server cannot be reached or its list of models is unreadable, the last list remains in use.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fairlead_mcp.bounded_reading import UnreadableAnswer, decode_bounded
 TIMEOUT: Final = 10.0
 """Maximum seconds for one request, including the connection."""
 MAX_ANSWER: Final = 4 << 20
-"""Maximum bytes of an answer."""
+"""Maximum number of bytes of an answer."""
 MAX_MODELS: Final = 10_000
 
 log = logging.getLogger(__name__)
 
 
 class NoModels(Exception):
-    """The list of models could not be read. The message has the reason, without the address."""
+    """Failure to read the list of models. The message says why, without the address."""
 
 
 class Refresher:
@@ -99,7 +99,7 @@ async def fetch_windows(session: aiohttp.ClientSession, source: LiveSource) -> d
 
 
 async def _headers(source: LiveSource) -> dict[str, str]:
-    """Headers with the token, whose file is read for every request, as it may be rotated. Raises NoModels."""
+    """Headers with the token, whose file is read for every request, because it may be rotated. Raises NoModels."""
     if source.token_file is None:
         return {}
     try:

@@ -1,6 +1,6 @@
 """Requests to OpenAI-compatible APIs of models, with limits of time and size, retries, and egress rules.
 
-This module is imported only if an API is configured, as the HTTP client takes a third of a second to load.
+This module is imported only if an API is configured, because the HTTP client takes a third of a second to load.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead_mcp.retries import next_delay
 
 RETRIES: Final = 2
 REFUSAL_BYTES: Final = 256 << 10
-"""Maximum bytes of a refusal. The body of a longer refusal is ignored."""
+"""Maximum number of bytes of a refusal. The body of a longer refusal is ignored."""
 REASON_CHARACTERS: Final = 1_000
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -62,8 +62,8 @@ def guarded_api(endpoint: ModelEndpoint, *, seconds: float, max_bytes: int) -> M
 
 
 class ModelApi:
-    """Client of one API, by base URL such as `http://vllm.models:8000/v1`. It opens a connection for each request, and
-    can therefore be used in any event loop.
+    """Client of one API, by base URL such as `http://vllm.models:8000/v1`. The client opens a connection for each
+    request, and can therefore be used in any event loop.
     """
 
     def __init__(self, url: str, key: str, resolve: Resolve, *, seconds: float, max_bytes: int) -> None:
@@ -158,7 +158,7 @@ class _GuardedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Do nothing, as nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 async def _reason(answer: bytes) -> str:

@@ -10,8 +10,8 @@ from fairlead_formats.tokens.routes import ModelRoute
 
 
 class ModelFacts:
-    """Current facts about models. A gateway has one object. The constructor takes functions that return the configured
-    routes, windows and prices, and the last list of the model server.
+    """Current facts about models. Each gateway has one instance. The constructor takes functions that return the
+    configured routes, windows and prices, and the last list of the model server.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class ModelFacts:
         self._get_live = live
         self._live: LiveModels | None = None
         self._windows = (windows(), windows())
-        """Cache of `windows`: the configured windows, and the same windows completed by those of the model server."""
+        """Cache of `windows`: the configured windows, and these windows completed by those of the model server."""
 
     @property
     def routes(self) -> Mapping[str, ModelRoute]:

@@ -1,1 +1,1 @@
-"""Offers of tools: adds tools to requests to models, and runs the models' calls of them."""
+"""Offers of tools: adds tools to requests to models, and runs the models' calls of these tools."""

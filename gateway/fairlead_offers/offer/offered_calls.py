@@ -106,8 +106,9 @@ def _check_listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned
 
 
 def _check_reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
-    """Check a call for an offer in which the model searches its tools. The tool counts as unknown if search cannot find
-    it. The call is refused if policies reserve it for the client. `view`: None if the client has approved the call.
+    """Check a call for an offer in which the model searches its tools. The tool counts as unknown if the search cannot
+    find it. The call is refused if policies reserve it for the client. `view`: None if the client has approved the
+    call.
 
     A model may also call such a tool without `execute_tool`, because it may have seen the tool in a list earlier in the
     conversation.
@@ -177,8 +178,8 @@ def _plan_gateway_tool(name: str, wishes: OfferWishes, call: ModelCall) -> Plann
 
 
 def _restrict(names: Any, allowed: Sequence[str]) -> list[str] | None:
-    """Restrict the names in a call to those that the request allows; a call without names gets all `allowed` ones. None
-    if the request allows every name.
+    """Restrict the names in a call to those in `allowed`; a call without names gets all of `allowed`. Returns None if
+    `allowed` is empty: the request then allows every name.
     """
     if not allowed:
         return None
@@ -228,8 +229,8 @@ async def run_offered(
 ) -> list[OfferedRun]:
     """Run calls together, under the current policies. Cancellation cancels all calls. Raises Problem.
 
-    Calls beyond the `max_calls` in the wishes, of which `already_run` are used up, are refused. `approved`: whether the
-    client has approved calls that policies reserve for it.
+    Calls beyond the limit `max_calls` in the wishes are refused; `already_run` earlier calls count towards the limit.
+    `approved`: whether the client has approved the calls that policies reserve for it.
     """
     planned = await services.work.do(
         lambda: plan_offered_calls(

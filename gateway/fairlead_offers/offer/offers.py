@@ -61,10 +61,10 @@ change while a conversation becomes longer.
 Cached = TypeVar("Cached")
 Positive = Annotated[int, Meta(ge=1)]
 MAX_OFFERS: Final = 256
-"""Maximum number of cached offers. The least recently used is dropped."""
+"""Maximum number of cached offers. The least recently used offer is dropped."""
 MAX_NAME_CHARACTERS: Final = 16 << 10
-"""Maximum characters in the names of a client's tools. With more, the offer is not cached, because the names are part
-of the cache's key.
+"""Maximum number of characters in the names of a client's tools. With more characters, the offer is not cached, because
+the names are part of the cache's key.
 """
 
 
@@ -79,11 +79,12 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     tool_tokens: Positive | None = None
     tools: Literal["auto", "inject", "search", "cheapest", "none"] = "auto"
     """`inject` lists as many tools as fit. `search` offers the tools of the router endpoint. `auto` lists the tools if
-    all fit, and offers search otherwise. `cheapest` chooses what needs fewer tokens for a task with one call.
+    all fit, and offers search otherwise. `cheapest` lists the tools or offers search, whichever needs fewer tokens for
+    a task with one call.
     """
     mcp: Annotated[tuple[ServerToolChoice, ...], Meta(max_length=64)] = ()
-    """Filters by server, from the `mcp` tools of a Responses request. If there are any, only tools that match one of
-    them are offered, and always as a list.
+    """Filters by server, from the `mcp` tools of a Responses request. If there are filters, only tools that match one
+    of them are offered, and always as a list.
     """
     max_calls: Annotated[int, Meta(ge=0)] | None = None
     """Maximum number of calls that the gateway runs for the request."""
@@ -113,24 +114,24 @@ class ToolOffer(msgspec.Struct, frozen=True):
     reachable: frozenset[str] = frozenset()
     """Exposed names of all tools that match the request, which `execute_tool` may call."""
     cut: tuple[Cut, ...] = ()
-    """Tools that were left out because of a limit, with the limit."""
+    """Tools that were left out because of a limit, each with that limit."""
     shadowed: tuple[str, ...] = ()
     """Tools that were left out because the client has a tool of the same name."""
     approved_first: frozenset[str] = frozenset()
-    """Names of tools whose calls run only after the client has approved them."""
+    """Names of tools whose calls run only after the client has approved the call."""
     manual: Mapping[str, str] = {}
-    """Reasons, as sentences, why policies (`autoRun`) reserve calls for the client, by name of the tool. Includes tools
-    that search may find.
+    """Why policies (`autoRun`) reserve calls for the client: one sentence by name of the tool. Includes tools that a
+    search may find.
     """
     quotas: tuple[Quota, ...] = ()
-    """Quotas with a limit on tokens per day: those of the principal in the namespaces of the offered tools, and of
-    tools that search may find.
+    """Quotas of the principal with a limit on tokens per day, in the namespaces of the offered tools and of tools that
+    a search may find.
     """
     tokens: Mapping[str, int] = {}
     """Number of tokens of each definition, by exposed name of the tool."""
     refused: str = ""
-    """Reason why no tool is offered: by the gateway's token count, the conversation alone exceeds the context window.
-    The request is sent to the model nevertheless, as the count is an estimate. Empty for other offers.
+    """Why no tool is offered: by the gateway's token count, the conversation alone exceeds the context window. The
+    request is sent to the model nevertheless, because the count is an estimate. Empty: tools are offered.
     """
 
     @property
@@ -142,7 +143,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether all tools are offered: a limit has left none of them out."""
+        """Whether all tools are offered, so that no tool was left out because of a limit."""
         return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
 
     @property
@@ -177,11 +178,11 @@ class _ToolSet(msgspec.Struct, frozen=True):
     approved_first: frozenset[str]
     view: View
     found_manual: dict[str, str]
-    """Reasons why policies reserve calls for the client, by exposed name of the tools that search may find."""
+    """Reasons why policies reserve calls for the client, by exposed name of the tools that a search may find."""
 
     def manual(self, chosen: Iterable[str]) -> dict[str, str]:
-        """Reasons why policies reserve calls for the client: of the `chosen` tools by the name that the model sees, and
-        of tools that search may find by exposed name.
+        """Reasons why policies reserve calls for the client: for the `chosen` tools by the name that the model sees,
+        for tools that a search may find by exposed name.
         """
         reasons = _manual(self.view, chosen)
         return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
@@ -215,7 +216,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
 
 
 class Offers:
-    """Makes offers, and caches the tools of each view that they are made of. A gateway has one object."""
+    """Makes offers, and caches the sets of tools from which it makes them, by view. Each gateway has one instance."""
 
     def __init__(self, services: ToolServices) -> None:
         self._services = services
@@ -244,8 +245,8 @@ class Offers:
     async def _search_reason(
         self, catalog: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
     ) -> str:
-        """Reason to offer search even if the list fits; empty if there is none."""
-        if wishes.mcp:  # a tool that search finds would run without the approval that its `mcp` filter requires
+        """Reason to offer search even if the list fits; empty if there is no reason."""
+        if wishes.mcp:  # a tool found by search would run without the approval that its `mcp` filter requires
             return ""
         if wishes.tools != "cheapest":
             return ASKED if wishes.tools == SEARCH else ""
@@ -266,7 +267,7 @@ class Offers:
     async def _offer_list(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
-        """Offer as many tools as fit as a list. Returns None if the conversation must be counted first."""
+        """Offer a list of as many tools as fit. Returns None if the conversation must be counted first."""
         tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], LIST)
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
         counted = [each for each in tool_set.counted if each.name not in shadowed] if shadowed else tool_set.counted
@@ -280,8 +281,8 @@ class Offers:
     async def _offer_search(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, because: str
     ) -> ToolOffer | None:
-        """Offer the tools of the router endpoint, and pinned tools. Returns None if they do not fit, or if the client
-        has tools with the names of router tools.
+        """Offer the tools of the router endpoint, and pinned tools. Returns None if these tools do not fit, or if the
+        client has tools with the names of router tools.
         """
         tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], SEARCH)
         if not bounds.client_tool_names.isdisjoint(tool_set.router_tools):
@@ -321,7 +322,7 @@ class Offers:
         router_names = frozenset(entry.name for entry in router)
         shown = entries if way == LIST else [*router, *_pinned_tools(entries)]
         counted = [
-            # Router tools are unpinned, so that a limit can cut them: then search is not offered at all
+            # Router tools are unpinned, so that a limit can cut them; if it does, search is not offered at all
             msgspec.structs.replace(candidate, pinned=False) if candidate.name in router_names else candidate
             for candidate in await candidates(self._services.work, shown)
         ]
@@ -397,8 +398,8 @@ class OfferMemory:
         bounds: OfferBounds,
         make: Callable[[OfferBounds], Awaitable[ToolOffer | None]],
     ) -> ToolOffer | None:
-        """Return the cached offer, or call `make` and cache its offer. Equal requests that arrive during the call wait
-        for its offer instead of calling `make` themselves.
+        """Return the cached offer, or call `make` and cache its offer. Equal requests that arrive while `make` runs
+        wait for its offer instead of calling `make` themselves.
         """
         if sum(map(len, bounds.client_tool_names)) > MAX_NAME_CHARACTERS:
             return await make(bounds)
@@ -421,8 +422,8 @@ class OfferMemory:
         return offer
 
     def _find(self, key: tuple[Hashable, ...], catalog: SubjectCatalog, bounds: OfferBounds) -> ToolOffer | None:
-        """Cached offer for the same key that was made for a conversation of at least as many tokens, so that it fits
-        this one too. None if there is none.
+        """Cached offer that has the same key, and was made for a conversation of at least as many tokens, so that it
+        also fits the conversation in `bounds`. None if there is no such offer.
         """
         if self._snapshot is not catalog.snapshot:
             self._snapshot = catalog.snapshot

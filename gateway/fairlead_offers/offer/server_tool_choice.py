@@ -1,4 +1,4 @@
-"""Tools that a request chooses by server (the `mcp` tools of a Responses request): which of them to offer, and which of
+"""Tools that a request chooses by server (the `mcp` tools of a Responses request): which tools to offer, and which of
 their calls need the client's approval. Does no I/O.
 """
 
@@ -55,7 +55,7 @@ class ServerToolChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unkno
 
 
 def choice_for(choices: Sequence[ServerToolChoice], entry: VisibleTool) -> ServerToolChoice | None:
-    """First choice that includes a tool; None if there is none."""
+    """First choice that includes a tool; None if no choice includes it."""
     return next((choice for choice in choices if choice.has(entry)), None)
 
 

@@ -1,8 +1,9 @@
-"""Tools in a caller's request: reads them from any format, and separates them into gateway tools and caller's tools.
+"""Reads the tools in a caller's request from any format, and separates them into tools of the gateway and tools of the
+caller.
 
 **A definition with the name, the safe name or the id of a visible tool means that tool**, because callers send back the
-definitions that they got. The gateway then offers its own definition of the tool and runs the calls; `matched` lists
-these tools. All other tools belong to the caller, who runs their calls. The REST resources `tools`, `plans` and
+definitions that they got. The gateway then offers its own definition of the tool, and runs the tool's calls; `matched`
+lists these tools. All other tools belong to the caller, who runs their calls. The REST resources `tools`, `plans` and
 `toolcalls` all separate tools in this way.
 """
 
@@ -24,7 +25,7 @@ from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 
 
 class CallerTools(msgspec.Struct, frozen=True):
-    """Tools in a request that belong to the caller, and the gateway's tools that the request has, too."""
+    """Tools in a request that belong to the caller, and names of those that belong to the gateway."""
 
     tools: tuple[JsonObject, ...] = ()
     """Definitions of the caller's tools in MCP's format, with unique names."""
@@ -33,7 +34,7 @@ class CallerTools(msgspec.Struct, frozen=True):
     report: tuple[Loss, ...] = ()
     """Losses of reading the definitions, which apply to every target format."""
     conversion_losses: tuple[Loss, ...] = ()
-    """Further losses of converting the definitions to a format other than `format`."""
+    """Further losses, of converting the definitions to a format other than `format`."""
     names: Names = Names()
     """Names of the visible tools and of the caller's tools that every provider accepts."""
     format: Format = registry.FORMATS[registry.MCP]
@@ -50,7 +51,7 @@ class CallerTools(msgspec.Struct, frozen=True):
 
     def names_in(self, target: Format, names: Names) -> dict[str, str]:
         """Names of the caller's tools in an offer, by the caller's names. In the request's own format, a tool keeps its
-        name unless another tool of the offer has it.
+        name unless another tool of the offer has that name.
         """
         same = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
         caller_names = [str(tool["name"]) for tool in self.tools]
@@ -120,7 +121,7 @@ def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> 
     """Report a tool of the request whose arguments differ from those of the gateway's tool with the same name."""
     if _arguments(tool) == _arguments(entry.decoded):
         return []
-    why = f"the gateway's tool {entry.name} is offered instead, which has this name but other arguments"
+    why = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"
     return [Loss(name, "", "name", Action.DROPPED, why)]
 
 

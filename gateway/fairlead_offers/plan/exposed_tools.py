@@ -1,5 +1,5 @@
-"""Compares the ways to expose a subject's tools to a model: list all tools, list those of a latency tier, or let the
-model search with the tools of the router endpoint.
+"""Compares the ways to expose a subject's tools to a model: list all tools, list the tools of a latency tier, or let
+the model search with the tools of the router endpoint.
 
 The functions run in the worker thread. They count the tokens of each way; `tokens.exposure.advise` computes the costs.
 """
@@ -44,16 +44,16 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     """Task with tool calls, for which the ways to expose tools are compared."""
 
     turns: Annotated[int, Meta(ge=1, le=MAX_TURNS)] | None = None
-    """Requests to the model when all tools are listed, including the one for the answer; default: calls + 1."""
+    """Requests to the model when all tools are listed, including the request for the answer; default: calls + 1."""
     calls: _Count = 1
     searches: _Count | None = None
-    """Searches when the model searches tools, each of which adds a turn; default: one per call."""
+    """Searches when the model searches tools; default: one per call. Each search adds a turn."""
     caching: bool = False
     """Whether the provider caches prompts."""
     warm: bool = False
     """Whether definitions and conversation are in the provider's cache before the first turn. Needs `caching`."""
     conversation_tokens: _Tokens | None = None
-    """Tokens that every turn reads in addition to definitions; default: those of `system` and `messages`."""
+    """Tokens that every turn reads in addition to definitions; default: the tokens of `system` and `messages`."""
     search_tokens: _Tokens | None = None
     """Tokens of one search result, by the vocabulary o200k; default: eight tools of average size."""
     cache_read_factor: _Factor | None = None
@@ -68,7 +68,8 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
         return TaskShape(turns, self.calls, self.calls if self.searches is None else self.searches, talk)
 
     def prices(self, fit: Fit, stated: Mapping[str, ModelPrice]) -> TokenPrices:
-        """Prices in the task, else the installation's prices of the model in `stated`, else the published prices."""
+        """Prices of tokens: those in the task, else the installation's prices of the model (`stated`), else the
+        published prices."""
         price = stated.get(fit.model.name)
         prices = prices_of(fit.model.name) if price is None else price.factors(fit.model.name)
         read, write = self.cache_read_factor, self.cache_write_factor

@@ -36,19 +36,19 @@ from fairlead_offers.workers.heavy_work import STRIDE, HeavyWork, with_pauses
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 NO_CALLER_TOOLS: Final = CallerTools()
 FEW: Final = 64
-"""Number of definitions without a cached conversion up to which the worker thread converts them itself, in about three
-milliseconds. More of them are converted in another process.
+"""Maximum number of definitions that the worker thread converts itself, in about three milliseconds, if their
+conversions are not cached. More definitions are converted in another process.
 """
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class OfferedTools(Conversion, frozen=True, rename="camel", omit_defaults=True):
-    """Tools in the format of a provider's request, and those that were left out."""
+    """Tools in the format of a provider's request, and the tools that were left out."""
 
     offline: tuple[str, ...] = ()
     """Tools that were left out because their server is offline."""
     cut: tuple[Cut, ...] = ()
-    """Tools that were left out because of a limit, with the limit."""
+    """Tools that were left out because of a limit, each with that limit."""
     numbers: Numbers | None = None
     """Tokens by their use; only present if the request has a budget."""
     hidden: HiddenTools | None = None
@@ -80,7 +80,7 @@ async def candidates(
 
 
 def single_model(models: ModelFacts, format_: Format, name: str | None) -> RouteModel:
-    """Model that tools have to fit, with its context window and format. Without a name, the window is unlimited."""
+    """Model with the context window that tools have to fit. Without a name, the window is unlimited."""
     if name is None:
         return RouteModel("any", ContextWindow(MAX_WINDOW, source="none"), format_.name, None)
     return RouteModel(name or "any", models.windows.window(name), format_.name, format_.max_tools)
@@ -157,7 +157,8 @@ async def _prepare_conversions(
     work: HeavyWork, format_: Format, entries: Sequence[VisibleTool], short: Collection[str], options: Options
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
     """Fill the cache of conversions for entries, and return their decoded definitions and cache keys. More than `FEW`
-    new definitions are converted in another process, fewer in this thread with pauses. Must be awaited in `stepwise`.
+    new definitions are converted in another process; fewer are converted in this thread, with pauses. Must be awaited
+    in `stepwise`.
     """
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
     new = [index for index, key in enumerate(hashes) if not work.conversions.has(format_, options, key)]

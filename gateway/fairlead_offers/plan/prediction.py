@@ -1,5 +1,5 @@
-"""Predicts the duration of a message's calls from the latency of their tools, for `POST /v1/tool-calls/predict` and the
-`cost` of `POST /v1/tool-calls`.
+"""Predicts how long the tool calls in a model's message take, from the latency of their tools, for `POST
+/v1/tool-calls/predict` and the `cost` of `POST /v1/tool-calls`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ class PredictedCall(Guess, frozen=True, rename="camel"):
     name: str
     """Name of the tool as the model wrote it."""
     tool: str | None
-    """Exposed name of the tool; null for a call that the gateway does not run, and that therefore costs nothing."""
+    """Exposed name of the tool; null for a call that the gateway does not run. Such a call costs nothing."""
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
     """Duration of a batch of calls in milliseconds: the maximum for parallel calls, the sum for sequential calls, and
-    for limited parallelism the end of the last call if each one starts as soon as another has ended.
+    for limited parallelism the time until the last call ends, if each waiting call starts as soon as another call has
+    ended.
     """
 
     strategy: str
@@ -57,10 +58,10 @@ class Cost(msgspec.Struct, frozen=True, rename="camel"):
     """Tools whose latency is unknown. They count as 0, so that the durations are lower bounds."""
     tier: str | None
     tier_ms: int | None
-    """Latency limit of the tier, which applies to the batch as to a single call."""
+    """Latency limit of the tier, in milliseconds. It applies to the whole batch, as it does to one call."""
     fits: bool | None
     """Whether the batch is within the limit. The duration of each call is the tier's quantile if the tool was measured,
-    else the declared estimate. Null if there is no limit, or if unknown latencies make it undecidable.
+    else the declared estimate. Null if there is no limit, or if the answer depends on unknown latencies.
     """
     actual_ms: float | None = None
     """Measured duration of the batch; null if nothing was called."""
@@ -93,10 +94,12 @@ def _durations(state: ToolState | None, tool: Tool) -> tuple[float | None, float
 
 
 def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
-    """Milliseconds of a call for the comparison of its batch with a tier's limit; 0 if the tool's latency is unknown.
+    """Duration in milliseconds to assume for a call when its batch is compared with a tier's limit; 0 if the tool's
+    latency is unknown.
 
-    A tier shows or hides a tool by the number of its late calls, not by the quantile that is estimated from them. So
-    for a tool that the tier shows, the result is at most the tier's limit, even if the estimated quantile is higher.
+    A tier shows or hides a tool by how many of the tool's calls were late, not by the quantile estimated from all its
+    calls. So for a tool that the tier shows, the result is at most the tier's limit, even if the estimated quantile is
+    higher.
     """
     state, tool = entry.state, entry.tool
     if state is not None and state.quantiles is not None:
@@ -116,7 +119,8 @@ def predict_cost(
     calls: Sequence[tuple[VisibleTool, float | None]],
     actual_ms: float | None = None,
 ) -> Cost:
-    """Predict the cost of calls that the gateway runs, in order, each with its timeout in seconds."""
+    """Predict the cost of calls that the gateway runs. `calls`: tool and timeout in seconds of each call, in order.
+    `actual_ms`: measured duration of the batch in milliseconds."""
     guesses = [guess(entry, timeout) for entry, timeout in calls]
     unknown = tuple(
         dict.fromkeys(e.name for (e, _), guess in zip(calls, guesses, strict=True) if guess.basis == UNKNOWN)

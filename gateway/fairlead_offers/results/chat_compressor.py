@@ -20,7 +20,7 @@ from fairlead_search.result_compression import CompressionFailed, CompressorConf
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 MAX_CACHED_BYTES: Final = 8 << 20
-"""Maximum bytes of cached answers. The least recently used are dropped."""
+"""Maximum number of bytes of cached answers. The least recently used answers are dropped."""
 MAX_AT_ONCE: Final = 8
 """Maximum number of concurrent requests to the endpoint."""
 COOL_DOWN: Final = 10.0
@@ -125,7 +125,7 @@ class ChatCompressor:
         return completion
 
     def _remember(self, key: bytes, texts: dict[str, str]) -> None:
-        previous = self._compressed.pop(key, None)  # an equal request may have finished during this one
+        previous = self._compressed.pop(key, None)  # an equal request may have finished during this request
         self._compressed[key] = texts
         self._cached_bytes += _size(texts) - (_size(previous) if previous is not None else 0)
         while self._cached_bytes > self._max_cached_bytes:

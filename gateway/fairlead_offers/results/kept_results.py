@@ -24,7 +24,7 @@ ANSWER_TOKENS: Final = 40
 OVERHEAD_TOKENS: Final = 60
 """Tokens of a passage's metadata except its location: entry, tool, time, arguments and score."""
 END_TOKENS: Final = 4
-"""Additional tokens of a location by lines that also names the character at which the last line was cut."""
+"""Additional tokens of a location that names, besides its lines, the character at which the last line was cut."""
 COMPRESSED_TOKENS: Final = 6
 """Tokens of the member `compressed`, which marks a passage that a model wrote."""
 
@@ -42,7 +42,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     results: list[KeptResult]
     budget: int
-    """Maximum tokens of the answer."""
+    """Maximum number of tokens of the answer."""
     query: str | None = None
     path: str | None = None
     lines: Lines | None = None
@@ -61,7 +61,7 @@ class ReadPassages(msgspec.Struct, frozen=True):
     lines: int = 0
     """Number of lines of the result, or of the part at the path; 0 if it has no lines."""
     cut: bool = False
-    """Whether more was found than fits the budget."""
+    """Whether more passages were found than fit the budget."""
 
 
 def read(work: bytes) -> ReadPassages:
@@ -125,7 +125,7 @@ def _read_part(reading: Reading, stored: KeptResult) -> ReadPassages:
 
 
 def _at_path(document: ResultDocument, path: str) -> object:
-    """Part of a result's JSON at a path. The result's other form is searched if its main form does not have the path.
+    """Part of a result's JSON at a path. If the result's main form does not have the path, its other form is searched.
     Raises KeyError.
     """
     try:

@@ -1,8 +1,8 @@
 """Extraction of the text or JSON document from a tool's result. Does no I/O.
 
-SDKs write most results twice: as text, and as `structuredContent`, which has the same JSON, or only wraps the text in
-an object (FastMCP's `{"result": text}`). Text can be read by lines, a string in JSON cannot. Therefore the text is read
-instead of `structuredContent` that only wraps it.
+SDKs write most results twice: as text, and as `structuredContent`. The latter has the same JSON, or only wraps the text
+in an object (FastMCP's `{"result": text}`). If it only wraps the text, the text is read instead, because text can be
+read by lines, and a string in JSON cannot.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def document(result: bytes) -> object:
 
 
 def read_document(result: bytes) -> ResultDocument:
-    """Extract the document of a raw result: its `structuredContent`, unless that only wraps the text or is shorter than
-    a different text. Otherwise its text, decoded if the text is JSON. Images and other content without text are
-    described by type and size.
+    """Extract the document of a raw result: its `structuredContent`, unless that only wraps the text, or is shorter
+    than a text with other content. In these cases the document is the text, decoded if it is JSON. Images and other
+    content without text are described by type and size.
     """
     return _document_in(_members(result), result)
 
@@ -96,7 +96,8 @@ def _blocks_of(members: object) -> list[Block]:
 
 
 def _document_of(blocks: Sequence[Block]) -> object:
-    """Join the texts of blocks by newlines. If all texts are JSON, return the decoded value, or the list of several."""
+    """Join the texts of blocks by newlines. If all texts are JSON, return the decoded value, or a list if there are
+    several."""
     texts = [_describe(block) if (text := _text(block)) is None else text for block in blocks]
     values = [text if _text(block) is None else _json(text) for block, text in zip(blocks, texts, strict=True)]
     if all(isinstance(value, str) for value in values) or None in values:
@@ -134,8 +135,8 @@ def _describe(block: Block) -> str:
 
 
 def _binary(block: Block) -> tuple[str, str | None]:
-    """Media type of an image, audio or embedded resource, and its base64 data; None instead of data for a block without
-    any.
+    """Media type of an image, audio or embedded resource, and its base64 data; None for the data of a block without
+    data.
     """
     resource = block.get("resource")
     holder, member = (resource, "blob") if isinstance(resource, dict) else (block, "data")
@@ -169,7 +170,7 @@ def _are_lines(texts: list[str] | None) -> TypeGuard[list[str]]:
 
 
 def _texts_in(value: object, depth: int) -> list[str] | None:
-    """Texts in a value of objects with one member, lists and MCP text blocks; None if it contains anything else."""
+    """Texts in a value of objects with one member, lists and MCP text blocks; None if the value has anything else."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):

@@ -1,10 +1,9 @@
 """Shortens a tool's result to a number of tokens: a description of its shape, its beginning and its end. Does no I/O.
 
-Lines are numbered as in the arguments `range` and `grep` for stored results, so that a model can read on where the
-beginning ends.
-Structured content must match the tool's `outputSchema` (MCP 2025-11-25, "Output Schema"). Shortened structured content
-therefore retains members and types, and loses items of arrays and ends of long strings. If a tool declares no
-`outputSchema`, MCP does not require structured content, and it is left out.
+Lines have the same numbers as in the arguments `range` and `grep` for stored results, so that a model can read on where
+the beginning ends. Structured content must match the tool's `outputSchema` (MCP 2025-11-25, "Output Schema"). Shortened
+structured content therefore retains members and types, and loses items of arrays and ends of long strings. If a tool
+declares no `outputSchema`, MCP does not require structured content, so it is left out.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ def _content(
 def _note(long: LongResult, total_tokens: int) -> str:
     size = f"This result has about {total_tokens:,} tokens, of which at most {long.tokens:,} are shown."
     if long.lost:
-        return f"{size} The rest is lost ({long.lost}): request less, if the tool allows that."
+        return f"{size} The rest is lost ({long.lost}): call the tool so that it returns less, if it allows that."
     return f"{size} The whole result is stored as {long.id}: {long.reader}."
 
 

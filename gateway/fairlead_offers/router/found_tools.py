@@ -30,7 +30,7 @@ DEFAULT_LIMIT: Final = 8
 MAX_LIMIT: Final = 100
 MAX_QUERIES: Final = 16
 MAX_QUERY: Final = 1000
-"""Maximum characters of a query."""
+"""Maximum number of characters of a query."""
 FILTERS: Final = "filters"
 NO_WORD_FITS: Final = "no tool matches both the filters and the query; these are tools that match the filters, by name"
 NO_HITS: Final = RankedTools([], FILTERS)
@@ -57,7 +57,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     filters fits the query.
     """
     note: str = ""
-    """Reason why tools were ranked by words alone although vectors are configured, or by filters."""
+    """Why tools were ranked by words alone although vectors are configured, or by filters although there is a query."""
     cut: tuple[Cut, ...] = ()
     """Found tools that were left out because of the token limit."""
 
@@ -126,7 +126,7 @@ async def rank_tools(
 def _select(
     services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
-    """All visible tools, and those of them that match the filters; None instead of the latter without filters."""
+    """All visible tools, and the visible tools that match the filters; None for the second if there are no filters."""
     visible = services.catalogs.visible(catalog, search_query.tier)
     filtered = search_query.tags or search_query.servers or search_query.categories
     return visible, visible.select(
@@ -158,9 +158,9 @@ async def _write_answer(
 async def limit_tools(
     services: ToolServices, entries: list[VisibleTool], format_: Format, search_query: SearchQuery
 ) -> tuple[list[VisibleTool], tuple[Cut, ...]]:
-    """Select the entries that fit the token limit, the best first. Returns the selected entries, and the others with
-    the limit. Without a model, the tokens that a request needs besides its definitions are not counted, as they depend
-    on the model. Must be awaited in `stepwise`. Raises Problem.
+    """Select the entries that fit the token limit, the best first. Returns the selected entries, and the other entries,
+    each with the limit. Without a model, only the tokens of definitions are counted, because the other tokens of a
+    request depend on the model. Must be awaited in `stepwise`. Raises Problem.
     """
     if not entries or (search_query.tool_tokens is None and search_query.model is None):
         return entries, ()

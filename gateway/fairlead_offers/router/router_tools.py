@@ -60,8 +60,8 @@ class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RouterTools(MetaTools, Shortener):
-    """Runs the tools of the router endpoint. `services`: returns the services; a function, because the services are
-    made after the endpoint.
+    """Runs the tools of the router endpoint. `services` is a function that returns the services, because they are made
+    after the endpoint.
     """
 
     def __init__(self, services: Callable[[], ToolServices]) -> None:
@@ -127,7 +127,7 @@ async def _write_answer(services: ToolServices, hits: RankedTools, searched: int
 
 
 def _tool(entry: VisibleTool, score: float) -> dict[str, object]:
-    """Members of a tool that a model needs to choose and to call it."""
+    """Members of a tool that a model needs in order to choose and call the tool."""
     definition = entry.decoded
     shown = {"name": entry.name, "server": str(entry.server), "score": score}
     for member in ("description", "inputSchema"):

@@ -1,7 +1,7 @@
 """Runs the tool calls in a model's message.
 
-Each call is matched to its tool, and its arguments are converted to those of the tool. Then the calls of the message
-run together, by `calls.path.direct` like calls of MCP clients. The caller of this module writes the results in the
+Each call is matched to its tool, and its arguments are converted to the tool's arguments. Then the calls of the message
+run together, through `calls.path.direct` like calls of MCP clients. The caller of this module writes the results in the
 format of the message.
 """
 
@@ -52,7 +52,7 @@ class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     documents: bool = True
     """PDF files."""
     nested_media: bool = False
-    """For Gemini 3 and later: media inside of the function response, instead of a message after it."""
+    """For Gemini 3 and later: whether media are inside the function response, instead of in a message after it."""
     status: bool = True
     """For Bedrock: whether the model reads `toolResult.status`; otherwise errors are stated in the text."""
 
@@ -69,12 +69,12 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
     """Maximum number of calls at a time, for `parallel`."""
     timeout_ms: Milliseconds | None = None
-    """Timeout of each call, which can only shorten the timeout of the tool."""
+    """Timeout of each call. It can only shorten the timeout of the tool."""
     timeouts_ms: dict[str, Milliseconds] = {}
     """Timeouts for individual tools, by the name that the model uses."""
     retries: Retries | None = None
-    """Maximum attempts after the first for each call, if nothing was sent or the tool is idempotent. Limited by the
-    server's setting, which is also the default; servers without the setting have 1.
+    """Maximum number of attempts after the first for each call, if nothing was sent or the tool is idempotent. Limited
+    by the server's setting, which is also the default; for servers without the setting it is 1.
     """
     retries_of: dict[str, Retries] = {}
     """Retries for individual tools, by the name that the model uses."""
@@ -83,20 +83,20 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     the exposed name, the id, or a name that `GET /v1/tools` has returned.
     """
     tools: Any = None
-    """Definitions of the caller's tools. If present, a call of an unknown tool is answered with an error; otherwise it
-    is left to the caller.
+    """Definitions of the caller's tools. If present, a call of an unknown tool is answered with an error; otherwise
+    such a call is left to the caller.
     """
     tools_format: str | None = None
     """Format of `tools`; None: the format of the message."""
     carry: CarryBody = CarryBody()
     result_tokens: ResultTokens | None = None
-    """Maximum tokens of each result. Longer results are cut to their beginning, end and shape; `GET /v1/context` reads
-    the rest.
+    """Maximum number of tokens of each result. Longer results are cut to their beginning, end and shape; `GET
+    /v1/context` reads the rest.
     """
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """Call of the model, matched to its tool, or with the reason why it cannot run."""
+    """Call of the model with the tool that it calls, or with the reason why it cannot run."""
 
     call: ModelCall
     entry: VisibleTool | None
@@ -113,8 +113,8 @@ class Planned(msgspec.Struct, frozen=True):
     similar_name: str | None = None
     """Name of a tool that was probably meant, for a call of an unknown tool."""
     denied: str | None = None
-    """Sentence for the model about why the call is refused. It says why policies deny the tool only if the principal
-    may know that.
+    """Sentence for the model about why the call is refused. It names the reason of a policy only if the principal may
+    know that reason.
     """
     denial: Denial | None = None
     """Decision of a policy that denies the tool, for the audit log."""
@@ -218,7 +218,7 @@ def _plan(
 
 
 def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | None) -> str | None:
-    """Most similar name among the visible tools and the caller's tools."""
+    """Most similar name among the names of the visible tools and the caller's tools; None if no name is similar."""
     caller_names = (str(tool["name"]) for tool in (caller_tools.tools if caller_tools else ()))
     return did_you_mean(name, [*visible.by_name, *caller_names])
 

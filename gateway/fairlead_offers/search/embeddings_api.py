@@ -15,9 +15,10 @@ from fairlead_search.vectors import encode
 
 SECONDS: Final = 30.0
 MAX_BYTES: Final = 16 << 20
-"""Maximum bytes of an answer. 32 vectors with 8,192 dimensions take about 6 MB."""
+"""Maximum number of bytes of an answer. 32 vectors with 8,192 dimensions take about 6 MB."""
 MAX_INPUT: Final = 8_000
-"""Characters after which a text is cut before it is sent, as servers refuse texts beyond their context window."""
+"""Maximum number of characters of a text. Longer texts are cut before they are sent, because servers refuse texts
+beyond their context window."""
 MAX_DIMENSIONS: Final = 16_384
 
 
@@ -37,7 +38,7 @@ class EmbeddingsApi:
         self._api = guarded_api(config, seconds=seconds, max_bytes=MAX_BYTES)
         self._config = config
         self._truncates = False
-        """Whether the server has refused the member `dimensions`. Vectors are then truncated here."""
+        """Whether the server has refused the member `dimensions`. If so, the gateway truncates the vectors."""
 
     async def vectors(self, texts: Sequence[str]) -> list[bytes]:
         """Request one vector per text, in the order of the texts. Raises McpError."""
@@ -67,7 +68,7 @@ class EmbeddingsApi:
         sizes = {len(vector) for vector in by_index.values()}
         if texts and (len(sizes) != 1 or not 0 < min(sizes) <= MAX_DIMENSIONS):
             raise ProtocolError(
-                f"the vectors from the model API are of different lengths, empty, or over {MAX_DIMENSIONS} long"
+                f"the vectors from the model API differ in length, are empty, or have over {MAX_DIMENSIONS} numbers"
             )
         return [by_index[index] for index in range(len(texts))]
 

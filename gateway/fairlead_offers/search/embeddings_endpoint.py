@@ -1,7 +1,7 @@
-"""Embedder whose vectors come from an embeddings endpoint: a worker process requests the vectors of tools, the gateway
-itself those of queries.
+"""Embedder whose vectors come from an embeddings endpoint. A worker process requests the vectors of tools, and the
+gateway process requests the vectors of queries.
 
-A query is sent after an instruction if the model needs one (Qwen3). Vectors of queries are cached. A request for the
+If the model needs an instruction (Qwen3), it precedes the query. Vectors of queries are cached. A request for the
 vector of a query may take only as long as a search may wait.
 """
 
@@ -23,13 +23,13 @@ from fairlead_search.embedding import EmbeddingConfig, EmbedRequest, VectorText
 from fairlead_search.query_vectors import QueryVectors
 
 QUERY_SECONDS: Final = 3.0
-"""Maximum seconds for the vector of a query, for which a search waits. After that, tools are ranked by words alone."""
+"""Maximum seconds that a search waits for the vector of its query. After that, tools are ranked by words alone."""
 COOL_DOWN: Final = 10.0
 """Seconds after a failure during which no queries are sent, so that searches do not wait for an
 unavailable endpoint.
 """
 PIECE_SECONDS: Final = 600.0
-"""Maximum seconds in which the worker process embeds one batch of tools. The limit is high, as a process with the
+"""Maximum seconds in which the worker process embeds one batch of tools. The limit is high, because a process with the
 lowest priority may wait long for a core.
 """
 
@@ -69,7 +69,7 @@ class EndpointEmbedder:
             vectors = await self._queries.vectors(inputs) if new else []
         except McpError as error:
             self._failed_at = time.monotonic()
-            log.warning("Tools are ranked by words alone, as %s could not embed a query: %s", self.name, error)
+            log.warning("Tools are ranked by words alone, because %s could not embed a query: %s", self.name, error)
             return ()
         return self._query_vectors.take(queries, dict(zip(new, vectors, strict=True)))
 

@@ -36,7 +36,7 @@ from fairlead_search.index_cache import (
 from fairlead_search.index_interfaces import ToolVector
 
 MAX_SEARCHES: Final = 100_000
-"""Maximum searches of a process, after which it is replaced."""
+"""Maximum number of searches of a process. Then the process is replaced."""
 
 log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
@@ -67,9 +67,9 @@ class ToolSearch:
         folder: Path | None = None,
         shares: ShareCounts | None = None,
     ) -> None:
-        """`process`: whether to search in a separate process instead of the worker thread. `embedder`: None ranks tools
-        by words alone. `folder`: where the process stores vectors. `shares`: counts searches that are refused because
-        too many searches of the same agent wait.
+        """`process`: whether to search in a separate process instead of the worker thread. `embedder`: None to rank
+        tools by words alone. `folder`: where the process stores vectors; None to store none. `shares`: counts searches
+        that are refused because too many searches of the same agent wait.
         """
         self._worker = worker
         self._pool = ProcessPool(1, pieces=MAX_SEARCHES, counts=shares) if process else None
@@ -79,11 +79,12 @@ class ToolSearch:
         if embedder is not None:
             self.vectors = ToolVectors(embedder, self._push, self._stored_vectors if stores else None)
         self._keys: OrderedDict[str, frozenset[str]] = OrderedDict()
-        """Keys of the tools of recently searched catalogs, by hash of the catalog, from which differences are made."""
+        """Keys of the tools in recently searched catalogs, by hash of the catalog, for the differences between
+        catalogs."""
 
     @property
     def pids(self) -> list[int]:
-        """Process id of the idle process; empty if there is none."""
+        """Process id of the idle process; empty if there is no idle process."""
         return [] if self._pool is None else self._pool.pids
 
     async def find(
@@ -123,9 +124,9 @@ class ToolSearch:
         if result.ranking == HYBRID:
             return ""
         if result.vectors >= len(by_key):
-            return f"tools were ranked by words alone, as {vectors.embedder.name} made no vector of the query"
+            return f"tools were ranked by words alone, because {vectors.embedder.name} made no vector of the query"
         share = f"{result.vectors} of {len(by_key)} tools"
-        return f"tools were ranked by words alone, as only {share} have vectors of {vectors.embedder.name} so far"
+        return f"tools were ranked by words alone, because only {share} have vectors of {vectors.embedder.name} so far"
 
     async def _push(self, new: Mapping[str, ToolVector]) -> None:
         work = _encode(NewVectors({**new}, self._folder))
@@ -143,7 +144,7 @@ class ToolSearch:
             work = _encode(StoredRequest([*texts], self._folder))
             return (await self._pool.do(STORED, work)).vectors
         except NotDone as error:
-            log.warning("Vectors are made again, as the search process could not read the stored ones: %s", error)
+            log.warning("Vectors are made again, because the search process could not read the stored ones: %s", error)
             return {}
 
     async def _run(self, work: list[bytes]) -> SearchResult:
@@ -157,8 +158,8 @@ class ToolSearch:
         return await self._worker.do(lambda: search(b"".join(work), disk=False))
 
     def _with_tools(self, request: SearchRequest, tools: dict[str, VisibleTool], cached: Sequence[str]) -> list[bytes]:
-        """Encode the search with the tools that the process lacks, as differences from the most similar of the catalogs
-        that the process has (`cached`). Must run in the worker thread.
+        """Encode the search with the tools that the process lacks. They are encoded as differences from the most
+        similar of the catalogs that the process has (`cached`). Must run in the worker thread.
         """
         keys = frozenset(tools)
         base, old = "", frozenset[str]()

@@ -49,18 +49,18 @@ CROWDED: Final = 0.7
 cores, so that the encoder has to work less (CROWDED_COST).
 """
 CROWDED_COST: Final = 50
-"""Factor by which a tool counts more for the throttle while calls and servers need all cores. The encoder then gets
-only part of a core, so a tool takes many times TOOL_SECONDS, and at INDEXING_SHARE the encoder would slow down one call
-in ten. With this factor, it slows down about one in a hundred, and most tools wait until no tool is called.
+"""Factor by which the throttle counts a tool more while calls and servers need all cores. The encoder then gets only
+part of a core, so a tool takes many times TOOL_SECONDS, and at INDEXING_SHARE the encoder would slow down one call in
+ten. With this factor, it slows down about one in a hundred, and most tools wait until no tool is called.
 """
 EMBED_SECONDS: Final = 600.0
-"""Maximum seconds in which the process embeds one batch of tools. The limit is high, as a process with the lowest
+"""Maximum seconds in which the process embeds one batch of tools. The limit is high, because a process with the lowest
 priority may wait long for a core.
 """
 STORED: Final = 250
 """Number of tools whose vectors are loaded from the store at a time."""
 MAX_BYTES: Final = 128 << 20
-"""Maximum bytes of all stored vectors, beyond which further tools are ranked by words alone."""
+"""Maximum number of bytes of all stored vectors, beyond which further tools are ranked by words alone."""
 
 log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
@@ -131,8 +131,8 @@ class BuiltInEmbedder:
 
 
 class ToolVectors:
-    """Store of the vectors of tools, which makes missing ones in the background. A vector depends only on the texts of
-    a tool, and remains valid if other parts of the definition change. Must be used in one event loop only.
+    """Stores the vectors of tools, and makes missing vectors in the background. A vector depends only on the texts of a
+    tool, and remains valid if other parts of the definition change. Must be used in one event loop only.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class ToolVectors:
         self._push = push
         self._stored = stored
         self._new: dict[str, VectorText] = {}
-        """Texts in `_pending` that were not looked up by `stored` yet, by key of the tool."""
+        """Texts in `_pending` for which `stored` has not been called yet, by key of the tool."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
         """Vectors by key of the texts."""
@@ -204,7 +204,7 @@ class ToolVectors:
             except NotDone as error:
                 pause = backoff.after(0)
                 log.warning(
-                    "Tools are searched by words, as %s could not make vectors; retrying in %.0f s: %s",
+                    "Tools are searched by words only, because %s could not make vectors; retrying in %.0f s: %s",
                     self.embedder.name,
                     pause,
                     error,
@@ -218,7 +218,7 @@ class ToolVectors:
             await self._publish(batch)
 
     async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
-        """Load the vectors of new tools that an earlier run of the gateway has stored."""
+        """Load those vectors of new tools that an earlier run of the gateway has stored."""
         while self._new:
             piece = dict(islice(self._new.items(), STORED))
             stored_vectors = await stored([text.key for text in piece.values() if text.key not in self._vectors])
@@ -244,7 +244,7 @@ class ToolVectors:
         self._bytes = sum(map(len, self._vectors.values()))
         if self._bytes > self._limit:
             log.warning(
-                "Further tools are searched by words only, as the vectors of %d tools fill %d MiB",
+                "Further tools are searched by words only, because the vectors of %d tools fill %d MiB",
                 len(self._vectors),
                 self._limit >> 20,
             )

@@ -1,4 +1,4 @@
-"""Runs work that would block the event loop in a thread or in processes: conversions, token counts, long documents.
+"""Runs work that would block the event loop, such as conversions and token counts, in a thread or in processes.
 
 The thread does work that needs the gateway's state, and processes (`pool`) do the rest. Without processes, or if they
 fail, the thread does everything. The thread has a bounded queue.
@@ -53,11 +53,11 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 MAX_WAITING: Final = 64
-"""Maximum pieces of work in the queue. If one more arrives, the newest piece of the agent with the most pieces is
-refused.
+"""Maximum number of pieces of work in the queue. If a further piece arrives, the newest piece of the agent with the
+most pieces is refused.
 """
 THREAD_SLOTS: Final = 2
-"""Pieces of work that are handed to the thread: one that runs, and one that can follow without a delay."""
+"""Number of pieces of work that are handed to the thread: one that runs, and one that can follow without a delay."""
 PAUSE_S: Final = 5e-5
 """Seconds of a pause, which is long enough for the kernel to hand the interpreter over to the event loop."""
 STRIDE: Final = 8
@@ -70,15 +70,15 @@ log = logging.getLogger(__name__)
 PIECE: Final = 256
 """Number of definitions in one piece of work for a process."""
 SMALL: Final = 16 << 10
-"""Bytes of a body up to which it is checked in the event loop, which usually takes less than a millisecond."""
+"""Maximum number of bytes of a body that is checked in the event loop, which usually takes less than a millisecond."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 @contextlib.contextmanager
 def never_refuse() -> Iterator[None]:
-    """Let work of this task, and of tasks that it starts, wait in the full queue instead of being refused. It is for
-    requests that have a time limit and have already run tools: after a refusal, the client would repeat the request and
-    thereby the calls.
+    """Let work of this task, and of tasks that it starts, wait in the full queue instead of being refused. This is for
+    requests that have a time limit and have already run tools: after a refusal, the client would repeat the request,
+    and thus the calls.
     """
     token = _PATIENT.set(True)
     try:
@@ -118,7 +118,7 @@ def with_pauses(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
 
 
 class InProcesses(Generic[Answer]):
-    """Awaitable for pieces of work in a pool of processes. Its result are their answers in order, or None if the
+    """Awaitable for pieces of work in a pool of processes. Its result is the list of answers in order, or None if the
     processes failed and the thread must do the work.
     """
 
@@ -153,8 +153,8 @@ async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> R
 
 
 class _Run(Generic[Result]):
-    """Run of a coroutine, which is made in the thread at its first step: work that is refused before leaves no
-    coroutine that was never awaited.
+    """Run of a coroutine in steps. The coroutine is made in the thread at its first step, so that work that is refused
+    before leaves no coroutine that was never awaited.
     """
 
     result: Result
@@ -182,14 +182,14 @@ def refuse_or_log(error: NotDone) -> None:
 
 
 class HeavyWork:
-    """Runs heavy work of all agents, who take turns. A gateway has one object."""
+    """Runs heavy work of all agents, who take turns. Each gateway has one instance."""
 
     def __init__(self, throttle: Throttle, shares: ShareCounts, processes: int = 0) -> None:
         """`processes`: maximum number of processes of each kind; 0: the thread does everything."""
         self.worker = WorkerThread(shares)
         self.throttle = throttle
         """Throttle for conversions of callers' definitions. Definitions of served tools are converted without a
-        throttle, as that happens only once.
+        throttle, because that happens only once.
         """
         self.converting = ProcessPool(processes, bulk=True, counts=shares) if processes else None
         self.counting = ProcessPool(processes, counts=shares) if processes else None
@@ -221,8 +221,8 @@ class HeavyWork:
 
     async def count(self, definitions: Mapping[bytes, bytes]) -> Sizes:
         """Count the tokens of raw definitions, passed by key, and return the cache that contains them. Must be awaited
-        in `stepwise`. New definitions are counted in a process, as loading the vocabulary alone would block the event
-        loop for a quarter of a second.
+        in `stepwise`. New definitions are counted in a process, because loading the vocabulary alone would block the
+        event loop for a quarter of a second.
         """
         sizes = self.sizes
         new = [key for key in definitions if not sizes.has(key)]

@@ -25,11 +25,11 @@ from fairlead_offers.workers.process import TOO_MUCH, Ended, NotDone, Overloaded
 SECONDS: Final = 30.0
 """Maximum seconds for one piece of work, including the start of a process."""
 MAX_WAITING: Final = 64
-"""Maximum pieces of work in the queue. If one more arrives, the newest piece of the agent with the most pieces is
-refused.
+"""Maximum number of pieces of work in the queue. If a further piece arrives, the newest piece of the agent with the
+most pieces is refused.
 """
 MAX_PIECES: Final = 500
-"""Maximum pieces of work of a process, after which it is replaced."""
+"""Maximum number of pieces of work of a process. Then the process is replaced."""
 IDLE_SECONDS: Final = 120.0
 """Seconds after which an idle process is ended. A process that counts tokens takes 80 MB."""
 
@@ -85,7 +85,7 @@ class ProcessPool:
             raise NotDone(f"a worker process could not be started: {error}") from error
         finally:
             self._busy.discard(task)
-        if mark == b"=":  # not decoded, as a large body would block the event loop
+        if mark == b"=":  # not decoded, because a large body would block the event loop
             return cast("Answer", ConvertedBody(answer))
         try:
             return cast("Answer", msgspec.json.decode(b"".join(answer), type=job.answers))

@@ -1,9 +1,9 @@
 """Throttle for conversions and vectors, so that this work hardly delays tool calls.
 
-While no tools are called, work begins at once. Otherwise work is done one piece at a time, with intervals that limit it
-to a share of the event loop's time, or of a core's. Work in another process is throttled, too: its data passes through
-the event loop, and it takes a core. Without the throttle, a client that converts without a pause raises the p99 of all
-calls by a quarter.
+While no tools are called, work begins at once. Otherwise work is done one piece at a time, with pauses that limit the
+work to a share of the time of the event loop or of a core. Work in another process is throttled too, because its data
+passes through the event loop, and the work takes a core. Without the throttle, a client that converts without a pause
+raises the p99 of all calls by a quarter.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.workers.process import Overloaded
 
 HOLD: Final = 1.0
-"""Seconds after the last call during which tools still count as being called, as another call usually follows soon."""
+"""Seconds after the last call during which tools still count as being called, because another call usually follows
+soon."""
 LOOK: Final = 0.05
 """Seconds between two checks whether tools are still being called."""
 LEAST: Final = 0.001
-"""Seconds of waiting that are not worth a sleep: work begins if less is left."""
+"""Seconds of waiting below which work begins at once, because a sleep is not worthwhile."""
 MAX_WAIT: Final = 30.0
 """Maximum seconds that a request waits. A request that would wait longer is refused at once. The waiting work of one
 agent may take half of this time.
@@ -31,14 +32,14 @@ agent may take half of this time.
 
 
 def by_process(size: int) -> float:
-    """Estimate the seconds that the event loop takes for `size` bytes which another process converts: to receive the
+    """Estimate the seconds that the event loop takes for `size` bytes that another process converts: to receive the
     bytes, to pass them to the process and back, and to send them.
     """
     return 3e-4 + 3.6e-9 * size
 
 
 def in_thread(size: int) -> float:
-    """Estimate the seconds for which a thread that converts `size` bytes keeps the event loop from running, as the
+    """Estimate the seconds for which a thread that converts `size` bytes keeps the event loop from running, because the
     thread holds the interpreter lock.
     """
     return 3e-4 + 2e-7 * size
@@ -47,7 +48,8 @@ def in_thread(size: int) -> float:
 class Throttle:
     """Limits work to a share of the time while tools are called. Must be used in one event loop only.
 
-    `calls`: returns the number of calls in flight. `share`: fraction of the event loop's time, or of a core's.
+    `calls`: returns the number of calls in flight. `share`: fraction of the time of the event loop or of a core, from 0
+    to 1.
     """
 
     def __init__(self, calls: Callable[[], int], share: float, counts: ShareCounts | None = None) -> None:

@@ -27,7 +27,7 @@ class ArchiveSettings(ServerSettings):
 
 
 def open_archive(folder: Path, settings: ArchiveSettings) -> Archive:
-    """Archive in a data folder, after ingesting the files of the settings. Raises SettingError."""
+    """Open the archive in a data folder, and ingest the files that the settings name. Raises SettingError."""
     archive = Archive(folder)
     try:
         for path in _files(settings):

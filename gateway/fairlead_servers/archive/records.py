@@ -13,14 +13,14 @@ LONGEST_LINE: Final = 1_000_000
 """Size limit of a line in bytes."""
 
 MOST_TURNS: Final = 2**53
-"""Largest turn number: the largest integer that JSON numbers represent exactly in other languages."""
+"""Largest number of a turn: up to this integer, all languages represent JSON numbers exactly."""
 
 Identifier = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(min_length=1, max_length=100_000)]
 
 
 class BadRecord(ValueError):
-    """A line that is not a valid record; the message has the line number and the fault."""
+    """A line that is not a valid record. The message has the line number, and says what is invalid."""
 
 
 class Record(BaseModel):
@@ -75,7 +75,7 @@ _ADAPTER: Final[TypeAdapter[AnyRecord]] = TypeAdapter(Annotated[AnyRecord, Field
 
 
 def read_records(lines: Iterator[bytes], name: str) -> Iterator[AnyRecord]:
-    """Parse lines as records, and skip empty ones. Raises BadRecord with the line number."""
+    """Parse lines as records, and skip empty lines. Raises BadRecord with the line number."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -88,6 +88,6 @@ def read_records(lines: Iterator[bytes], name: str) -> Iterator[AnyRecord]:
 
 
 def bounded_lines(file: Any) -> Iterator[bytes]:
-    """Lines of a binary file, each read up to one byte beyond the limit."""
+    """Lines of a binary file. A line is read only up to one byte beyond `LONGEST_LINE`."""
     while line := file.readline(LONGEST_LINE + 1):
         yield line

@@ -12,13 +12,13 @@ from fairlead_servers.fulltext import cut, matches
 from fairlead_servers.tool import ToolError
 
 MOST_TEXT: Final = 600
-"""Largest number of characters of one text in a result."""
+"""Maximum number of characters of one text in a result."""
 MOST_SUMMARY: Final = 8_000
 KNOWN: Final = 8
-"""Number of latest sessions that the error about an unknown session id names."""
+"""Number of sessions, the latest first, that the error about an unknown session id names."""
 
 Query = Annotated[str, Field(description="What to look for, in plain words", min_length=1, max_length=500)]
-Limit = Annotated[int, Field(description="Most results", ge=1, le=20)]
+Limit = Annotated[int, Field(description="Maximum number of results", ge=1, le=20)]
 SessionId = Annotated[str, Field(description="Id of a session, from a search", min_length=1, max_length=200)]
 
 

@@ -49,11 +49,12 @@ PRAGMA user_version = {VERSION};
 
 
 class ArchiveError(Exception):
-    """The archive cannot be read or written; the message says what to do."""
+    """Failure to read or write the archive. The message says what to do."""
 
 
 class Archive:
-    """Archive in a data folder; the file is created if missing. Raises SettingError if that fails."""
+    """Archive in a data folder. The constructor creates the file if it is missing, and raises SettingError if that
+    fails."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE

@@ -34,7 +34,7 @@ Comparison = Literal[">=", ">", "<=", "<", "="]
 
 
 class BadExpression(ValueError):
-    """A text that is not a dice expression; the message says where, and which token is expected."""
+    """A text that is not a dice expression. The message says at which place, and which token is expected there."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Reroll:
 
 @dataclass(frozen=True)
 class Limit:
-    """Smallest or largest value of a die; values beyond it are replaced by it."""
+    """Smallest or largest value of a die. Values beyond this limit are replaced by the limit."""
 
     smallest: bool
     number: int
@@ -146,7 +146,7 @@ class Dice:
 
 @dataclass(frozen=True)
 class Group:
-    """Values that modifiers select or count as if each was a die."""
+    """Group of values. Modifiers select or count the values as if each were a die."""
 
     of: tuple[Node, ...]
     modifiers: tuple[Modifier, ...]
@@ -173,7 +173,9 @@ _LABEL: Final = re.compile(r"\[([^\[\]]{0,40})\]")
 def parse(text: str) -> Node:
     """Tree of a dice expression. Raises BadExpression."""
     if len(text) > MOST_CHARACTERS:
-        raise BadExpression(f"an expression has at most {MOST_CHARACTERS} characters, this one has {len(text)}")
+        raise BadExpression(
+            f"an expression has at most {MOST_CHARACTERS} characters, but this expression has {len(text)}"
+        )
     return _Parser(text).whole()
 
 

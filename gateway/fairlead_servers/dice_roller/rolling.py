@@ -66,7 +66,7 @@ class Roller:
     random: Random
     throws: list[Throw] = field(default_factory=list)
     rolled: int = 0
-    """Number of dice rolled so far, including exploded and rerolled ones."""
+    """Number of dice rolled so far, including exploded and rerolled dice."""
 
     def total(self, node: Node) -> int:
         """Value of an expression; its dice are rolled. Raises BadExpression if it exceeds a limit."""
@@ -134,7 +134,9 @@ class Roller:
     def _roll(self, low: int, high: int) -> int:
         self.rolled += 1
         if self.rolled > MOST_DICE:
-            raise BadExpression(f"the expression rolls more than {MOST_DICE:,} dice, including exploded and rerolled")
+            raise BadExpression(
+                f"the expression rolls more than {MOST_DICE:,} dice, including exploded and rerolled dice"
+            )
         return self.random.randint(low, high)
 
     def _reroll(self, dice: list[Die], modifier: Reroll, low: int, high: int) -> None:

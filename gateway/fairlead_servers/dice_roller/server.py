@@ -20,9 +20,9 @@ from fairlead_tools.version import VERSION
 
 OWN_TABLES: Final = Path(__file__).parent / "tables"
 DEEPEST: Final = 4
-"""Limit on the depth of rolls on tables within the entries of tables."""
+"""Maximum depth of rolls on tables that entries of tables cause."""
 MOST_INSERTS: Final = 50
-"""Limit on all rolls within entries, on tables or of dice, that one roll on a table may cause."""
+"""Maximum number of further rolls, on tables or of dice, that the entries for one roll on a table may cause."""
 ROLLS: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
@@ -148,7 +148,7 @@ def _throw_text(throw: Throw) -> str:
 
 
 def open_server(folder: Path, settings: DiceSettings) -> MCPServer[Any]:
-    """Open the server with the built-in tables, those of the data folder, and those of the setting.
+    """Open the server with the built-in tables, the tables of the data folder, and the tables of the setting `tables`.
 
     Raises SettingError.
     """

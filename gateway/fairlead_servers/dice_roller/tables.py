@@ -78,7 +78,7 @@ class TableFolder:
         return sorted(self._files())
 
     def read(self, name: str) -> RollTable:
-        """The table of that name, in any case. Raises BadTable."""
+        """Read the table with a name, whose case is ignored. Raises BadTable."""
         files = self._files()
         path = files.get(name.strip().lower())
         if path is None:

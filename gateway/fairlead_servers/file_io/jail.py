@@ -1,8 +1,8 @@
 """Reads and writes files below one folder. No path, symbolic link or race leads out of the folder.
 
-Each part of a path is opened relative to the descriptor of its parent folder, with O_NOFOLLOW. So a folder that another
-process replaces by a link while the path is opened is refused. A file is written under a temporary name and renamed:
-readers see the whole old or the whole new text, and if the disk is full, the old text stays.
+Each part of a path is opened relative to the descriptor of its parent folder, with O_NOFOLLOW. So if another process
+replaces a folder by a link while the path is opened, the path is refused. A file is written under a temporary name and
+renamed: readers see the whole old or the whole new text, and if the disk is full, the old text stays.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 DEEPEST: Final = 16
-"""Largest number of folders in a path."""
+"""Maximum number of folders in a path."""
 LONGEST_NAME: Final = 200
-"""Largest number of bytes of one part of a path."""
+"""Maximum number of bytes of one part of a path."""
 _PART: Final = ".fairlead-"
 """Prefix of the names of temporary files, which no path may use."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -60,7 +60,7 @@ class Jail:
         os.close(self._root)
 
     def read(self, path: str) -> bytes:
-        """Content of a file. Raises Refused."""
+        """Read a file. Raises Refused."""
         *folders, name = parts(path)
         with self._open(folders, path, make=False) as folder:
             try:
@@ -75,18 +75,20 @@ class Jail:
             with os.fdopen(handle, "rb") as file:
                 text = file.read(self._quota.file_bytes + 1)
         if len(text) > self._quota.file_bytes:
-            raise Refused(f"{path} has more than the {self._quota.file_bytes:,} bytes that a file may have here")
+            raise Refused(f"{path} has more bytes than this server allows for a file ({self._quota.file_bytes:,})")
         return text
 
     def write(self, path: str, content: bytes) -> bool:
         """Write a file and create the folders of its path. Returns whether the file is new. Raises Refused."""
         *folders, name = parts(path)
         if len(content) > self._quota.file_bytes:
-            raise Refused(f"content has {len(content):,} bytes; a file may have {self._quota.file_bytes:,} here")
+            raise Refused(
+                f"content has {len(content):,} bytes; this server allows {self._quota.file_bytes:,} bytes for a file"
+            )
         with self._writing:
             before = self._before(folders, name, path)
             self._within_quota(len(content) - (before or 0), new=before is None)
-            # folders are created last, so that refused writes do not leave any
+            # folders are created last, so that refused writes leave no folders
             with self._open(folders, path, make=True) as folder:
                 temporary = f"{_PART}{secrets.token_hex(8)}"
                 try:
@@ -117,8 +119,8 @@ class Jail:
             os.close(folder)
 
     def _before(self, folders: list[str], name: str, path: str) -> int | None:
-        """Size of the existing file in bytes; None if there is none. Raises Refused if the path is not a regular
-        file.
+        """Size of the existing file in bytes; None if the file does not exist. Raises Refused if the path is not a
+        regular file.
         """
         try:
             with self._open(folders, path, make=False) as folder:
@@ -137,10 +139,10 @@ class Jail:
     def _within_quota(self, growth: int, *, new: bool) -> None:
         files, total = _usage(self._root, 0)
         if new and files >= self._quota.files:
-            raise Refused(f"the limit of {files:,} files is reached; overwrite one of them instead")
+            raise Refused(f"the limit of {files:,} files is reached; overwrite an existing file instead")
         if growth > 0 and total + growth > self._quota.total_bytes:
             raise Refused(
-                f"the folder holds {total:,} of {self._quota.total_bytes:,} bytes, and this adds {growth:,}; "
+                f"the folder holds {total:,} of {self._quota.total_bytes:,} bytes, and this file adds {growth:,}; "
                 "shorten other files first"
             )
 
@@ -153,7 +155,7 @@ def parts(path: str) -> list[str]:
         raise Refused(f"{path[:100]!r} is not a relative path such as notes/today.md")
     names = [part for part in path.split("/") if part not in ("", ".")]
     if not names:
-        raise Refused(f"{path[:100]!r} names no file; give a path such as notes/today.md")
+        raise Refused(f"{path[:100]!r} is not the path of a file; give a path such as notes/today.md")
     if ".." in names:
         raise Refused(f"{path[:100]!r} leaves the folder: .. is not allowed")
     if len(names) > DEEPEST:
@@ -169,7 +171,7 @@ def parts(path: str) -> list[str]:
 
 
 def _kind(status: os.stat_result) -> str:
-    """Why a path is not a plain file, as part of a sentence."""
+    """Kind of something that is not a plain file, for `PATH is …`."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
     return "a hard link" if stat.S_ISREG(status.st_mode) else "not a regular file"
@@ -235,15 +237,15 @@ def _refusal(path: str, error: OSError, *, writing: bool = False) -> Refused:
     match error.errno:
         case errno.ENOENT if writing:
             return Refused(
-                f"{path} was not written: its folder was removed meanwhile; write again, and restart the server if "
-                "all of its files are gone"
+                f"{path} was not written, because its folder was removed at the same time. Write it again. If the "
+                "whole folder of this server was removed, restart the server"
             )
         case errno.ENOENT:
-            return Missing(f"there is no file {path}")
+            return Missing(f"the file {path} does not exist")
         case errno.ELOOP:
             return Refused(f"{path} leads through a symbolic link, which this server does not follow")
         case errno.ENOTDIR:
-            return Refused(f"{path} leads through a file or a link that is used as a folder")
+            return Refused(f"a part of {path} before its last is not a folder but a file or a link")
         case errno.ENOSPC | errno.EDQUOT:
             return Refused(f"{path} was not written: the disk is full")
         case _:

@@ -21,9 +21,11 @@ Path_ = Annotated[
 class FileSettings(ServerSettings):
     """Settings of file-io."""
 
-    file_bytes: Annotated[int, Field(description="Size limit of a file in bytes.", ge=1, le=100_000_000)] = 1_000_000
-    total_bytes: Annotated[int, Field(description="Size limit of all files together in bytes.", ge=1)] = 100_000_000
-    files: Annotated[int, Field(description="Limit on the number of files.", ge=1, le=100_000)] = 1000
+    file_bytes: Annotated[int, Field(description="Maximum number of bytes of a file.", ge=1, le=100_000_000)] = (
+        1_000_000
+    )
+    total_bytes: Annotated[int, Field(description="Maximum number of bytes of all files together.", ge=1)] = 100_000_000
+    files: Annotated[int, Field(description="Maximum number of files.", ge=1, le=100_000)] = 1000
 
 
 class FileWritten(BaseModel):

@@ -1,5 +1,5 @@
-"""Draws a picture without a model: colours and shapes are derived from the words of the prompt, which the picture also
-shows. No I/O.
+"""Draws a picture without a model: colours and shapes are derived from the words of the prompt, and the picture also
+shows these words. Does no I/O.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ PALETTES: Final[dict[str, tuple[tuple[int, int, int], tuple[int, int, int], tupl
     "sketch": ((252, 252, 250), (226, 226, 222), (70, 70, 72)),
     "watercolor": ((226, 238, 242), (150, 190, 204), (60, 92, 120)),
 }
-"""Colours of sky, ground and shapes by style. Another style gets the colours of one of these, by a hash of its name."""
+"""Colours of sky, ground and shapes by style. Any other style gets the colours of one of these styles, by a hash of its
+name."""
 MOST_CAPTION: Final = 160
-"""Limit on the characters of the prompt in the picture."""
+"""Maximum number of characters of the prompt in the picture."""
 
 
 def draw(prompt: str, style: str, width: int, height: int) -> bytes:
-    """PNG of that size in pixels; equal words give equal pictures."""
+    """Draw a PNG with a width and height in pixels. Equal words give equal pictures."""
     seed = hashlib.sha256(f"{style}\0{prompt}".encode()).digest()
     random = Random(seed)
     sky, ground, ink = PALETTES.get(style) or PALETTES[sorted(PALETTES)[seed[0] % len(PALETTES)]]
@@ -49,7 +50,7 @@ def draw(prompt: str, style: str, width: int, height: int) -> bytes:
 
 
 def work(given: bytes) -> bytes:
-    """PNG for a JSON array with the arguments of `draw`."""
+    """Draw a PNG. `given`: JSON array with the arguments of `draw`."""
     prompt, style, width, height = json.loads(given)
     return draw(prompt, style, width, height)
 

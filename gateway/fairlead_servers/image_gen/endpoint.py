@@ -14,7 +14,7 @@ import httpx2
 from fairlead_servers.fetching import Fetcher, FetchFailed, host_of
 
 MOST_BYTES: Final = 40_000_000
-"""Size limit of a response, which has the picture in base64."""
+"""Maximum number of bytes of a response, which has the picture in base64."""
 _KINDS: Final = (
     (rb"\x89PNG\r\n\x1a\n", "image/png"),
     (rb"\xff\xd8\xff", "image/jpeg"),
@@ -24,7 +24,7 @@ _KINDS: Final = (
 
 
 class EndpointFailed(Exception):
-    """The endpoint returned no picture; the message is a sentence without its full stop."""
+    """Failure of the endpoint to return a picture. The message is a sentence without its full stop."""
 
 
 class ImagesEndpoint:
@@ -41,7 +41,7 @@ class ImagesEndpoint:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._fixed = {"n": 1, "size": size} | ({"model": model} if model else {})
         self._timeout_s = timeout_s
-        # Instead of the picture, a response may have a URL, at the endpoint's host or in the public web.
+        # instead of the picture, a response may have a URL, at the endpoint's host or in the public web
         self._fetcher = Fetcher(allowed=[host], most_bytes=MOST_BYTES, timeout_s=timeout_s)
 
     async def picture(self, prompt: str) -> tuple[bytes, str]:
@@ -63,7 +63,9 @@ class ImagesEndpoint:
 
     async def _answer(self, client: httpx2.AsyncClient, prompt: str) -> Any:
         body = self._fixed | {"prompt": prompt}
-        if "gpt-image" not in str(body.get("model")):  # these models always return base64, and reject the member
+        if "gpt-image" not in str(
+            body.get("model")
+        ):  # these models always return base64, and reject the member `response_format`
             body["response_format"] = "b64_json"
         async with client.stream("POST", self._url, json=body, headers=self._headers) as response:
             received = bytearray()

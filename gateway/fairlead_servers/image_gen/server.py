@@ -18,8 +18,8 @@ from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_a
 from fairlead_tools.version import VERSION
 
 MARGIN_MS: Final = 10_000
-"""Milliseconds that the timeout of a call is longer than the timeout of its picture (`timeout_s`)."""
-NOTE: Final = "drawn from the words on this machine without a model, because no images endpoint is configured"
+"""Milliseconds by which a call's timeout exceeds that of its picture (`timeout_s`)."""
+NOTE: Final = "drawn locally from the prompt, without a model, because no images endpoint is configured"
 
 
 _DRAWING: Final = "fairlead_servers.image_gen.drawing"
@@ -32,7 +32,8 @@ class ImageSettings(ServerSettings):
     endpoint: Annotated[
         str | None,
         Field(
-            description="Base URL of an OpenAI-compatible API, such as https://api.example.com/v1. Absent: drawn here."
+            description="Base URL of an OpenAI-compatible API, such as https://api.example.com/v1. If it is not set, "
+            "the server draws simple pictures itself."
         ),
     ] = None
     key: Annotated[str | None, Field(description="API key; pass it in the environment.")] = None
@@ -75,8 +76,8 @@ class ImageTool:
             str, Field(description="Style, for example ink, watercolor, oil, sketch or night", max_length=100)
         ] = "ink",
     ) -> Annotated[CallToolResult, Generated]:
-        """Make a picture from words. If no images endpoint is configured, a simple picture with the words is drawn
-        instead, and the result says so.
+        """Make a picture from words. If no images endpoint is configured, the server draws a simple picture with the
+        words instead, and the result says so.
         """
         if self._endpoint is None:
             picture, kind = await self._draw(prompt, style), "image/png"
@@ -130,7 +131,7 @@ def open_server(folder: Path, settings: ImageSettings) -> MCPServer[Any]:
     images = ImageTool(settings, endpoint)
     return MCPServer(
         "image-gen",
-        instructions="Makes pictures, which takes seconds; tell the user before you call it.",
+        instructions="Makes pictures. A call takes several seconds, so tell the user before you call generate_image.",
         tools=[
             tool(
                 images.generate_image,

@@ -1,4 +1,4 @@
-"""Server `memory`: searches of past sessions, entities and facts."""
+"""Server `memory`: searches a game's past sessions, entities and facts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def open_server(folder: Path, settings: ArchiveSettings) -> MCPServer[Any]:
     memory = Memory(open_archive(folder, settings))
     return MCPServer(
         "memory",
-        instructions="Past sessions, entities and facts of this game. Names and ids are as stored.",
+        instructions="Past sessions, entities and facts of this game. "
+        "Names and ids are returned exactly as they are stored.",
         tools=[
             tool(memory.search_sessions, READS, "Search sessions", LatencyDeclaration(200, 5000, "standard")),
             tool(memory.query_entities, READS, "Query entities", LatencyDeclaration(50, 5000, "fast")),

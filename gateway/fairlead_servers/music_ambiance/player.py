@@ -18,11 +18,11 @@ PATIENCE_S: Final = 3.0
 
 
 class PlayerFailed(Exception):
-    """The player cannot be started; the message is a sentence without its full stop."""
+    """Failure to start the player. The message is a sentence without its full stop."""
 
 
 def find_player(wanted: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Program, str] | None:
-    """The player's name and path; None for `none`, or if none is installed. Raises PlayerFailed."""
+    """Name and path of the player; None for `none`, or if `auto` finds no installed player. Raises PlayerFailed."""
     if wanted == "none":
         return None
     names: tuple[Program, ...] = ("mpv", "ffplay") if wanted == "auto" else (wanted,)
@@ -47,7 +47,7 @@ class Player:
         self._turn = asyncio.Lock()
 
     async def play(self, file: Path) -> None:
-        """Play a file in a loop, instead of the current one. Raises PlayerFailed."""
+        """Play a file in a loop, instead of the current file. Raises PlayerFailed."""
         async with self._turn:
             await self._stop()
             try:

@@ -10,7 +10,7 @@ from typing import Final
 
 ENDINGS: Final = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav"})
 MOST_TRACKS: Final = 500
-"""Limit on the files of one mood; further ones are left out."""
+"""Maximum number of files of one mood; further files are left out."""
 MOST_MOODS: Final = 200
 TITLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -22,7 +22,7 @@ TITLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "travel": ("Grieg: Morning Mood", "Smetana: Vltava"),
     }
 )
-"""Titles by mood for moods without files: clients that have music of their own can play it."""
+"""Titles of music, by mood, for moods without files. Clients that have this music can play it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Playlists:
         return sorted({*TITLES, *self._folders()})[:MOST_MOODS]
 
     def tracks(self, mood: str) -> list[Track]:
-        """Tracks of a mood: its files, or else its titles; empty for an unknown mood."""
+        """Tracks of a mood: its files, or its titles if it has no files; empty for an unknown mood."""
         folder = self._folders().get(mood)
         files = [] if folder is None else sorted(self._files(folder))[:MOST_TRACKS]
         if files:

@@ -30,7 +30,7 @@ class MusicSettings(ServerSettings):
 
     player: Annotated[
         Literal["auto", "mpv", "ffplay", "none"],
-        Field(description="Program that plays files on this machine; `auto` uses mpv or ffplay, if installed."),
+        Field(description="Program that plays files on this machine; `auto` uses mpv or ffplay, if one is installed."),
     ] = "auto"
     seed: Annotated[int | None, Field(description="Makes the choice of tracks repeatable, for demonstrations.")] = None
 
@@ -44,15 +44,16 @@ class Playing(BaseModel):
     file: str | None = None
     """Path of the track within the folder `music`; null if only the title is known."""
     player: Literal["mpv", "ffplay", "client"] = "client"
-    """Program that plays on this machine; `client`: clients that subscribe to the state play."""
+    """Program that plays the music on the server's machine. `client`: the music is played by clients that subscribe to
+    the state."""
     note: str | None = None
 
 
 class MusicState(Playing):
-    """The current music, as the resource for subscribed clients."""
+    """The current music, in the form of the resource for subscribed clients."""
 
     since: str | None = None
-    """Start in RFC 3339, from which a client that joins later computes the position."""
+    """Start of the music (RFC 3339). A client that subscribes later computes the position in the track from it."""
 
 
 class Music:
@@ -145,7 +146,7 @@ class Music:
         temporary.replace(self._file)
 
     def _read_state(self) -> MusicState:
-        """The state from before a restart. If the player ran in the previous process, the music has stopped."""
+        """Read the state from before a restart. If the player ran in the previous process, the music has stopped."""
         try:
             state = MusicState.model_validate_json(self._file.read_bytes())
         except (OSError, ValidationError):

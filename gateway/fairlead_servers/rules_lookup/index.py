@@ -24,7 +24,7 @@ _log: Final = logging.getLogger(__name__)
 class RuleIndex:
     """Full-text index of the rules in folders. The constructor raises SettingError for unreadable files.
 
-    If a file becomes unreadable later, that is logged, and the previous rules stay.
+    If a file becomes unreadable later, a warning is logged, and the previous rules stay.
     """
 
     def __init__(self, *folders: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,9 +32,9 @@ class RuleIndex:
         self._clock = clock
         self._lock = threading.Lock()
         self._seen = self._state()
-        """Modification time and size of each file that was read, by which changes are noticed."""
+        """Modification time and size of each file that was read, to detect changes."""
         self._looked = clock()
-        """Time of the last look for changes, by `clock`."""
+        """Time of the last check for changes, by `clock`."""
         self.rules = read_rules(*folders)
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # the lock serializes access
         weakref.finalize(self, self._connection.close)  # Python 3.13 and later warn about unclosed connections
@@ -65,7 +65,9 @@ class RuleIndex:
             return [self.rules[row["id"]] for row in rows]
 
     def refresh(self) -> None:
-        """Read the files again if one has changed. Looks for changes at most every `CHECK_INTERVAL_S` seconds."""
+        """Read the files again if any of them has changed. Checks for changes at most every `CHECK_INTERVAL_S`
+        seconds.
+        """
         with self._lock:
             now = self._clock()
             if now < self._looked + CHECK_INTERVAL_S:
@@ -78,7 +80,7 @@ class RuleIndex:
             try:
                 rules = read_rules(*self._folders)
             except SettingError as error:
-                _log.warning("The rules were not reloaded: %s", error)
+                _log.warning("The rules were not read again, so the previous rules stay in use: %s", error)
                 return
             self._connection.execute("DELETE FROM rules")
             _fill(self._connection, rules)

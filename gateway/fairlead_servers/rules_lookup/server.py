@@ -63,8 +63,10 @@ class RulesLookup:
     def search_rules(
         self,
         query: Annotated[str, Field(description="What to look for, in plain words", min_length=1, max_length=500)],
-        system: Annotated[str, Field(description="Game system; without one, all of them", max_length=100)] = "",
-        limit: Annotated[int, Field(description="Largest number of results", ge=1, le=20)] = 5,
+        system: Annotated[
+            str, Field(description="Game system to search; by default all game systems", max_length=100)
+        ] = "",
+        limit: Annotated[int, Field(description="Maximum number of results", ge=1, le=20)] = 5,
     ) -> RulesFound:
         """Find rules of a game by words. get_rule returns their complete text."""
         self._index.refresh()
@@ -98,9 +100,12 @@ class RulesLookup:
 
 
 def open_server(folder: Path, settings: RulesSettings) -> MCPServer[Any]:
-    """Open the server on the built-in rules, those of the data folder and those of the setting. Raises SettingError."""
+    """Open the server on the built-in rules, the rules of the data folder and the rules of the setting `rules`. Raises
+    SettingError."""
     if settings.rules is not None and not settings.rules.is_dir():
-        raise SettingError(f"rules is {settings.rules}, which is not a folder; give one with a folder per system")
+        raise SettingError(
+            f"rules is {settings.rules}, which is not a folder; give a folder that has one folder per system"
+        )
     folders = (
         *((OWN_RULES,) if settings.own else ()),
         folder / "rules",

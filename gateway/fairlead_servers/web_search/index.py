@@ -14,7 +14,7 @@ from typing import Final
 ENDINGS: Final = frozenset({".htm", ".html", ".md", ".txt"})
 MOST_FILES: Final = 5000
 MOST_BYTES: Final = 1_000_000
-"""Size limit in bytes; larger files are left out."""
+"""Maximum number of bytes of a file; larger files are left out."""
 SCHEME: Final = "index:"
 """URL scheme of the indexed files."""
 _WORD: Final = re.compile(r"\w+")
@@ -46,7 +46,7 @@ class FileIndex:
         self._root = root
         self._turn = threading.Lock()
         self._stamp: tuple[tuple[str, int, int], ...] = ()
-        """Name, modification time and size of each indexed file, by which changes are noticed."""
+        """Name, modification time and size of each indexed file, to detect changes."""
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
         weakref.finalize(self, self._db.close)  # Python 3.13 and later warn about unclosed connections
         self._db.execute(
@@ -69,7 +69,7 @@ class FileIndex:
         return [PageHit(title, SCHEME + name, " ".join(snippet.split())) for title, name, snippet in rows]
 
     def page(self, url: str) -> IndexedPage | None:
-        """A file by its URL; None if there is none. Only files in the index are read."""
+        """File with a URL; None if the index has no such file."""
         name = url.removeprefix(SCHEME)
         with self._turn:
             self._refresh()

@@ -23,7 +23,7 @@ _PRESCAN: Final = 1024
 
 
 class Unreadable(Exception):
-    """A page without readable text; the message is a sentence without its full stop."""
+    """A page without readable text. The message is a sentence without its full stop."""
 
 
 def readable(page: Page) -> tuple[str, str]:
@@ -84,7 +84,8 @@ def _is_utf8(page: Page) -> bool:
 
 
 def shorten(text: str, characters: int) -> tuple[str, bool]:
-    """The text up to a limit, cut at the end of a paragraph or word if one is near; and whether it was cut."""
+    """The text up to a limit, and whether it was cut. It is cut at the end of a paragraph or word, if one ends near the
+    limit."""
     if len(text) <= characters:
         return text, False
     cut = text[:characters]
@@ -97,7 +98,7 @@ def shorten(text: str, characters: int) -> tuple[str, bool]:
 
 def work(given: bytes) -> bytes:
     """Extract the text of a page in the child process. Returns JSON with title, text and whether the text was cut, or
-    with the reason why there is none. `given`: the page as `reading.read_apart` encodes it.
+    with the reason why the page has no readable text. `given`: the page as `reading.read_apart` encodes it.
     """
     head, _, body = given.partition(b"\n")
     members = json.loads(head)

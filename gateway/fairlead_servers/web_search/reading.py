@@ -1,4 +1,4 @@
-"""Extracts the readable text of a page in a child process, which is killed if that takes too long."""
+"""Extracts the readable text of a page in a child process, which is killed if the extraction takes too long."""
 
 from __future__ import annotations
 

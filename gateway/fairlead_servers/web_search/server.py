@@ -28,7 +28,7 @@ READS_THE_WEB: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
 MARGIN_MS: Final = 5000
-"""Milliseconds that the timeout of a call is longer than the timeouts of its steps (`timeout_s`)."""
+"""Milliseconds by which a call's timeout exceeds the sum of the timeouts of its steps (`timeout_s`)."""
 TITLE_CHARACTERS: Final = 200
 SNIPPET_CHARACTERS: Final = 500
 
@@ -47,12 +47,16 @@ class SearchSettings(ServerSettings):
         str,
         Field(description="Private hosts and networks, separated by commas, from which pages may be fetched."),
     ] = ""
-    results: Annotated[int, Field(description="Limit on the results of a search.", ge=1, le=50)] = 8
-    characters: Annotated[int, Field(description="Limit on the characters of a page.", ge=500, le=200_000)] = 12_000
-    page_bytes: Annotated[int, Field(description="Limit on the bytes of a page.", ge=10_000, le=20_000_000)] = 2_000_000
+    results: Annotated[int, Field(description="Maximum number of results of a search.", ge=1, le=50)] = 8
+    characters: Annotated[int, Field(description="Maximum number of characters of a page.", ge=500, le=200_000)] = (
+        12_000
+    )
+    page_bytes: Annotated[int, Field(description="Maximum number of bytes of a page.", ge=10_000, le=20_000_000)] = (
+        2_000_000
+    )
     timeout_s: Annotated[
         float,
-        Field(description="Timeout in seconds of a search, of fetching a page, and of reading it.", gt=0, le=60),
+        Field(description="Timeout in seconds of a search, of fetching a page, and of reading a page.", gt=0, le=60),
     ] = 15.0
 
 
@@ -85,7 +89,8 @@ class PageText(BaseModel):
 
 
 class WebSearch:
-    """Tools of the server. The fetcher `engine` may connect to the search engine; `web`, for pages, may not."""
+    """Tools of the server. There are two fetchers: only `engine` may connect to the search engine, and `web` fetches
+    pages."""
 
     def __init__(self, settings: SearchSettings, index: FileIndex, web: Fetcher, engine: Fetcher | None) -> None:
         self._settings = settings
@@ -130,7 +135,7 @@ class WebSearch:
         return PageText(url=page.url, title=(indexed_title or title)[:TITLE_CHARACTERS], text=text, cut=cut or page.cut)
 
     async def _read_indexed(self, url: str) -> tuple[Page, str]:
-        """A file of the index, and its title. Raises FetchFailed."""
+        """Read a file of the index. Returns its text as a page, and its title. Raises FetchFailed."""
         page = await asyncio.to_thread(self._index.page, url)
         if page is None:
             raise FetchFailed(f"the page {url[:200]} does not exist; search returns existing pages")

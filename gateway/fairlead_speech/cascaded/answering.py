@@ -1,4 +1,5 @@
-"""Answers single turns of a provider's speech session by a cascaded engine (speech to text, a model, text to speech).
+"""Answers individual turns of a provider's speech session by a cascaded engine (speech to text, a model, text to
+speech).
 
 The engine has an inner session of its own, in which it calls tools. The engine's events are forwarded to the client of
 the provider's session. In this module, the provider's session is called the other session.
@@ -31,12 +32,12 @@ turn.
 MAX_REMEMBERED: Final = 2048
 """Maximum number of ids that are stored, for the engine's items and for its calls each."""
 MAX_CALL_ID: Final = 256
-"""Maximum characters of a call id that stays stored after the call has got its result."""
+"""Maximum number of characters of a call id that stays stored after the call has got its result."""
 _SHARED_MEMBERS: Final = ("instructions", "tools", "tool_choice", "output_modalities")
 _SPEECH_STARTED: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _BUFFER_CLEARED: Final = b'{"type":"input_audio_buffer.cleared"}'
-"""Events in the form of a provider's. The first makes the inner session stop requesting responses, the second lets it
-continue.
+"""Events in the form in which a provider sends them. The first makes the inner session stop requesting responses, the
+second makes it continue.
 """
 OnTurnEnd = Callable[[str, Sequence[tuple[str, str]]], Awaitable[None]]
 """Function that is called at the end of a turn, with the outcome and the (id, text) of each message of the engine."""
@@ -101,8 +102,8 @@ class RelayedEvents:
                 _add_bounded(self.made_calls, text(item, "call_id"))
 
     def _with_visible_predecessor(self, event: Event) -> bytes:
-        """Encode an event. If the client never received the item that `previous_item_id` names, name the last one that
-        it received.
+        """Encode an event. If the client never received the item that `previous_item_id` names, replace that id with
+        the id of the last item that the client received.
         """
         before = event["previous_item_id"]
         return _encode({**event, "previous_item_id": before if before in self._engine_items else self.last_item})
@@ -211,7 +212,7 @@ class TurnAnswerer:
         self._idle.set()
         self._pump_task.cancel()
         await asyncio.gather(self._pump_task, return_exceptions=True)
-        await self._session.aclose()  # first, as the engine would respond to a late result
+        await self._session.aclose()  # first, because the engine would respond to a late result
         await self.engine.close(Closing(1000))
 
     async def _send(self, event: Event) -> None:
@@ -252,7 +253,7 @@ class TurnAnswerer:
             await self._finish(ERROR)
 
     async def _on_response_done(self, response: Event) -> None:
-        """Finish the turn if the response was its last one."""
+        """Finish the turn if this was the turn's last response."""
         status = response.get("status")
         if self._cancelled or status == "cancelled":
             await self._finish(CANCELLED)
@@ -287,7 +288,7 @@ def shared_config(session: dict[str, Any]) -> Event:
 
 
 def _functions_only(config: Event) -> Event:
-    """Remove the tools that are not of type `function` from a configuration, as an engine cannot call them."""
+    """Remove the tools that are not of type `function` from a configuration, because an engine cannot call them."""
     if "tools" not in config:
         return config
     return {**config, "tools": [tool for tool in members(config, "tools") if tool.get("type") == "function"]}

@@ -1,4 +1,4 @@
-"""Requests to speech servers by OpenAI's audio API: `POST /audio/transcriptions` and `POST /audio/speech`."""
+"""Requests to speech servers over OpenAI's audio API: `POST /audio/transcriptions` and `POST /audio/speech`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 
 MAX_TRANSCRIPT_BYTES: Final = 64 << 10
-"""Maximum bytes of an answer with a transcript, far more than the transcript of one turn."""
+"""Maximum number of bytes of an answer with a transcript, far more than the transcript of one turn."""
 MAX_SPEECH_BYTES: Final = 16 << 20
-"""Maximum bytes of audio for one piece of text: six minutes."""
+"""Maximum number of bytes of audio for one piece of text: six minutes."""
 _OK: Final = 200
 
 
@@ -99,12 +99,12 @@ class SpeechBackends:
 
     @contextlib.asynccontextmanager
     async def _request(
-        self, provider: Provider, path: str, body: bytes, kind: str, what: str
+        self, provider: Provider, path: str, body: bytes, content_type: str, what: str
     ) -> AsyncIterator[ProviderAnswer]:
-        """Send a request to a speech server, and return its answer, whose status is 200. `kind` and `what` name the
-        server. Raises ProviderUnavailable and BackendFailed.
+        """Send a request to a speech server, and return its answer, whose status is 200. `content_type`: that of the
+        body. `what`: kind of the server for error messages. Raises ProviderUnavailable and BackendFailed.
         """
-        answer = await self._client.send(provider, ProviderRequest(path, body, content_type=kind))
+        answer = await self._client.send(provider, ProviderRequest(path, body, content_type=content_type))
         try:
             if answer.status != _OK:
                 code = "stt_refused" if provider is self._stt_provider else "tts_refused"

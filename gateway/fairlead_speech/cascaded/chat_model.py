@@ -1,5 +1,5 @@
-"""Model of a cascaded engine: reads its streamed answer in the format of OpenAI's Chat Completions, which the gateway
-provides for every provider, and assigns ids to its calls.
+"""Reads the streamed answers of a cascaded engine's model, and assigns ids to the tool calls in them. The answers have
+the format of OpenAI's Chat Completions, which the gateway offers for the models of every provider.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fairlead_speech.cascaded.backends import BackendFailed
 from fairlead_speech.tool_calls import MAX_IDS
 
 MAX_TEXT: Final = 64 << 10
-"""Maximum characters of text in one answer."""
+"""Maximum number of characters of text in one answer."""
 MAX_ARGUMENTS: Final = 256 << 10
-"""Maximum characters of names and arguments of all calls in one answer."""
+"""Maximum number of characters of names and arguments of all calls in one answer."""
 MAX_CALLS: Final = 128
 _MAX_EVENT: Final = 1 << 20
 _DONE: Final = b"[DONE]"
@@ -88,8 +88,8 @@ class SpokenAnswer:
         self._text_size = self._arguments_size = 0
 
     @property
-    def written(self) -> int:
-        """Characters of the answer so far, including names and arguments of calls."""
+    def size(self) -> int:
+        """Number of characters of the answer so far, including names and arguments of calls."""
         return self._text_size + self._arguments_size
 
     def feed(self, piece: bytes) -> str:

@@ -15,7 +15,7 @@ from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.session import SESSION_SECONDS
 
 MAX_CONFIG_BYTES: Final = 1 << 20
-"""Maximum bytes of a session's configuration, of which instructions and tools are the largest part."""
+"""Maximum number of bytes of a session's configuration, of which instructions and tools are the largest part."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
 _SETTABLE: Final = frozenset(
     {

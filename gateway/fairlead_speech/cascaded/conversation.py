@@ -17,10 +17,10 @@ from fairlead_speech.cascaded.input_audio import MIN_TURN_MS
 from fairlead_speech.realtime.events import Event, members, text
 
 MAX_BYTES: Final = 1 << 20
-"""Maximum bytes of all items. If there are more, the oldest items are dropped."""
+"""Maximum number of bytes of all items. If there are more, the oldest items are dropped."""
 MAX_ITEMS: Final = 2000
 MAX_RESULT_BYTES: Final = 128 << 10
-"""Maximum bytes of a call's result as JSON."""
+"""Maximum number of bytes of a call's result as JSON."""
 NO_RESULT: Final = "(there is no result yet)"
 _OVERHEAD: Final = 128
 """Bytes that are added to the size of each item's JSON, for the Python objects that hold the item."""
@@ -126,9 +126,9 @@ class SpokenConversation:
         return True
 
     def result_room(self, call: str) -> int:
-        """Maximum bytes of the JSON of a call's result; 0 if the conversation does not contain the call. All calls of
-        one response share half of the conversation's maximum size, so that their results do not displace the user's
-        question.
+        """Maximum number of bytes of the JSON of a call's result; 0 if the conversation does not contain the call. All
+        calls of one response share half of the conversation's maximum size, so that their results do not displace the
+        user's question.
         """
         calls_in_round, is_round = 0, False
         for each in self._items.values():

@@ -13,9 +13,9 @@ from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 
 MAX_CACHED_BYTES: Final = 8 << 20
-"""Maximum bytes of audio of all cached phrases."""
+"""Maximum number of bytes of audio of all cached phrases."""
 MAX_PHRASE_BYTES: Final = 15 * RATE * 2
-"""Maximum bytes of audio of one cached phrase: 15 seconds."""
+"""Maximum number of bytes of audio of one cached phrase: 15 seconds."""
 
 
 class FillerAudio:

@@ -17,14 +17,14 @@ import msgspec
 from fairlead_speech.cascaded.audio import BYTES_PER_MS, RATE, loudness
 
 MAX_BYTES: Final = 12 << 20
-"""Maximum bytes of audio that wait for transcription in one session: 4 minutes."""
+"""Maximum number of bytes of audio that wait for transcription in one session: 4 minutes."""
 MIN_TURN_MS: Final = 100
 """Minimum duration of a turn that a client commits, in milliseconds."""
 WINDOW_MS: Final = 20
 """Duration of one measurement of loudness in milliseconds."""
 WINDOW_BYTES: Final = WINDOW_MS * BYTES_PER_MS
 _START_WINDOWS: Final = 2
-"""Number of consecutive loud windows that begin speech. A single one may be a knock."""
+"""Number of consecutive loud windows that begin speech. A single loud window may be a knock."""
 _LEVEL: Final = 0.012
 """Loudness (mean amplitude, 0 to 1) from which audio is speech, at the threshold 0.5. Quiet speech close to a
 microphone has 0.02, a silent room 0.001.
@@ -38,7 +38,7 @@ _RISE: Final = 1.02
 in 0.7 s.
 """
 _MAX_NOISE: Final = 0.02
-"""Maximum of the noise level, as loudness."""
+"""Maximum noise level, as loudness."""
 
 
 class InputAudioBuffer:
@@ -57,7 +57,7 @@ class InputAudioBuffer:
         self.activity: VoiceActivity | None = None
         """Detection of turns; None: the client says where turns end."""
         self.waiting = 0
-        """Bytes of earlier turns whose transcription is not complete. They count for the size of the buffer."""
+        """Bytes of earlier turns whose transcription is not complete. They count towards the size of the buffer."""
         self.detect(settings)
 
     @property

@@ -105,7 +105,8 @@ class Responses:
         state = self._state
         while True:
             await self._transcription.wait()
-            await state.queue.wait_until_handled()  # the bridge may have changed tier and tools by the transcript
+            # because of the transcript, the bridge may have changed tier and tools
+            await state.queue.wait_until_handled()
             if not self._transcription.busy:
                 break  # otherwise another turn has ended: this response answers both
         self._task = None

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 MAX_PIECE: Final = 280
-"""Maximum characters of a piece. A longer sentence is cut at the last comma or space within the limit."""
+"""Maximum number of characters of a piece. A longer sentence is cut at the last comma or space within the limit."""
 _END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n+")
 _ABBREVIATION: Final = re.compile(r"(?:^|[\s(])(?:Dr|Mr|Mrs|Ms|St|Prof|No|vs|[A-Za-z]|e\.g|i\.e|\d+)\.$")
 _BREAK: Final = re.compile(r"[,;:，；](?=\s|$)|\s")

@@ -1,8 +1,8 @@
 """Session with a cascaded engine: acts as the provider of an OpenAI Realtime session, in this process.
 
 The bridge uses this session like a WebSocket to OpenAI's server, with one difference: the response to speech waits
-until the speech is transcribed and the bridge has handled the transcript. If the words select another latency tier,
-that tier therefore applies to the response already. Wire format: OpenAI Realtime API, general availability.
+until the speech is transcribed and the bridge has handled the transcript. So if the words select another latency tier,
+that tier already applies to this response. Wire format: OpenAI Realtime API, general availability.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairlead_speech.sockets import GOING_AWAY, Closing
 _WINDOWS_PER_STEP: Final = 50
 """Number of windows of audio that are measured before other tasks run: one second of audio."""
 MAX_MESSAGE_TEXT: Final = 64 << 10
-"""Maximum characters of a message that is copied from another session."""
+"""Maximum number of characters of a message that is copied from another session."""
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 
 
@@ -126,7 +126,8 @@ class CascadedSession:
         self._queue.close(closing)
         if self._expiry is not None:
             self._expiry.cancel()
-        async with self._lock:  # waits for an event that is being handled, so that it starts no task after the end
+        # wait for an event that is being handled, so that the event starts no task after the end
+        async with self._lock:
             self._closed = True
             await self._responses.aclose()
             await self._transcription.aclose()

@@ -290,7 +290,7 @@ class SpokenResponse:
         for item in self._spoken:
             item.close("incomplete")  # no-op for closed items
         self._on_done(self)
-        usage = response_usage(self._answer.usage, self._request, self._answer.written)
+        usage = response_usage(self._answer.usage, self._request, self._answer.size)
         self.emit("response.done", response={**self._response(status, details), "usage": usage})
 
     def _response(self, status: str, details: Event | None) -> Event:

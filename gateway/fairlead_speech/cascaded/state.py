@@ -81,7 +81,7 @@ class SessionState:
         self.conversation.update(item, wire)
 
     def end_turn(self) -> None:
-        """Record the end of a spoken or written turn. The time to the first audio is measured from here."""
+        """Record the end of a spoken or written turn. The time to the first audio is measured from this moment."""
         self._turn_ended_at = self._clock()
         self._awaits_first_audio = True
         self.filler.begin_turn()

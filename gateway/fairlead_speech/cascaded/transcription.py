@@ -15,8 +15,8 @@ from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.realtime.events import Event, members
 
 MAX_TURNS: Final = 16
-"""Maximum number of turns that wait for transcription. Each is an item that cannot be dropped from the conversation,
-and costs a request to the speech server.
+"""Maximum number of turns that wait for transcription. Each such turn is an item that cannot be dropped from the
+conversation, and costs a request to the speech server.
 """
 MAX_SECONDS: Final = 60.0
 """Maximum seconds of one transcription. A limit on idle time is not enough: a server that sends a byte now and then is
@@ -53,8 +53,8 @@ class TurnTranscription:
     """Transcribes the turns of one session. Its owner calls `aclose` at the end."""
 
     def __init__(self, host: TranscriptionHost, on_done: Callable[[int], None]) -> None:
-        """`on_done`: called after each turn with the number of its audio bytes, which the session need not hold any
-        longer.
+        """`on_done`: called after each turn with the size of the turn's audio in bytes, because the session no longer
+        has to keep that audio.
         """
         self._host = host
         self._on_done = on_done

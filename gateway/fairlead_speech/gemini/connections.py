@@ -55,7 +55,8 @@ log = logging.getLogger(__name__)
 Dial = Callable[[], Awaitable[SessionSide]]
 """Function that opens a new connection to the session's model. Raises LlmError."""
 MAX_BUFFERED_BYTES: Final = 256 << 10
-"""Maximum bytes of messages that are buffered since the newest handle: five seconds of PCM at 16 kHz, in base64."""
+"""Maximum number of bytes of messages that are buffered since the newest handle: five seconds of PCM at 16 kHz, in
+base64."""
 
 
 class LiveParts(msgspec.Struct, frozen=True):
@@ -194,7 +195,7 @@ class ToolSwitch:
         failure = Closing(1011, "the gateway could not resume the session with the provider")
         for attempt in range(ATTEMPTS):
             if attempt:
-                await asyncio.sleep(RETRY_SECONDS)  # time for the provider to notice the close of the old one
+                await asyncio.sleep(RETRY_SECONDS)  # time for the provider to notice the close of the old connection
             try:
                 side = await self._dial()
             except LlmError as error:
@@ -211,7 +212,7 @@ class ToolSwitch:
             if failure.code in _REFUSALS:
                 break
         log.warning(
-            "A Gemini Live session ends, as it could not be resumed over a new connection: %s %s",
+            "A Gemini Live session ends, because it could not be resumed over a new connection: %s %s",
             failure.code,
             failure.reason[:120],
         )
@@ -275,7 +276,7 @@ class ProviderConnection:
     def __init__(
         self, side: SessionSide, recover: Callable[[Closing], bool], max_bytes: int = MAX_BUFFERED_BYTES
     ) -> None:
-        """`recover`: is called when the connection was closed, and returns whether it will be replaced; if so,
+        """`recover`: called when the connection was closed. Returns whether the connection will be replaced; if so,
         `recover` has called `pause`.
         """
         self._recover = recover
@@ -317,7 +318,7 @@ class ProviderConnection:
                 return self._closing or Closing(1006, clean=False)
             payload = await side.receive()
             if side is not self._side or not self._connected.is_set():
-                continue  # the provider repeats it over the next connection
+                continue  # the provider repeats this message over the next connection
             self._received_binary = side.received_binary
             if isinstance(payload, Closing) and self._recover(payload):
                 continue
@@ -354,8 +355,8 @@ class ProviderConnection:
         self._connected.clear()
 
     async def replace(self, connect: Callable[[], Awaitable[SessionSide | Closing]]) -> bool:
-        """Close the paused connection, open a new one by `connect`, and send the buffer over it. Returns False on
-        failure.
+        """Close the paused connection, open a new connection by `connect`, and send the buffer over the new connection.
+        Returns False on failure.
         """
         previous, self._side = self._side, None
         try:
@@ -377,7 +378,7 @@ class ProviderConnection:
             self._connected.set()
 
     async def close(self, closing: Closing) -> None:
-        """Close the connection. If a new connection is being opened, it is closed as soon as it is open."""
+        """Close the connection. If a new connection is being opened, close that one as soon as it is open."""
         side = self._side
         self._closing = self._closing or closing
         self._connected.set()

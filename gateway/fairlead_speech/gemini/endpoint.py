@@ -66,7 +66,8 @@ class LiveEndpoint:
         self._services = services
         self._handles = HandleSealer(services.settings.key)
         self._without_update: set[str] = set()
-        """Names of models that refused `contextUpdate`. New sessions do not try it again with these."""
+        """Names of models that refused `contextUpdate`. New sessions with these models do not try `contextUpdate`
+        again."""
 
     def takes(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
@@ -84,8 +85,8 @@ class LiveEndpoint:
     async def _serve(
         self, session_request: SessionRequest, slot: SessionSlot, request: web.BaseRequest, record: RequestRecord
     ) -> web.StreamResponse:
-        """Run a session to its end. A session that is refused after the upgrade gets a close frame, as from the
-        provider.
+        """Run a session to its end. A session that is refused after the upgrade gets the close frame that the provider
+        would send.
         """
         socket, client = await self._services.accept(request)
         try:

@@ -36,7 +36,7 @@ class EngineMessages:
         self._calls: list[Message] = []
         """Calls of the client's tools in the response in progress."""
         self.open_calls: dict[str, str] = {}
-        """Names of the calls, by id, whose results the client has not sent yet."""
+        """Names of the called tools whose results the client has not sent yet, by call id."""
         self.on_calls: Callable[[], None] = lambda: None
         """Function that is called after calls of the client's tools were sent to the client."""
         self._played_until = 0.0

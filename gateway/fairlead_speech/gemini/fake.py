@@ -3,7 +3,7 @@
 The server refuses what the real one refuses (`fairlead_formats.request_rules.speech`):
 
 - The first message is a setup.
-- One invalid tool refuses the whole list.
+- One invalid tool makes the server refuse the whole list.
 - Each call gets one result.
 - The model decides which call behaviors are allowed.
 - A resumption handle is valid only between two turns, and is refused while the old connection is open.
@@ -107,9 +107,9 @@ class LiveScriptSession(ScriptedConnection):
         self.server = server
         self.setup: dict[str, Any] = {}
         self.received_audio: list[bytes] = []
-        """Audio of the session, including that of the connections before this one."""
+        """Audio of the session, including the audio that was received over its earlier connections."""
         self.contents: list[dict[str, Any]] = []
-        """Contents of the conversation that the client sent, including those of the connections before this one."""
+        """Contents of the conversation that the client sent, including over the session's earlier connections."""
         self.tools: list[dict[str, Any]] = []
         self.calls: dict[str, str] = {}
         """Behaviors of calls without a result, by id."""

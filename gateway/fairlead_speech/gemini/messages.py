@@ -1,8 +1,8 @@
 """Messages of Gemini Live: types and accessors, readers for messages of clients and of providers, and messages that the
 gateway adds to the API.
 
-The names of its members say of which kind a message is; servers may put several kinds into one message. Names are in
-camel case, but Google's SDK for Python sends some in snake case. The functions of this module expect messages that a
+The kind of a message follows from the names of its members; servers may put several kinds into one message. Names are
+in camel case, but Google's SDK for Python sends some in snake case. The functions of this module expect messages that a
 `MessageReader` has checked. Source: Live API reference, BidiGenerateContent.
 """
 
@@ -56,11 +56,11 @@ _TOOL_MEMBERS: Final = ProtectedNames({"functionDeclarations", "function_declara
 _KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
 _DATA: Final = (b"data", BASE64)
 TOOL_RESULT: Final = "fairleadToolResult"
-"""Member of the gateway's message to a client that has those parts of a tool's result that cannot be spoken."""
+"""Member of the gateway's message to a client. Its value has those parts of a tool's result that cannot be spoken."""
 ERROR: Final = "fairleadError"
-"""Member of the gateway's message to a client that says why SESSION_UPDATE was refused."""
+"""Member of the gateway's message to a client. Its value says why SESSION_UPDATE was refused."""
 TIER: Final = "fairleadTier"
-"""Member of the gateway's message to a client that says why the tools of a tier are not available yet."""
+"""Member of the gateway's message to a client. Its value says why the tools of a tier are not available yet."""
 
 
 def is_present(value: Raw) -> bool:
@@ -160,7 +160,8 @@ def snake_case(name: str) -> str:
 
 
 def key(message: Mapping[str, Any], name: str) -> str:
-    """Spelling of the member `name` in a message: in snake case if the message has it so, else `name` itself."""
+    """Spelling of the member `name` in a message: snake case if the message has the member in snake case, else `name`
+    itself."""
     return snake_case(name) if name not in message and snake_case(name) in message else name
 
 
@@ -205,8 +206,8 @@ def without(message: Message, *names: str) -> Message | None:
 
 
 def gateway_message(name: str, value: Mapping[str, Any]) -> bytes:
-    """Make a message of the gateway for a client. SDKs drop members that they do not know, and fail if none remains, so
-    an empty `serverContent` is added.
+    """Make a message of the gateway for a client. An empty `serverContent` is added, because SDKs drop members that
+    they do not know, and fail if no member remains.
     """
     return msgspec.json.encode({"serverContent": {}, name: value})
 
@@ -225,7 +226,7 @@ def fault(message: Message) -> str | None:
 
 def _misspelt_member(message: Message) -> str | None:
     """Describe a misspelt member that a lenient parser would accept in place of a member by which the gateway decides.
-    Returns None if there is none.
+    Returns None if there is no such member.
     """
     update, setup = member(message, "contextUpdate"), member(message, SETUP)
     misspelling = _SETUP_MEMBERS.misread(update, "contextUpdate") or _SETUP_MEMBERS.misread(setup, SETUP)
@@ -235,8 +236,8 @@ def _misspelt_member(message: Message) -> str | None:
 
 
 def _spelled_twice(message: Message) -> str | None:
-    """Describe an object that has one member in both camel case and snake case, of which parsers may use either.
-    Returns None if there is none.
+    """Describe an object that has one member in both camel case and snake case: parsers may use either of the two.
+    Returns None if there is no such object.
     """
     waiting: list[object] = [message]
     while waiting:

@@ -40,10 +40,12 @@ class LiveModel(msgspec.Struct, frozen=True):
     new connection.
     """
     behaviors: tuple[str, ...] = ()
-    """Values that the model accepts for `behavior` in a function's declaration; empty if it does not know `behavior`.
+    """Values that the model accepts for `behavior` in a function's declaration; empty if the model does not know
+    `behavior`.
     """
     takes_content: bool = True
-    """Whether the model accepts `clientContent` after the first turn. If not, it closes the session (code 1007)."""
+    """Whether the model accepts `clientContent` after the first turn. If not, the provider closes the session (code
+    1007)."""
 
     def without_update(self) -> LiveModel:
         """Copy of the capabilities without `contextUpdate`."""
@@ -69,8 +71,8 @@ def live_model(name: str) -> LiveModel:
 
 
 class CallMode(msgspec.Struct, frozen=True):
-    """How the model deals with a tool's calls: values of `behavior` in the function's declaration, and of `scheduling`
-    in its results. An empty value is left out.
+    """Whether the model waits for a tool's results, and when it speaks about them: value of `behavior` in the
+    function's declaration, and of `scheduling` in the results of its calls. An empty value is left out.
     """
 
     behavior: str = ""

@@ -1,5 +1,5 @@
-"""Setup of a routed Gemini Live session, in which a cascaded engine answers slow turns: derives the setups of provider
-and engine from the client's. Does no I/O.
+"""Setup of a routed Gemini Live session, in which a cascaded engine answers slow turns. Derives the setups for the
+provider and the engine from the client's setup. Does no I/O.
 
 The provider's setup disables its detection of turns, and requests transcripts of both user and model. Source: Live API
 reference, RealtimeInputConfig and AutomaticActivityDetection.
@@ -16,7 +16,8 @@ from fairlead_speech.cascaded.input_audio import DetectionSettings
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 FUNCTIONS: Final = "gemini-live", "openai-realtime"
-"""Names of the message formats from which and to which a client's functions are converted: Gemini Live's, the engine's.
+"""Names of two message formats. A client's functions are converted from the first, Gemini Live's, to the second, the
+engine's.
 """
 _INPUT: Final = "realtimeInputConfig"
 _DETECTION: Final = "automaticActivityDetection"
@@ -82,7 +83,7 @@ class RoutedSetup:
         """Members of the engine's session, in OpenAI Realtime's format. Converting many tools takes long, so the result
         is cached until instructions or tools change. May be called in a thread.
         """
-        # read once: the event loop may replace these attributes while this function runs in a thread
+        # read these attributes only once: the event loop may replace them while this function runs in a thread
         instructions, tools, session = self._instructions, self._tools, self._engine_session
         if session is None or session[0] is not instructions or session[1] is not tools:
             session = self._engine_session = instructions, tools, self._build_engine_session(instructions, tools)

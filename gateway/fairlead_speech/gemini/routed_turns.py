@@ -2,8 +2,8 @@
 to text, a model, text to speech).
 
 A turn of speech is first transcribed by the engine's speech server, because the provider gets only the audio of turns
-that the provider answers. If the user adds further turns before it is decided who answers, they are answered together
-with the first.
+that the provider answers. If the user adds further turns before it is decided whether the provider or the engine
+answers, all these turns are answered together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class RoutedParts(msgspec.Struct, frozen=True):
-    """Objects of one routed session: the session with the provider, the engine, and what both need."""
+    """Objects of one routed session: the session with the provider, the engine, and the objects that both use."""
 
     session: LiveSession
     answerer: TurnAnswerer
@@ -48,7 +48,7 @@ class RoutedParts(msgspec.Struct, frozen=True):
 
 
 class RoutedTurns:
-    """Queue of the turns of one session, with the task that has them answered. Its owner calls `aclose` at the end."""
+    """Queue of the turns of one session, with the task that gets them answered. Its owner calls `aclose` at the end."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class RoutedTurns:
         metrics: SpeechMetrics,
         bounds: SpeechBounds,
     ) -> None:
-        """`prepare`: runs a function that takes long outside of the event loop."""
+        """`prepare`: runs a slow function outside of the event loop."""
         self._session = parts.session
         self._answerer = parts.answerer
         self._engine_messages = parts.engine_messages
@@ -103,7 +103,7 @@ class RoutedTurns:
 
     @property
     def working(self) -> bool:
-        """Whether the task is running. While it is, the queue will get room."""
+        """Whether the task is running. If so, the queue will get room."""
         return self._task is not None and not self._task.done()
 
     @property
@@ -221,8 +221,8 @@ class RoutedTurns:
         self._room.set()
 
     async def _wait_unread(self, until: asyncio.Event) -> None:
-        """Wait for an event. The client's messages are not read during the wait. If the engine waits for results of the
-        client's tools, which could not be read, interrupt the engine instead.
+        """Wait for an event. The client's messages are not read during the wait, so results of the client's tools would
+        not be read either. If the engine waits for such results, it is interrupted.
         """
         until.clear()
         if self._engine_messages.open_calls and self._answerer.active:
@@ -240,7 +240,7 @@ class RoutedTurns:
         try:
             await self._read_words(turn)
         except Exception:
-            log.exception("A Gemini Live session keeps its tier, as the words of a turn could not be read")
+            log.exception("A Gemini Live session keeps its tier, because the words of a turn could not be read")
         turns, self._continued = [*self._continued, turn], []
         if self._user_continues(turns):
             self._continued = turns
@@ -262,7 +262,7 @@ class RoutedTurns:
         self._room.set()
 
     async def _read_words(self, turn: UserTurn) -> None:
-        """Read the words of a turn, choose the tier by the words, and add them to the engine's conversation."""
+        """Read the words of a turn, choose the tier by these words, and add them to the engine's conversation."""
         turn.words = await self._transcribe(turn) if turn.message is None else written_text(turn.message)
         if not turn.words:
             return
@@ -289,7 +289,7 @@ class RoutedTurns:
     async def _answer_by_provider(self, turns: Sequence[UserTurn]) -> None:
         if self._setup.interrupts is False and any(turn.spoken for turn in turns):
             await self._wait_for_provider(UNINTERRUPTED_SECONDS)
-        await self.send_pending(interrupts=True)  # after the turn, it would interrupt the answer
+        await self.send_pending(interrupts=True)  # sent after the turn, this message would interrupt the answer
         self.ignores_provider = False
         self.transcript_sent = any(turn.transcript_sent for turn in turns)
         self._session.request_answer()
@@ -305,7 +305,7 @@ class RoutedTurns:
             if not await self._answer_by_engine(turns):
                 return False
         except Exception:
-            log.exception("The provider answers a turn of Gemini Live, as the cascaded engine failed")
+            log.exception("The provider answers a turn of Gemini Live, because the cascaded engine failed")
             self._failed = True
         if self._failed and self._user_continues(turns):
             return False

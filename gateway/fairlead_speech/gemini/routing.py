@@ -1,5 +1,5 @@
-"""Routed Gemini Live session: a cascaded engine (speech to text, a model, text to speech) answers the turns of slow
-latency tiers, the provider all others.
+"""Routed Gemini Live session: a cascaded engine (speech to text, a model, text to speech) answers the turns in slow
+latency tiers, the provider answers all other turns.
 
 Turns are detected by the gateway or marked by the client; the provider's own detection is off. The provider gets the
 audio of the turns that it answers, between `activityStart` and `activityEnd`, and the text of all other turns as
@@ -47,9 +47,9 @@ from fairlead_speech.session import MessageSink
 from fairlead_speech.tiers import decided_by_words, is_slow
 
 _PER_STEP: Final = 50
-"""Number of windows of audio, blobs or contents that are read before other tasks get their turn."""
+"""Number of windows of audio, blobs or contents that are read before other tasks run."""
 _SLICE_BYTES: Final = 1 << 20
-"""Bytes of audio that are read before other tasks get their turn."""
+"""Number of bytes of audio that are read before other tasks run."""
 _FIRST_RATE: Final = 16_000
 _TURN_MEMBERS: Final = ("activityStart", "activityEnd", "audioStreamEnd")
 _encode: Final = msgspec.json.encode
@@ -79,7 +79,7 @@ class RoutedLive:
         """Whether the provider gets the audio of the turn in progress while the user speaks."""
         self._last_streamed = False
         """Whether the provider got the last turn's audio while the user spoke. Then only the provider has a transcript
-        of it.
+        of that turn.
         """
 
     @property
@@ -121,7 +121,7 @@ class RoutedLive:
         return forwarded
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Return the session's answer to a message that cannot be read: None, as the session ends."""
+        """Return the session's answer to a message that cannot be read: None, because the session ends."""
         return self._session.refusal(error)
 
     async def _client_realtime_input(self, message: Message) -> bytes | None:
@@ -221,7 +221,7 @@ class RoutedLive:
 
     async def _make_room(self, size: int) -> None:
         """Wait while the queue has no room for `size` bytes. If the turn in progress is too long for the queue, end
-        it.
+        that turn.
         """
         while len(self._buffer) + size > self._turns.room:
             if self._turns.speaking:
@@ -290,7 +290,7 @@ class RoutedLive:
         return forwarded if forwarded is None else self._visible(forwarded, content)
 
     async def _hold_answer(self) -> None:
-        """Hold back the provider's answer until the engine's answer has ended, so that they do not speak at the same
+        """Hold back the provider's answer until the engine's answer has ended, so that the two do not speak at the same
         time.
         """
         self._turns.provider_waits = True
@@ -315,8 +315,8 @@ class RoutedLive:
 
 
 def _output(answer: Message) -> str:
-    """Result of a client's tool as text: the value of `output` if the result has no other member, else the whole as
-    JSON.
+    """Result of a client's tool as text: the value of `output` if the result has no other member, else the whole result
+    as JSON.
     """
     response = member(answer, "response")
     output = response.get("output") if [*response] == ["output"] else response
@@ -405,8 +405,8 @@ class LiveRouting:
 
 
 def live_routing(services: SpeechServices, opened: OpenedModel, setup: Message) -> LiveRouting | None:
-    """Routing for a session with a client's `setup`. None if the provider has no settings for slow turns, or if the
-    model accepts no `clientContent` during a session.
+    """Routing for a session. None if the provider has no settings for slow turns, or if the model accepts no
+    `clientContent` during a session. `setup`: the client's setup message.
     """
     slow = services.providers().by_name[opened.target.provider].slow_turns
     if slow is None or not live_model(opened.target.model).takes_content:

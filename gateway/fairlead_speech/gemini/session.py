@@ -42,7 +42,7 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20
-"""Maximum bytes of a client's `setup` or `contextUpdate`, both of which are stored for the whole session."""
+"""Maximum number of bytes of a client's `setup` or `contextUpdate`, both of which are stored for the whole session."""
 MCP_REFUSED: Final = "mcpServers are refused: the provider would call them past this gateway's policies"
 EMPTY_OUTPUT: Final = "the tool succeeded and returned nothing"
 """Output that replaces an empty result, because models repeat a call that has no output."""
@@ -105,7 +105,7 @@ class LiveSession:
     async def set_tools(self, offer: ToolOffer) -> None:
         """Set the tools of the model: at once if the model accepts `contextUpdate`, else between two turns."""
         if self._is_slow is not None and self._is_slow(self.tier):
-            return  # the engine answers in this tier, and older models would need a new connection for its tools
+            return  # the engine answers in this tier, and older models would need a new connection for the tier's tools
         self._setup.set_offer(offer)
         await self._switch.update_tools()
 
@@ -144,7 +144,7 @@ class LiveSession:
         self._turns.request_answer()
 
     def begin_activity(self) -> None:
-        """Record that a turn begins whose beginning and end are marked. The model answers at its end."""
+        """Record the beginning of a turn whose beginning and end are marked. The model answers at its end."""
         self._turns.begin_activity()
 
     def abandon_answer(self) -> None:
@@ -161,7 +161,7 @@ class LiveSession:
             self._results_allowed.set()
 
     async def announce_drain(self, seconds: float) -> None:
-        """Send `goAway` to the client. By its resumption handle, the client can resume the session at another
+        """Send `goAway` to the client. With the resumption handle, the client can resume the session at another
         gateway.
         """
         await self._client.send(_encode({"goAway": {"timeLeft": f"{int(seconds)}s"}}))
@@ -270,8 +270,8 @@ class LiveSession:
         return None if remaining is None else _encode(remaining)
 
     def _end_over_budget(self) -> None:
-        """End the session because the agent's daily tokens are used up, after the current message, which ends a turn,
-        was sent.
+        """End the session because the agent's daily tokens are used up. The current message, which ends a turn, is sent
+        before.
         """
         closing = None if self._turns.busy else close_over_budget(self._context.record)
         if closing is not None:

@@ -44,8 +44,8 @@ class SessionSetup:
         return self._merge() != self._sent
 
     def answers_call(self, name: str) -> bool:
-        """Whether the gateway answers calls of a name. It does if it offers or has offered a tool with this name and
-        the client has none, and also if nobody has offered such a tool.
+        """Whether the gateway answers calls of a name. It does so if it offers or has offered a tool with this name and
+        the client has no such tool, and also if nobody has offered such a tool.
         """
         return self._names.answers(name, self.client_names)
 
@@ -55,8 +55,8 @@ class SessionSetup:
         self._names.add(offer)
 
     def message(self, handle: str = "") -> bytes:
-        """Encode the first message of a connection, with the current tools. A `handle` resumes the session that it
-        belongs to.
+        """Encode the first message of a connection, with the current tools. `handle`: resumption handle of the session
+        to resume; empty: begin a new session.
         """
         self._sent = self._merge()
         setup = {**self._setup, "model": f"models/{self._model}"}

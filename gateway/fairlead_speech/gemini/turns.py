@@ -1,4 +1,4 @@
-"""State of a Gemini Live session from which it follows when the session can be resumed over a new connection. Does no
+"""Tracks the state of a Gemini Live session, to tell when the session can be resumed over a new connection. Does no
 I/O.
 """
 
@@ -10,35 +10,36 @@ from typing import Final
 MAX_CALLS: Final = 1024
 """Maximum number of stored ids of calls without a result."""
 PAUSE_SECONDS: Final = 1.5
-"""Seconds after each piece of a transcript during which the user counts as speaking, because transcripts lag behind
+"""Seconds for which the user counts as speaking after each piece of a transcript, because transcripts lag behind
 speech.
 """
 
 
 class LiveTurns:
-    """Turns, open calls and resumption handle of one session. Times are in seconds of any one clock."""
+    """Turns, open calls and resumption handle of one session. All times are in seconds of the same clock."""
 
     def __init__(self) -> None:
         self.answering = False
         """Whether the model is answering or was requested to answer."""
-        self.speaking = False
-        """Whether a turn is in progress that the client marks (`activityStart`). A new connection would lose such a
+        self.in_marked_turn = False
+        """Whether a turn that the client marked with `activityStart` is in progress. A new connection would lose such a
         turn.
         """
         self.handle = ""
-        """Newest handle that resumes the session; empty before the first one."""
+        """Newest handle that resumes the session; empty before the first handle."""
         self.handle_current = False
-        """Whether the newest handle covers everything but later input of the client, which can be sent again."""
+        """Whether the newest handle covers the whole session, except for later input of the client, which can be sent
+        again."""
         self._transcribed_at: float | None = None
         self._unanswered: dict[str, None] = {}
 
     @property
     def busy(self) -> bool:
         """Whether the model is answering, a marked turn is in progress, or a call has no result yet."""
-        return self.answering or self.speaking or bool(self._unanswered)
+        return self.answering or self.in_marked_turn or bool(self._unanswered)
 
     def idle(self, now: float) -> bool:
-        """Whether neither user nor model speaks, and no call waits for its result."""
+        """Whether the user and the model are silent, and no call waits for its result."""
         return not self.busy and (self._transcribed_at is None or now - self._transcribed_at >= PAUSE_SECONDS)
 
     def resumable(self, now: float) -> bool:
@@ -50,18 +51,18 @@ class LiveTurns:
     def request_answer(self) -> None:
         """Record that the model was requested to answer."""
         self.answering = True
-        self.speaking = False
+        self.in_marked_turn = False
 
     def begin_activity(self) -> None:
         """Record an `activityStart`, which begins a marked turn. The model answers at the end of this turn."""
-        self.answering = self.speaking = True
+        self.answering = self.in_marked_turn = True
 
     def on_transcription(self, now: float) -> None:
         """Record a piece of the user's transcript."""
         self._transcribed_at = now
 
     def on_output(self) -> bool:
-        """Record output of the model. Returns True if it begins an answer."""
+        """Record output of the model. Returns True if the output begins an answer."""
         self._transcribed_at = None
         self.handle_current = False
         begins, self.answering = not self.answering, True

@@ -18,14 +18,15 @@ PIECE_BYTES: Final = 48_000
 MAX_PENDING: Final = 64
 """Maximum number of contents that wait to be sent to the provider. If there are more, the oldest are dropped."""
 MAX_PENDING_BYTES: Final = 12 << 20
-"""Maximum bytes of JSON of the waiting contents, which are sent in one message. Providers accept messages of 16 MiB."""
+"""Maximum number of bytes of JSON of the waiting contents, which are sent in one message. Providers accept messages of
+16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
 _RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
 INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
-"""Message that interrupts the provider, as every `clientContent` does, and that adds nothing to the conversation."""
+"""Message that adds nothing to the conversation, but interrupts the provider, as every `clientContent` does."""
 ACTIVITY_START: Final = _encode({"realtimeInput": {"activityStart": {}}})
 ACTIVITY_END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
@@ -67,7 +68,7 @@ class PendingContents:
         self._bytes = 0
 
     def add(self, contents: Sequence[Message]) -> None:
-        """Add contents. If the limits are exceeded, drop the oldest ones."""
+        """Add contents. If the limits are exceeded, drop the oldest contents."""
         for content in contents:
             self._waiting.append(_encode(content))
             self._bytes += len(self._waiting[-1])

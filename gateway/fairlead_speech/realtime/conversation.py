@@ -3,8 +3,8 @@ client, and the gateway's own events.
 
 A conversation has one response at a time. If both client and gateway want one, the client's `response.create` has
 priority. In this module, an *output* is the item `function_call_output` with the result of a call that the gateway ran.
-If a response is created after the provider has confirmed an output, the response takes the output into account. If not,
-the gateway requests another response when the first one ends. Does no I/O.
+If a response is created after the provider has confirmed an output, the response takes the output into account. If a
+response was created earlier, the gateway requests another response when that one ends. Does no I/O.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ResponseState:
         self.requested = False
         """Whether client or gateway requested a response that the provider has not created yet."""
         self.gateway_requested = False
-        """Whether the gateway, not the client, requested that response."""
+        """Whether that response was requested by the gateway, not by the client."""
         self.speaking = False
         """Whether the user is speaking, or has spoken and the provider will create a response to the speech."""
         self.engine_answers = False
@@ -64,7 +64,7 @@ class ResponseState:
         self._covered = False
         """Whether a response that takes all outputs into account was created after the gateway's last request."""
         self._unconfirmed: set[str] = set()
-        """Ids of the outputs' items that the provider has neither added nor refused yet."""
+        """Ids of the items of outputs that the provider has neither added nor refused yet."""
 
     @property
     def idle(self) -> bool:
@@ -113,7 +113,7 @@ class ResponseState:
         self._wanted = not self.speaking
 
     def add_output(self, item: str) -> None:
-        """Record that an output was sent to the provider. `item`: id of its item."""
+        """Record that an output was sent to the provider. `item`: id of the output's item."""
         self._unconfirmed.add(item)
 
     def confirm_output(self, item: str) -> None:
@@ -130,8 +130,8 @@ class ResponseState:
 
     def on_request_refused(self, *, active: bool) -> None:
         """Record that the provider refused the gateway's `response.create`. `active`: whether the reason is that a
-        response is in progress. In that case, the gateway requests another one later, unless the one in progress takes
-        all outputs into account.
+        response is in progress. In that case, the gateway repeats its request later, unless the response in progress
+        takes all outputs into account.
         """
         self.requested = self.gateway_requested = False
         if active:
@@ -218,7 +218,7 @@ class ResponseCalls:
             each.client_requested = True
 
     def finish_call(self, call: str) -> bool:
-        """Record that the output of a call was sent, which answers the calls with its id in all responses. Returns True
+        """Record that the output of a call was sent. It answers the calls with this id in all responses. Returns True
         if the gateway must request the next response: all outputs of a completed response were sent, and the client
         will not request the next response itself.
         """
@@ -298,7 +298,7 @@ class GatewayEvents:
         return event_id in self._items
 
     def add(self, item: str) -> str:
-        """Make the id of an event that creates `item`; an empty `item` stands for an event that creates none."""
+        """Make the id of an event that creates `item`; an empty `item` stands for an event that creates no item."""
         event_id = new_id()
         self._items[event_id] = item
         if len(self._items) > MAX_EVENTS:

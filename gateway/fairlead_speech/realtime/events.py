@@ -72,14 +72,14 @@ def new_id() -> str:
 
 
 def error_event(message: str, code: str, param: str | None, event_id: object) -> bytes:
-    """Encode an event `error` for the client about one of its events."""
+    """Encode an event `error` that tells the client about one of the client's events."""
     error = {"type": "invalid_request_error", "code": code, "message": message, "param": param, "event_id": event_id}
     return msgspec.json.encode({"type": "error", "event_id": new_id(), "error": error})
 
 
 def misspelt_member(event: Event) -> str | None:
     """Describe a misspelt member that a lenient parser would accept in place of a member by which the gateway decides.
-    Returns None if there is none.
+    Returns None if there is no such member.
     """
     misspelling = _EVENT.misread(event, "the event")
     for name in ("session", "response"):
@@ -95,7 +95,7 @@ def _member(name: bytes, value: bytes) -> bytes:
 
 
 def _client_audio() -> re.Pattern[bytes]:
-    """Pattern of an `input_audio_buffer.append` with its members in any order, each once."""
+    """Pattern of an `input_audio_buffer.append` that has each member once, in any order."""
     kind = _member(b"type", rb'"input_audio_buffer\.append"')
     ident, audio = _member(b"event_id", PLAIN), _member(b"audio", BASE64)
     orders = (
@@ -107,8 +107,8 @@ def _client_audio() -> re.Pattern[bytes]:
 
 
 def _provider_audio() -> re.Pattern[bytes]:
-    """Pattern of a delta of audio or of its transcript, with members in the order of OpenAI's server, each at most
-    once.
+    """Pattern of an event with a delta of audio, or of the transcript of audio. Its members have the order of OpenAI's
+    server, and each occurs at most once.
     """
     kind = _member(b"type", rb'"response\.output_audio(?:_transcript)?\.delta"')
     others = [

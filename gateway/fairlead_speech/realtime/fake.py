@@ -3,7 +3,7 @@
 The server refuses what the real one refuses (`fairlead_formats.request_rules.speech`):
 
 - One response runs at a time.
-- One invalid member refuses the whole `session.update`.
+- One invalid member makes the server refuse the whole `session.update`.
 - An output must belong to a call that the model made.
 - Voice activity: samples other than zero are speech, zeros end it.
 """

@@ -72,8 +72,8 @@ class RealtimeSession:
         end: SessionEnd | None = None,
     ) -> None:
         """`waits_for_transcript`: whether the provider responds to a turn only after the gateway has read the turn's
-        transcript, and accepts changes of the tools until then. `end`: the `SessionEnd` of another session, if this
-        session only answers turns of that one.
+        transcript, and accepts changes of the tools until then. `end`: if this session only answers turns of another
+        session, the `SessionEnd` of that other session.
         """
         self._client = client
         self._provider = provider
@@ -93,8 +93,8 @@ class RealtimeSession:
         self._held_request: bytes | None = None
         """The client's `response.create` that is held back until the provider has answered the gateway's."""
         self._request_adds = False
-        """Whether the client has sent input, since the gateway's `response.create`, that the requested response may not
-        take into account.
+        """Whether the client has sent input since the gateway's `response.create`; the requested response may not take
+        that input into account.
         """
         self._began = False
         """Whether the provider has sent `session.created`."""
@@ -152,12 +152,12 @@ class RealtimeSession:
         await self._tier_tools.wait_for_texts()
 
     async def show(self) -> None:
-        """Offer the model the tools that its tier has at present."""
+        """Offer the model the tools that the session's tier has at present."""
         await self._tier_tools.show()
 
     async def hold(self, *, engine_answers: bool) -> None:
         """Stop requesting responses of the provider while a cascaded engine answers a turn. `engine_answers=False`:
-        send what was held back since.
+        send the requests and outputs that were held back.
         """
         self._responses.engine_answers = engine_answers
         await self._send_pending()
@@ -183,7 +183,7 @@ class RealtimeSession:
 
     async def add_message(self, text: str) -> str:
         """Add a message of the assistant, which is hidden from the client, to the provider's conversation. Returns the
-        id of its item.
+        id of the message's item.
         """
         item = events.new_id()
         self._hidden.hide(item)
@@ -237,8 +237,8 @@ class RealtimeSession:
         return events.error_event(str(error), "invalid_event", None, None)
 
     async def _tools_allowed(self, event: Event, param: str | None) -> bool:
-        """Check that a client's event has no tools of type `mcp`, unless sessions may have them. If it has, the client
-        gets an error. `param`: path of the tools within the event.
+        """Check that a client's event has no tools of type `mcp`, unless sessions may have such tools. If the check
+        fails, the client gets an error. `param`: path of the tools within the event.
         """
         if self._context.provider_mcp or not has_provider_mcp(event):
             return True
@@ -266,8 +266,8 @@ class RealtimeSession:
             offer = await self._tier_tools.build_offer(names)
             if offer is not None:
                 self._tools.set_offer(offer)
-        # no `await` between the recording of an update and its sending: the provider answers updates in the order in
-        # which they were sent
+        # no `await` between recording an update and sending it: the provider answers updates in the order in which they
+        # were sent
         return _encode(self._tools.client_update(event))
 
     async def _client_response_create(self, payload: bytes, event: Event) -> bytes | None:
@@ -431,7 +431,7 @@ class RealtimeSession:
 
     def _is_hidden_call(self, item: Event) -> bool:
         """Whether the item of a call is hidden from the client. Completed calls of tools that are not the gateway's may
-        be the client's own items, by which it restores a conversation.
+        be the client's own items, with which the client restores a conversation.
         """
         name = text(item, "name")
         if item.get("status") == "in_progress":

@@ -1,5 +1,5 @@
 """Tools of a Realtime session: the provider gets the client's and the gateway's tools in one list, and the client sees
-only its own.
+only its own tools.
 
 A provider answers each `session.update` with one `session.updated` or one `error`, in the order of the updates. Only an
 `error` contains the id of its update. Does no I/O.
@@ -19,7 +19,7 @@ from fairlead_speech.tools import GatewayToolNames
 TOOL_MEMBERS: Final = ("type", "name", "description", "parameters")
 """Members that a tool may have. If a tool has any other member, the provider refuses the whole update."""
 MAX_DESCRIPTION: Final = 1024
-"""Maximum characters of a tool's description. Every model accepts that many."""
+"""Maximum number of characters of a tool's description. Every model accepts that many."""
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -45,7 +45,7 @@ class SessionTools:
         self._gateway_tools: list[Event] = []
         self._names = GatewayToolNames()
         self._sent: list[Event] | None = None
-        """Tools that were sent to the provider last; None: the provider has no list of the gateway."""
+        """Tools that were sent to the provider last; None: the gateway has not sent the provider a list of tools."""
         self._has_prompt = False
         """Whether the session uses a prompt that is stored at the provider, which may bring tools that the gateway does
         not know.
@@ -101,7 +101,7 @@ class SessionTools:
             previous_tools=self.client_tools,
         )
         self._updates.append(update)
-        if "model" in session:  # clients repeat it, even a route's name, which providers refuse
+        if "model" in session:  # clients repeat the model, even if it is the name of a route, which providers refuse
             session = {name: value for name, value in session.items() if name != "model"}
         self._has_prompt = self._has_prompt or session.get("prompt") is not None
         if "tools" in session:
@@ -134,7 +134,7 @@ class SessionTools:
             self.client_tools = update.previous_tools
             self._sent = None
         elif update.about_tools:
-            self._gateway_tools = []  # with them, the client's next updates would be refused too
+            self._gateway_tools = []  # with these tools, the client's next updates would be refused too
             self._sent = self._merge()
         return update
 
@@ -152,9 +152,7 @@ class SessionTools:
 
 
 def declaration(definition: bytes) -> Event:
-    """Convert a tool's definition to one with only the members, and the length of description, that every model
-    accepts.
-    """
+    """Reduce a tool's definition to the members, and its description to the length, that every model accepts."""
     tool = {name: value for name, value in _tool(definition).items() if name in TOOL_MEMBERS}
     if len(text(tool, "description")) > MAX_DESCRIPTION:
         tool["description"] = text(tool, "description")[: MAX_DESCRIPTION - 1] + "…"

@@ -1,1 +1,2 @@
-"""Routed OpenAI Realtime sessions: a cascaded engine answers the turns of slow tiers, the provider all others."""
+"""Routed OpenAI Realtime sessions: a cascaded engine answers the turns in slow tiers, the provider answers all other
+turns."""

@@ -1,5 +1,5 @@
-"""Configuration of a routed session, in which a cascaded engine answers slow turns: derives the provider's
-configuration from the client's. Does no I/O.
+"""Configuration of a routed session, in which a cascaded engine answers slow turns. Derives the provider's
+configuration from the client's configuration. Does no I/O.
 
 The provider's configuration disables automatic responses to speech, and requests transcripts. A client's update applies
 as soon as it is sent to the provider, because a response may follow at once. If the provider refuses the update, it is
@@ -15,7 +15,7 @@ from fairlead_speech.cascaded.answering import shared_config
 from fairlead_speech.realtime.events import Event, member
 
 MAX_PENDING: Final = 16
-"""Maximum number of the client's updates that wait for the provider's answer. If there are more, the oldest is
+"""Maximum number of the client's updates that wait for the provider's answer. If there are more, the oldest update is
 considered accepted.
 """
 DETECTION: Final = "turn_detection"
@@ -30,11 +30,12 @@ class RoutedConfig:
         """`transcription`: the provider's transcription model for sessions whose client requests no transcripts."""
         self._transcription: Event = {"model": transcription}
         self._accepted: Event = {}
-        """Members that also apply to the engine, and `input`: `audio.input` as the client set it."""
+        """Members of the client's configuration that also apply to the engine. The member `input` is `audio.input` as
+        the client set it."""
         self._pending: deque[tuple[str, Event]] = deque()
         """`event_id` and changes of each update of the client that the provider has not answered yet."""
         self.routes = True
-        """Whether the engine may answer turns. False after the provider refused a setting that this needs."""
+        """Whether the engine may answer turns. False after the provider refused a setting that routing needs."""
 
     @property
     def input_config(self) -> Event:
@@ -59,7 +60,7 @@ class RoutedConfig:
 
     def begin(self, session: Event) -> list[tuple[str, Event]]:
         """Read the configuration in `session.created`. Returns the changes that routing needs, as (member, session).
-        Each is sent as a separate update, because the provider refuses an update with one invalid member as a whole.
+        Each change is sent as a separate update, because one invalid member makes the provider refuse the whole update.
         """
         self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
         changed = self._routing_members({TRANSCRIPTION: None, **self.input_config})

@@ -18,7 +18,7 @@ MAX_PROVIDER_COPIES: Final = 2048
 MAX_OUT_OF_BAND: Final = 64
 """Maximum number of stored ids of out-of-band responses in progress."""
 MAX_ID: Final = 128
-"""Maximum characters of a stored id."""
+"""Maximum number of characters of a stored id."""
 _TEXT_MEMBERS: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
 
 
@@ -72,7 +72,7 @@ class RoutedItems:
             await self.copy_to_provider([(item, words)])
 
     async def delete(self, item: str) -> None:
-        """After the client deleted an item, delete its copy on the other side, if there is one."""
+        """After the client deleted an item, delete the item's copy on the other side, if there is a copy."""
         if item in self._engine_copies:
             await self._session.delete_item(self._engine_copies.pop(item))
         if item in self._provider_copies:

@@ -1,5 +1,5 @@
-"""Routed OpenAI Realtime session: a cascaded engine (speech to text, a model, text to speech) answers the turns of slow
-latency tiers, the provider all others.
+"""Routed OpenAI Realtime session: a cascaded engine (speech to text, a model, text to speech) answers the turns in slow
+latency tiers, the provider answers all other turns.
 
 The provider is configured not to create responses to speech by itself. When a turn has been transcribed, its tier
 decides who answers: the provider, which then gets a `response.create`, or the engine, whose answer is afterwards added
@@ -72,8 +72,8 @@ class RoutedSession:
         self._untranscribed: str | None = None
         """Id of the item of the last turn of speech while its transcript is missing; else None."""
         self._pending_request: bytes | None = None
-        """The client's `response.create` that waits for the transcript. Empty: the turn gets a response without such a
-        request. None: no response waits.
+        """The client's `response.create` that waits for the transcript. Empty: a response without such a request waits
+        for it. None: no response waits.
         """
         self._engine_request: bytes = b""
         """The client's `response.create` that the engine answers; empty if the client sent none."""
@@ -155,7 +155,7 @@ class RoutedSession:
         if request.get("conversation") == "none":
             return await self._session.from_client(payload)
         if answerer.active:
-            # the engine continues when it gets the results of the client's tools; it refuses other requests during its
+            # the engine continues when it gets the results of the client's tools, and refuses other requests during its
             # answer
             await answerer.take_client_event(event)
             return None
@@ -226,8 +226,8 @@ class RoutedSession:
         return forwarded
 
     async def _on_error(self, error: Event) -> None:
-        """Handle an `error` of the provider. If the provider refused a setting that routing needs, it answers all turns
-        from now on.
+        """Handle an `error` of the provider. If the provider refused a setting that routing needs, the provider answers
+        all turns from now on.
         """
         self._config.refuse_update(text(error, "event_id"))
         name = self._routing_updates.pop(text(error, "event_id"), "")
@@ -301,15 +301,16 @@ class RoutedSession:
             await self._answer_by_provider(request)
 
     def _for_engine(self, request: Event) -> bool:
-        """Whether the engine answers the last turn. The provider answers turns without a transcript, because it has
-        their audio. It also answers requests with an `input` of their own, because these do not concern the turn.
+        """Whether the engine answers the last turn. The provider answers turns without a transcript, because it has the
+        audio of these turns. It also answers requests with an `input` of their own, because such requests do not
+        concern the turn.
         """
         possible = self._config.routes and self._engine_has_words and "input" not in request
         return possible and self._is_slow(self._session.tier)
 
     async def _answer_by_provider(self, payload: bytes) -> None:
-        """Request the provider's answer. `payload`: the client's `response.create`; if it is empty, the gateway sends
-        its own.
+        """Request the provider's answer. `payload`: the client's `response.create`; if it is empty, the gateway sends a
+        `response.create` of its own.
         """
         if not payload:
             await self._session.request_response()

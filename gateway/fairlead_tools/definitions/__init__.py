@@ -1,1 +1,3 @@
-"""Checks of definitions that servers offer: validity for clients, differences from approved ones, hidden text."""
+"""Checks of definitions that servers offer: validity for clients, differences from approved definitions, hidden
+text.
+"""

@@ -18,24 +18,24 @@ from fairlead_tools.definitions.printable import visible
 from fairlead_tools.definitions.scan import scan
 
 MOST_COMPARED: Final = 400
-"""Most lines of a member that is compared line by line. difflib takes quadratic time, at worst half a second for 400
-lines. A longer member is shown as a whole, the old text with `-` and the new text with `+`.
+"""Maximum number of lines of a member that is compared line by line. difflib takes quadratic time, at worst half a
+second for 400 lines. A longer member is shown as a whole, the old text with `-` and the new text with `+`.
 """
 CONTEXT: Final = 2
-"""Unchanged lines around a change."""
+"""Number of unchanged lines that are shown before and after a change."""
 MOST_LINES: Final = 1_000
 MOST_CHARACTERS: Final = 100_000
-"""Limits for one difference; `HeldChange.cut` is set if they were exceeded."""
+"""Limits for the lines and characters of one difference; `HeldChange.cut` is set if one was exceeded."""
 
 Change = Literal["changed", "new"]
 
 
 class HeldChange(msgspec.Struct, frozen=True):
-    """Definition that is held back, with its difference from the approved one."""
+    """Definition that is held back, with its difference from the approved definition."""
 
     kind: Sort
     name: str
-    """Empty for instructions."""
+    """Name of the definition; empty for instructions."""
     change: Change
     hash: str
     """Hash by which exactly this definition is approved."""
@@ -48,7 +48,7 @@ class HeldChange(msgspec.Struct, frozen=True):
 
 
 def held_change(definition: Pinned, pins: Pins) -> HeldChange:
-    """Compare a definition that `pins` holds back with the approved one."""
+    """Compare a definition that `pins` holds back with the approved definition."""
     old = next((each.definition for each in pins.approved if each.identity == definition.identity), None)
     lines = unify(old, definition.definition)
     shown = _within(lines)

@@ -1,10 +1,10 @@
 """Validation and repair of the definitions that a server lists: one malformed entry would make clients reject the whole
 list. No I/O.
 
-Definitions are validated by MCP's JSON Schema (`published`, made by hack/mcpschemas.py) of 2026-07-28, and by that of
-2025-11-25 for all older clients. Faults are repaired if it is clear what was meant: null for an optional member counts
-as absent, `[]` in place of an object is how PHP writes `{}`, and `{}` in place of a list is how Lua writes `[]`.
-Definitions with other faults are refused.
+Definitions are validated by MCP's JSON Schemas (`published`, made by hack/mcpschemas.py): for modern clients by the
+schema of 2026-07-28, for all older clients by the schema of 2025-11-25. Faults are repaired if it is clear what was
+meant: an optional member that is null counts as absent, PHP writes an empty object as `[]`, and Lua writes an empty
+list as `{}`. Definitions with other faults are refused.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from fairlead_tools.definitions.schema_mending import is_schema, mend_schema
 from fairlead_tools.definitions.validated_output import unusable_in_old_clients
 
 MAX_DEPTH: Final = 60
-"""Limit for nested objects and lists. With the levels around the definition in a response, .NET's parser stops at 64
-levels, the Python SDK at 200.
+"""Maximum depth of nested objects and lists. .NET's parser refuses a response, including the levels around the
+definition, with more than 64 levels, the Python SDK with more than 200.
 """
 MAX_DIGITS: Final = 308
-"""Limit for the digits of an integer: Go's encoding/json refuses an answer with a number beyond a double's range."""
+"""Maximum number of digits of an integer: Go's encoding/json refuses an answer with a number beyond a double's
+range.
+"""
 _MAX_MENDS: Final = 32
-"""Limit on the repairs of one definition; removed nulls do not count."""
+"""Maximum number of repairs of one definition; removed nulls do not count."""
 MAX_CHANGES: Final = 20
-"""Limit for the reported changes of one definition."""
+"""Maximum number of reported changes of one definition."""
 _SHOWN: Final = 200
 _SHOWN_STEP: Final = 60
 _HIDDEN_VALUE: Final = "the value"
-"""Replaces values in error messages, as they may be long."""
+"""Replaces values in error messages, because they may be long."""
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
 
@@ -60,14 +62,14 @@ class ListedType(StrEnum):
 
 
 class Form(NamedTuple):
-    """Valid definition for the clients of one era, or the reason why there is none."""
+    """Valid form of a definition for the clients of one era, or the reason why no form is valid."""
 
     definition: bytes
     """Raw JSON; empty if the definition is refused."""
     changes: tuple[str, ...] = ()
     """Descriptions of repairs, such as "inputSchema.required: null is left out"."""
     refusal: str = ""
-    """Why the definition cannot be listed; empty if it can."""
+    """Why the definition cannot be listed; empty if it can be listed."""
 
 
 class Forms(NamedTuple):
@@ -138,8 +140,8 @@ class _Draft:
                     self._note((name, *path), change)
 
     def conform(self, validator: jsonschema_rs.Validator) -> str:
-        """Repair the definition. Returns a sentence about the first fault that cannot be repaired; empty if there is
-        none.
+        """Repair the definition. Returns a sentence about the first fault that cannot be repaired; empty if there is no
+        such fault.
         """
         if validator.is_valid(self._value):
             return ""
@@ -162,7 +164,8 @@ class _Draft:
         return "the definition has too many faults to be repaired"
 
     def suit_old_clients(self) -> str:
-        """Adapt the definition to 2025-11-25. Returns a sentence about a fault that remains; empty if valid."""
+        """Adapt the definition to 2025-11-25. Returns a sentence about a fault that remains; empty if the definition is
+        valid."""
         schema = self._value.get("outputSchema")
         if schema is not None:
             not_object = schema.get("type") != "object"
@@ -181,8 +184,8 @@ class _Draft:
         return self.conform(_validator(LATEST_LEGACY_VERSION, ListedType.TOOL))
 
     def suit_parsers(self, listed: ListedType) -> str:
-        """Repair values that MCP's schema allows but a client's parser refuses. Returns a sentence about the first of
-        them that cannot be repaired; empty if there is none.
+        """Repair values that MCP's schema allows but a client's parser refuses. Returns a sentence about the first such
+        value that cannot be repaired; empty if there is no such value.
         """
         if listed is ListedType.TOOL:
             if "execution" in self._value:  # not in 2026-07-28, but clients of both revisions read it
@@ -196,7 +199,7 @@ class _Draft:
         annotations = self._value.get("annotations", {})
         if not is_date_time(annotations.get("lastModified", "2026-07-28T00:00:00Z")):
             del annotations["lastModified"]
-            self._note(("annotations", "lastModified"), "left out, as the value is not a time with a UTC offset")
+            self._note(("annotations", "lastModified"), "left out, because the value is not a time with a UTC offset")
         return self._suit_parsers_of_resources() if listed is ListedType.RESOURCE else ""
 
     def _suit_parsers_of_resources(self) -> str:
@@ -237,7 +240,7 @@ class _Draft:
             self._note((member,), change)
 
     def _leave_out_icons(self) -> None:
-        """Remove invalid icons, as icons are only decoration."""
+        """Remove invalid icons, because icons are only decoration."""
         icons = self._value.get("icons")
         valid = _validator(MODERN_VERSION, "Icon").is_valid
         valid_icons = [icon for icon in icons if valid(icon)] if isinstance(icons, list) else []
@@ -268,7 +271,9 @@ def dot_path(path: Path) -> str:
 
 
 def _objects(definition: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the objects of a definition that MCP defines, with their paths, without JSON Schemas and `_meta`."""
+    """Yield those objects in a definition that MCP defines, with their paths; that excludes JSON Schemas and
+    `_meta`.
+    """
     if not isinstance(definition, dict):
         return
     yield (), definition

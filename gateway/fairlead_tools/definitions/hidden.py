@@ -30,18 +30,19 @@ _DIRECTION: Final = frozenset({0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *
 _JOINING: Final = frozenset({"Lo", "Mn", "Mc"})
 _LETTERS: Final = frozenset({"Ll", "Lu", "Lt", "Zs", "Cc", "Cf", "Mn"})
 MANY: Final = 3
-"""Number of consecutive suspicious characters that is reported even in scripts that use such characters."""
+"""Number of consecutive suspicious characters from which they are reported even in scripts that use such characters."""
 
 
 def describe_hidden_characters(text: str) -> str:
-    """Describe the first hidden character in `text`, with its code point; empty if there is none. Takes linear time."""
+    """Describe the first hidden character in `text`, with its code point; empty if there is no hidden character. Takes
+    linear time."""
     if not text.isascii() and "\U000e0067" in text:
         text = _FLAGS.sub("", text)
     needs: frozenset[str] | None = None
     for match in _SUSPECT.finditer(text):
         if needs is None:
             needs = _needs(text)
-        what = _what(text, match.start(), needs)
+        what = _describe(text, match.start(), needs)
         if what:
             return f"{what} (U+{ord(match.group()):04X})"
     return "text moved out of view by blanks" if _OUT_OF_VIEW.search(text) else ""
@@ -55,7 +56,7 @@ def _needs(text: str) -> frozenset[str]:
     return frozenset(needs | ({"breaks"} if _WITHOUT_BLANKS.search(text) else set()))
 
 
-def _what(text: str, at: int, needs: frozenset[str]) -> str:
+def _describe(text: str, at: int, needs: frozenset[str]) -> str:
     code = ord(text[at])
     if code < 0xA0:
         return "an escape sequence for terminals" if code in (0x1B, 0x9B) else "a control character"
@@ -102,6 +103,6 @@ def _is_emoji(character: str) -> bool:
 
 
 def _is_crowded(text: str, at: int) -> bool:
-    """Whether MANY suspicious characters follow each other, which may encode a message."""
+    """Whether MANY suspicious characters follow each other. Such a sequence may encode a message."""
     row = text[at : at + MANY]
     return len(row) == MANY and all(_SUSPECT.match(character) for character in row)

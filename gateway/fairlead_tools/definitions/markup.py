@@ -75,7 +75,7 @@ SIGNS: Final = (
 
 
 def describe_model_phrases(text: str) -> str:
-    """Describe the first phrase in `text` that addresses the model; empty if there is none."""
+    """Describe the first phrase in `text` that addresses the model; empty if there is no such phrase."""
     low = text.lower()
     for sign in SIGNS:
         if any(hint in low for hint in sign.hints) and sign.pattern.search(low):

@@ -11,10 +11,11 @@ _PLAIN_URI: Final = re.compile(r"(?!https?:|wss?:|ftp:|file:)[a-z][a-z0-9+.-]*:/
 
 
 def wrong_uri(uri: str) -> str:
-    """Explain why the Python SDK 1.x and its parser (WHATWG URL) refuse a URI; empty if they accept the URI."""
+    """Explain why the Python SDK 1.x, whose parser follows the WHATWG URL standard, refuses a URI; empty if it accepts
+    the URI."""
     if _PLAIN_URI.fullmatch(uri):
         return ""
-    from pydantic_core import Url, ValidationError  # imported here, as it takes 5 MB and few servers need it
+    from pydantic_core import Url, ValidationError  # imported here, because it takes 5 MB and few servers need it
 
     try:
         Url(uri)
@@ -36,8 +37,8 @@ def is_date_time(text: str) -> bool:
 
 
 def blank_name(value: dict[str, Any]) -> str:
-    """Return the path of a blank name in a resource, template or prompt, which the Java SDK refuses; empty if there is
-    none. `value` must be valid by MCP's schema.
+    """Return the path of a blank name in a resource, template or prompt, because the Java SDK refuses blank names;
+    empty if no name is blank. `value` must be valid by MCP's schema.
     """
     if "uri" in value or "uriTemplate" in value:
         return next((member for member in ("name", "uriTemplate") if not value.get(member, "x").strip()), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _SHOWN: Final = 60
-"""Default length of an untrusted text in a message, in characters."""
+"""Default maximum number of characters of an untrusted text in a message."""
 
 
 def visible(text: str) -> str:

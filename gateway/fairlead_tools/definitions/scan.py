@@ -18,7 +18,7 @@ from fairlead_tools.definitions.markup import describe_model_phrases
 from fairlead_tools.definitions.printable import fit
 
 FINDINGS_LIMIT: Final = 50
-"""Findings after which the scan of a server ends."""
+"""Number of findings after which the scan of a server ends."""
 _PATH_SHOWN: Final = 100
 
 

@@ -55,7 +55,9 @@ _OTHERS: Final = frozenset(
     }
 )
 _NEVER_NULL: Final = _MAPS | LISTS | SINGLES | _ARRAYS | _OTHERS
-"""Keywords for which null is never valid and counts as absent. For `const` and `default`, null is a value."""
+"""Keywords that cannot be null: a null counts as absent. In contrast, null is a valid value of `const` and
+`default`.
+"""
 _META: Final = {
     "draft-04": "http://json-schema.org/draft-04/schema#",
     "draft-06": "http://json-schema.org/draft-06/schema#",
@@ -104,7 +106,7 @@ def mend_schema(root: Schema) -> Iterator[tuple[Place, str]]:
 
 
 def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:
-    """Repair the value of one keyword and describe the change; empty if there was none."""
+    """Repair the value of one keyword. Returns a description of the change; empty if the value needed no change."""
     if value is None and keyword in _NEVER_NULL:
         del schema[keyword]
         return "null is left out"

@@ -1,5 +1,5 @@
-"""Check of output schemas for clients that compile them on reading the list of tools, as the TypeScript SDK 1.x does.
-
+"""Check of output schemas for clients that compile them when they read the list of tools, such as the TypeScript SDK
+1.x.
 This SDK compiles schemas with Ajv, and rejects the whole list if one schema does not compile. So every schema that may
 not compile is reported. Ajv compiles patterns as ECMAScript regular expressions with the flag `u`, which does not allow
 much of the syntax of other regular expressions. No I/O.
@@ -19,12 +19,12 @@ from fairlead_tools.definitions.schema_mending import LATEST, TUPLES, draft_of, 
 from fairlead_tools.validation.intricacy import TooIntricate, Weights
 
 MAX_BYTES: Final = 64 << 10
-"""Limit for the size of an output schema, as checking a larger one would block the event loop for too long."""
+"""Maximum number of bytes of an output schema. The check of a larger schema would block the event loop for too long."""
 MAX_PATTERN: Final = 500
-"""Limit for the length of a pattern, in characters."""
+"""Maximum number of characters of a pattern."""
 _REFUSED: Final = ("id", "$async", "formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum")
 """Keywords of older drafts and of Ajv itself that Ajv refuses, or to which it gives another meaning."""
-_TO_BE_LOOKED_AT: Final = (
+_SIGNS_OF_CHECKED_KEYWORDS: Final = (
     b'Ref"',
     b'ref"',
     b'nchor"',
@@ -37,7 +37,8 @@ _TO_BE_LOOKED_AT: Final = (
     b'"formatM',
     b'"formatE',
 )
-"""Byte strings that occur in every schema with a keyword to check. A valid schema without any of them compiles."""
+"""Byte strings, of which at least one occurs in each schema that has a keyword to check. A valid schema without any of
+these byte strings compiles."""
 _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _ESCAPED: Final = r"\\(?:[fnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
 _SET: Final = r"\\[dDwWsS]"
@@ -47,7 +48,8 @@ _QUANTIFIER: Final = r"(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??"
 _PORTABLE: Final = re.compile(
     rf"(?:(?:[\^$]|\\[bB])(?![*+?{{])|\||\((?:\?:)?|(?:\)|[^\\^$.*+?()\[\]{{}}|]|\.|{_ESCAPED}|{_SET}|{_CLASS})(?:{_QUANTIFIER})?)*"
 )
-"""Matches patterns of syntax elements that ECMAScript and Python share; Python then checks the elements' order."""
+"""Matches patterns that consist of syntax elements that ECMAScript and Python share. Python then checks the order of
+the elements."""
 
 
 def unusable_in_old_clients(schema: Schema) -> str:
@@ -57,7 +59,7 @@ def unusable_in_old_clients(schema: Schema) -> str:
         return f"the schema has more than {MAX_BYTES >> 10} KiB"
     if not is_schema(schema) and not (draft_of(schema) == LATEST and is_schema(schema, TUPLES)):
         return "the schema is not valid JSON Schema"
-    if not any(keyword in written for keyword in _TO_BE_LOOKED_AT):
+    if not any(keyword in written for keyword in _SIGNS_OF_CHECKED_KEYWORDS):
         return ""
     try:
         why = _odd_name(schema)
@@ -108,8 +110,8 @@ _CHECKS: Final = (_odd_references, _odd_keywords, _odd_pattern)
 
 
 def _odd_name(schema: Schema) -> str:
-    """Explain which name in a schema may clash with another schema's: clients compile the schemas of all servers
-    together. Empty if there is none.
+    """Explain which name in a schema may clash with a name in another schema: clients compile the schemas of all
+    servers together. Empty if no name may clash.
     """
     names = Counter[str]()
     todo: list[Any] = [schema]

@@ -34,11 +34,11 @@ from fairlead_tools.handlers.tools import SERVER, CustomTools
 log = logging.getLogger(__name__)
 
 THREADS: Final = 16
-"""Default limit on the handlers that run in threads at the same time."""
-HELD_SECONDS: Final = 0.1
+"""Default maximum number of handlers that run in threads at the same time."""
+MAX_BLOCKED_SECONDS: Final = 0.1
 """Seconds for which an `async` handler may block the event loop before a warning is logged."""
 WARN_SECONDS: Final = 60.0
-"""Least seconds between two warnings that a tool has blocked the event loop."""
+"""Minimum seconds between two warnings that a tool has blocked the event loop."""
 PROGRESS: Final = "notifications/progress"
 _Handler: TypeAlias = asyncio.Task[Any] | Future[Any]
 
@@ -53,7 +53,9 @@ _decode = msgspec.json.Decoder(_Params).decode
 
 
 class HandlerSink(Protocol):
-    """Receiver of a call's notifications and outcome. The last call is one of `take_result` or `take_error`."""
+    """Receiver of a call's notifications and outcome. The outcome comes last, by either `take_result` or
+    `take_error`.
+    """
 
     def take_result(self, result: Raw) -> None:
         """Receive the raw result, in the form of MCP 2025-11-25."""
@@ -71,8 +73,8 @@ class HandlerSink(Protocol):
 class Handlers:
     """Runs the handlers of `tools`, at most `limit` at the same time. Deadlines are in the time of `clock`.
 
-    An exception of a handler becomes a result with `isError`. With `raises`, which is for callers in Python, it becomes
-    the error HandlerFailed.
+    An exception of a handler becomes a result with `isError`. With `raises`, which is for callers in Python, the
+    exception becomes the error HandlerFailed.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Handlers:
         """Set when the last running handler returns."""
         self._closed = False
         self._warned: dict[str, float] = {}
-        """Tool to the time of its last warning."""
+        """Time of the last warning about each tool, by `clock`."""
         self.threads = Threads(threads, f"{SERVER} tools")
         self.running: set[_Handler] = set()
         """Handlers that have not returned, including those whose call has ended."""
@@ -131,14 +133,14 @@ class Handlers:
         if not self.running:
             self._quiet.set()
 
-    def warn_of_hold(self, name: str, seconds: float) -> None:
+    def warn_of_blocking(self, name: str, seconds: float) -> None:
         """Log that an `async` handler blocked the event loop, at most once per WARN_SECONDS and tool."""
         now = self._clock()
         if now - self._warned.get(name, -WARN_SECONDS) >= WARN_SECONDS:
             self._warned[name] = now
             log.warning(
                 "The async custom tool %s blocked the whole gateway for %.0f ms: move blocking code into a function "
-                "without async, which runs in a thread",
+                "without async, because such a function runs in a thread",
                 name,
                 seconds * 1000,
             )
@@ -153,7 +155,7 @@ class Handlers:
         try:
             params = _decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _Unfit(f"the params of tools/call cannot be decoded: {error}") from error
+            raise _UnfitParams(f"the params of tools/call cannot be decoded: {error}") from error
         prepared = self._tools.get(params.name)
         if prepared is None or self._closed:
             raise ConnectFailed(f"the custom tool {params.name} does not exist any more", reason="Closed")
@@ -203,7 +205,7 @@ class HandlerCall:
             try:
                 named = prepared.bind(params.arguments or {})
             except UnfitArguments as error:
-                raise _Unfit(str(error)) from error
+                raise _UnfitParams(str(error)) from error
         if prepared.context is not None:
             self._context = named[prepared.context] = self._new_context(params)
         work = functools.partial(prepared.tool.handler, *positional, **named)
@@ -224,7 +226,7 @@ class HandlerCall:
     # Inside
 
     def _on_loop(self, work: Callable[[], Awaitable[Any]]) -> None:
-        steps = await_handler(work, self._on_hold)
+        steps = await_handler(work, self._on_step)
         self._handler = task = self._loop.create_task(steps, name=f"custom tool {self._name}")
         self._handlers.add_running(task)
         task.add_done_callback(self._on_return)
@@ -237,7 +239,9 @@ class HandlerCall:
     def _on_return(self, handler: _Handler) -> None:
         self._handlers.remove_running(handler)
         if handler.cancelled():
-            self.take_error(ConnectFailed("the custom tool was stopped, as the gateway shuts down", reason="Closed"))
+            self.take_error(
+                ConnectFailed("the custom tool was stopped, because the gateway shuts down", reason="Closed")
+            )
             return
         error = handler.exception()  # even if the call has ended: asyncio would log an unretrieved exception
         if self._ended:
@@ -251,9 +255,9 @@ class HandlerCall:
         else:
             self._answer(value)
 
-    def _on_hold(self, seconds: float) -> None:
-        if seconds >= HELD_SECONDS:
-            self._handlers.warn_of_hold(self._name, seconds)
+    def _on_step(self, seconds: float) -> None:
+        if seconds >= MAX_BLOCKED_SECONDS:
+            self._handlers.warn_of_blocking(self._name, seconds)
 
     def _on_exception(self, error: BaseException) -> None:
         cause = error.cause if isinstance(error, HandlerFailed) else error
@@ -288,7 +292,7 @@ class HandlerCall:
             handler.cancel()
 
     def _end(self) -> bool:
-        """Mark the call as ended; False if it had ended before."""
+        """Mark the call as ended. Returns False if the call had already ended."""
         if self._ended:
             return False
         self._ended = True
@@ -309,8 +313,9 @@ class HandlerCall:
         return Context(params.name, self._handlers.remaining(self._deadline), meta=params.meta or {}, notify=notify)
 
 
-class _Unfit(RpcError):
-    """Error for arguments that do not match the handler's parameters; its text is the message alone."""
+class _UnfitParams(RpcError):
+    """Error for params that cannot be decoded, or arguments that do not match the handler's parameters. Its text is the
+    message alone."""
 
     def __init__(self, message: str) -> None:
         super().__init__(jsonrpc.INVALID_PARAMS, message)
@@ -320,7 +325,7 @@ class _Unfit(RpcError):
 
 
 def _call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:
-    """Call a function in the event loop from any thread; no-op after the loop was closed."""
+    """Call a function in the event loop from any thread. Does nothing after the loop was closed."""
     try:
         loop.call_soon_threadsafe(function, argument)
     except RuntimeError:

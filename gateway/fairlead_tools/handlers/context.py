@@ -41,8 +41,8 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call has ended without waiting for the result. An `async` handler is canceled then. A handler in
-        a thread cannot be canceled, so if it runs long, it should check this property from time to time.
+        """Whether the call has ended without waiting for the result. An `async` handler is then canceled. A handler in
+        a thread cannot be canceled, so a slow handler should check this property from time to time.
         """
         return self._cancelled.is_set()
 

@@ -70,7 +70,7 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
             continue
         if parameter.kind not in _NAMED:
             raise BadTool(f"its handler's parameter {parameter.name!r} cannot be passed by keyword")
-        field = f"p{len(fields)}"  # a generated name, as pydantic refuses names such as `_x`, `model_x`, `json`
+        field = f"p{len(fields)}"  # a generated name, because pydantic refuses names such as `_x`, `model_x`, `json`
         names[field] = parameter.name
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[field] = (_with_description(hint, descriptions.get(parameter.name)), _field(parameter.name, default))
@@ -92,7 +92,7 @@ def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 class _Untitled(GenerateJsonSchema):
-    """JSON Schemas without titles, which only repeat names and cost tokens."""
+    """Generator of JSON Schemas without titles, because titles only repeat names and cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

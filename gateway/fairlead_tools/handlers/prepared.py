@@ -23,5 +23,5 @@ class Prepared(msgspec.Struct, frozen=True):
     bind: Bind | None
     """Converts arguments to keyword arguments; None if the handler takes one dictionary."""
     context: str | None
-    """Name of the handler's parameter of type Context; None if it has none."""
+    """Name of the handler's parameter of type Context; None if the handler has no such parameter."""
     is_async: bool

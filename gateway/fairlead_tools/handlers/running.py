@@ -9,24 +9,24 @@ from typing import Any
 
 from fairlead_tools.handlers.problems import HandlerFailed
 
-Held = Callable[[float], None]
-"""Callback after each step of an `async` handler, with the duration of the step in seconds."""
+OnStep = Callable[[float], None]
+"""Called after each step of an `async` handler with the seconds for which the step blocked the event loop."""
 
 
 def guard(work: Callable[[], Any]) -> Any:
-    """Return the result of `work`. Raises HandlerFailed for its exceptions, including SystemExit."""
+    """Return the result of `work`. Exceptions of `work`, including SystemExit, become HandlerFailed."""
     try:
         return work()
     except (Exception, SystemExit) as error:
         raise HandlerFailed(error) from error
 
 
-async def await_handler(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
-    """Return the result of the awaitable that `work` returns. Raises HandlerFailed for its exceptions, and
-    CancelledError if the task is canceled from outside.
+async def await_handler(work: Callable[[], Awaitable[Any]], on_step: OnStep) -> Any:
+    """Return the result of the awaitable that `work` returns. Exceptions of `work` and of the awaitable become
+    HandlerFailed. Raises CancelledError if the task is canceled from outside.
     """
     try:
-        return await Stepped(work(), held)
+        return await Stepped(work(), on_step)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -39,9 +39,9 @@ async def await_handler(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
 class Stepped:
     """Awaitable that runs another awaitable and measures its steps: the event loop is blocked during each step."""
 
-    def __init__(self, awaitable: Awaitable[Any], held: Held) -> None:
+    def __init__(self, awaitable: Awaitable[Any], on_step: OnStep) -> None:
         self._awaitable = awaitable
-        self._held = held
+        self._on_step = on_step
 
     def __await__(self) -> Generator[Any, Any, Any]:
         steps: Any = self._awaitable.__await__()
@@ -55,7 +55,7 @@ class Stepped:
             except StopIteration as stop:
                 return stop.value
             finally:
-                self._held(time.perf_counter() - began)
+                self._on_step(time.perf_counter() - began)
             try:
                 step, value = steps.send, (yield yielded)
             except BaseException as error:  # noqa: BLE001  # the task throws it into the handler

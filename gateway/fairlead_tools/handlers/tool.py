@@ -33,7 +33,8 @@ class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: Mapping[str, Any] | None = None
     """JSON Schema of the arguments, with `"type": "object"`."""
     output_schema: Mapping[str, Any] | None = None
-    """JSON Schema of the structured result; by default that of the return type, if it is a class with members."""
+    """JSON Schema of the structured result; by default the schema of the handler's return type, if that is a class with
+    members."""
     title: str | None = None
     annotations: Mapping[str, Any] | None = None
     """MCP's annotations, such as `{"readOnlyHint": True}`."""
@@ -42,17 +43,17 @@ class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     estimated_duration_ms: int | None = None
-    """Expected duration of a call, until enough calls are measured."""
+    """Expected duration of a call in milliseconds, which counts until enough calls are measured."""
     max_duration_ms: int | None = None
-    """Time limit of a call."""
+    """Time limit of a call in milliseconds."""
     idempotent: bool | None = None
     """Whether a call may be repeated after a failure."""
     cacheable_seconds: int | None = None
     """Seconds for which a result may be reused for equal arguments."""
     min_tier: str | None = None
-    """Fastest latency tier that lists the tool, even if it is faster."""
+    """Fastest latency tier that lists the tool, even if the tool is fast enough for a faster tier."""
     result_tokens: int | None = None
-    """Limit for the tokens of a result; a longer result is stored, and the caller gets its beginning."""
+    """Maximum number of tokens of a result. A longer result is stored, and the caller gets its beginning."""
 
 
 @overload

@@ -50,7 +50,7 @@ class CustomTools:
         return self._prepared.get(name)
 
     def add(self, tool: CustomTool | Callable[..., Any]) -> Prepared:
-        """Register a function, which may be marked by `tool.tool`, or a `CustomTool`.
+        """Register a `CustomTool`, or a function that may be marked by `tool.tool`.
 
         Raises BadTool, with the tool's name, if the tool is invalid or its name is registered already.
         """
@@ -64,7 +64,7 @@ class CustomTools:
         except BadTool as error:
             raise BadTool(f"the tool {name!r} cannot be published: {error}") from error
         if name in self._prepared:
-            raise BadTool(f"the tool {name!r} cannot be published: another tool has that name")
+            raise BadTool(f"the tool {name!r} cannot be published: another tool has this name")
         self._prepared[name] = prepared
         return prepared
 
@@ -77,7 +77,7 @@ class CustomTools:
         input_schema: Mapping[str, Any],
         **options: Any,
     ) -> Prepared:
-        """Register a tool whose handler takes one dictionary of the arguments, which fit `input_schema`.
+        """Register a tool whose handler takes one dictionary, the arguments, which are valid by `input_schema`.
 
         `options` are other members of `CustomTool`. Raises BadTool.
         """

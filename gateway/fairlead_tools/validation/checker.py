@@ -16,16 +16,18 @@ from fairlead_mcp import jsonrpc
 from fairlead_tools.validation.wording import sentence, sentences
 
 MAX_VALUE_BYTES: Final = 512 << 10
-"""Largest value that is checked, in bytes; decoding a larger one takes more than 5 ms."""
+"""Maximum number of bytes of a value that is checked; decoding a larger value takes more than 5 ms."""
 MAX_WORK: Final = 8_000_000
-"""Limit for the size of a value in bytes, multiplied by the weight of the schema (see `intricacy`)."""
+"""Maximum product of the size of a value in bytes and the weight of the schema (see `intricacy`)."""
 MAX_EXPLAINED: Final = 40_000
-"""Limit on size times weight (as in MAX_WORK) up to which all errors of a value are reported, not only the first."""
+"""Maximum product of size and weight (as in MAX_WORK) for which all errors of a value are reported, not only the first
+error."""
 PATTERN_BYTES: Final = 64 << 10
-"""Largest value in which patterns are checked, in bytes. With large patterns, the limit is lower (PATTERN_WORK)."""
+"""Maximum number of bytes of a value in which patterns are checked. With large patterns, the limit is lower
+(PATTERN_WORK)."""
 PATTERN_WORK: Final = 8_000_000
-"""Limit on the size of a value in bytes, multiplied by the states of all patterns' automata. At the limit, the worst
-patterns take some tens of milliseconds.
+"""Maximum product of the size of a value in bytes and the number of states of all patterns' automata. At this limit,
+the worst patterns take some tens of milliseconds.
 """
 
 TOO_DEEP: Final = "the value does not match the schema, and is nested too deeply to say where"
@@ -53,7 +55,7 @@ class Checker:
     def __init__(
         self, fast: Validator, heights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
     ) -> None:
-        """`heights` has the weight of the schema (see `intricacy`) by the nesting depth of a value. `states` is the
+        """`heights` has the weights of the schema (see `intricacy`), by the nesting depth of a value. `states` is the
         approximate number of states of all patterns' automata. `without_patterns` makes the validator for values in
         which patterns are not checked.
         """
@@ -65,28 +67,29 @@ class Checker:
         """Validator without patterns, for large values; made on demand."""
         self._slow = len(heights) > 1
         self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
-        """Largest value that is checked with patterns, in bytes."""
+        """Maximum number of bytes of a value that is checked with patterns."""
         self._simple_bytes = 0 if self._slow else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
-        """Largest value, in bytes, for which the fast path in `wrong` is bounded in time; 0 for recursive schemas."""
+        """Maximum number of bytes of a value for which the fast path in `errors` is bounded in time; 0 for recursive
+        schemas."""
         self._explain_bytes = MAX_EXPLAINED // heights[0]
         self.unchecked = 0
 
-    def wrong(self, value: bytes | Raw) -> str | None:
-        """Return the errors of a raw JSON value, one per line; None if it is valid or cannot be checked."""
+    def errors(self, value: bytes | Raw) -> str | None:
+        """Return the errors of a raw JSON value, one per line; None if the value is valid or cannot be checked."""
         try:
             if len(value) <= self._simple_bytes and self._fits(_decode(value)):
                 return None
         except jsonrpc.UNREADABLE:
             pass
-        return self._wrong(value)
+        return self._errors(value)
 
-    def wrong_arguments(self, value: bytes | Raw | None) -> str | None:
-        """Like `wrong`, for the arguments of a call; absent arguments and `null` count as an empty object."""
+    def argument_errors(self, value: bytes | Raw | None) -> str | None:
+        """Like `errors`, for the arguments of a call; absent arguments and `null` count as an empty object."""
         if value is None or (len(value) == len(_NULL) and bytes(value) == _NULL):
-            return self.wrong(b"{}")
-        return self.wrong(value)
+            return self.errors(b"{}")
+        return self.errors(value)
 
-    def _wrong(self, value: bytes | Raw) -> str | None:
+    def _errors(self, value: bytes | Raw) -> str | None:
         if len(value) > MAX_VALUE_BYTES:
             self.unchecked += 1
             return None
@@ -107,7 +110,7 @@ class Checker:
         return _explain(validator, decoded, explained)
 
     def find_error_or_excess(self, value: bytes | Raw) -> str | None:
-        """Return the errors of raw arguments, as `wrong` does. Arguments that cannot be checked completely are an
+        """Return the errors of raw arguments, as `errors` does. Arguments that cannot be checked completely are an
         error.
         """
         if len(value) > MAX_VALUE_BYTES:
@@ -146,7 +149,7 @@ class Checker:
 
 
 def height_of(value: Any, most: int) -> int:
-    """Return the nesting depth of a value, 0 for a scalar, up to `most`."""
+    """Return the nesting depth of a value: 0 for a scalar, `most` for a value of that depth or deeper."""
     height, level = 0, [value]
     while height < most:
         level = [

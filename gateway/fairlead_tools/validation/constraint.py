@@ -1,9 +1,9 @@
 """Constraints of policies on the arguments of calls: JSON Schemas of policy rules, at least one of which has to match.
 No I/O.
 
-In contrast to the check of a tool's own schema, doubt means refusal. A schema that cannot be compiled completely allows
-no arguments. Arguments are also refused if they cannot be checked in bounded time, or if other parsers may read them
-differently. Size limits are checked first, because a long check would block the event loop.
+In contrast to the check of a tool's own schema, a call is refused in case of doubt. A schema that cannot be compiled
+completely allows no arguments. Arguments are also refused if they cannot be checked in bounded time, or if other
+parsers may read them differently. Size limits are checked first, because a long check would block the event loop.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from fairlead_tools.validation.spelling import Spelling
 NO_ARGUMENTS: Final = b"{}"
 MAX_ARGUMENT_BYTES: Final = MAX_VALUE_BYTES
 MAX_VALUES: Final = 10_000
-"""Limit on the number of values in the arguments, estimated by commas and opening brackets, also within strings.
-Checking 10,000 values takes 10 ms at most.
+"""Maximum number of values in the arguments. The number is estimated by commas and opening brackets, also within
+strings. Checking 10,000 values takes 10 ms at most.
 """
 _NOT_ALLOWED: Final = "No policy allows a call of the tool with these arguments"
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """Compiled schema of one policy rule, which `by` names. `fault` says why the schema allows no arguments; empty if
-    it can be applied.
+    """Compiled schema of the policy rule `by`. `fault` says why the schema allows no arguments; empty if the schema can
+    be applied.
     """
 
     by: str
@@ -42,7 +42,7 @@ class Allowance(msgspec.Struct, frozen=True):
     spelling: Spelling | None = None
     """Detector of misspelt property names; None if there is no checker."""
 
-    def wrong(self, arguments: bytes, text: str, alike: str) -> str | None:
+    def errors(self, arguments: bytes, text: str, alike: str) -> str | None:
         """Return the errors of the arguments, one per line; None if the rule allows them.
 
         `text` and `alike` are the results of `members.canonical_forms`.
@@ -51,7 +51,7 @@ class Allowance(msgspec.Struct, frozen=True):
             return self.fault
         if self.checker is None or self.spelling is None:
             return None
-        return self.checker.find_error_or_excess(arguments) or self.spelling.wrong(arguments, text, alike)
+        return self.checker.find_error_or_excess(arguments) or self.spelling.errors(arguments, text, alike)
 
 
 def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
@@ -69,8 +69,8 @@ def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
 
 
 class Constraint:
-    """Constraint on the arguments of one tool: one of its allowances has to match. With `quote_rules`, refusals name
-    the rules and their errors.
+    """Constraint on the arguments of one tool: at least one of its allowances has to match. With `quote_rules`,
+    refusals name the rules, and say why each rule does not allow the arguments.
     """
 
     __slots__ = ("_allowances", "_quote_rules")
@@ -99,7 +99,7 @@ class Constraint:
             return _refusal("the arguments are not valid JSON, or nested too deeply")
         reasons = []
         for allowance in self._allowances:
-            wrong = allowance.wrong(raw, text, alike)
+            wrong = allowance.errors(raw, text, alike)
             if wrong is None:
                 return None
             reasons.append((allowance.by, wrong))

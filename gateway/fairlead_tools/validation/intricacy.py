@@ -1,8 +1,8 @@
 """Upper bound for the work of validating a value, computed from the schema alone. No I/O.
 
 Nested alternatives (`anyOf`) can double the work with each level: a schema of thirty definitions of two lines can need
-a billion comparisons for the value `{}`. The *weight* of a schema at a height is the greatest number of subschemas that
-may be tried along a path of that length into a value. Weight times the size of a value bounds the work.
+a billion comparisons for the value `{}`. The *weight* of a schema at a height is the maximum number of subschemas that
+may be tried along a path into a value whose length is that height. Weight times the size of a value bounds the work.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Final
 from fairlead_mcp.schemas import BELOW, HERE, References, Schema, parts
 
 MAX_WEIGHT: Final = 2_000
-"""Limit on the weight of a schema that is used."""
+"""Maximum weight of a schema. A schema with a greater weight is not used."""
 REPEATED: Final = 4
-"""Most evaluations of the subschemas beside an `unevaluated…` keyword, which show what they leave unevaluated."""
+"""Maximum number of evaluations of the subschemas beside an `unevaluated…` keyword. They show which members those
+subschemas leave unevaluated."""
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
-"""Greatest height of values for which the weight of a recursive schema is computed; higher values are not checked."""
+"""Maximum height (nesting depth) of a value for which the weight of a recursive schema is computed; higher values are
+not checked."""
 
 
 class TooIntricate(Exception):
@@ -25,7 +27,8 @@ class TooIntricate(Exception):
 
 
 class Weights:
-    """Weights of one schema by height. Raises TooIntricate, and UnresolvedReference for an external reference."""
+    """Weights of one schema by height. The constructor raises TooIntricate, and UnresolvedReference for an external
+    reference."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -33,7 +36,8 @@ class Weights:
         self._weights: dict[tuple[int, int], int] = {}
         """Computed weights by id of the schema and height."""
         self._open: set[tuple[int, int]] = set()
-        """Ids and heights of the schemas whose weights are being computed: one that occurs again is recursive."""
+        """Ids and heights of the schemas whose weights are being computed. If a schema occurs in it again, the schema
+        is recursive."""
         self.recursive = False
         """Whether the schema refers to itself."""
         flat = self._weight(root, -1)
@@ -56,7 +60,7 @@ class Weights:
         return heights
 
     def _weight(self, schema: Schema, height: int) -> int:
-        """Compute the weight of a schema at a height. With -1, compute it for any height: a recursive reference then
+        """Compute the weight of a schema at a height. The height -1 stands for any height: a recursive reference then
         sets `recursive`, and is not followed.
         """
         key = (id(schema), height)

@@ -23,13 +23,13 @@ from fairlead_tools.validation.schema_compiler import Compiled, compile_schema
 log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 32 << 20
-"""Limit on the total size of the cached definitions, in bytes. Compiled schemas take about ten times as much memory."""
+"""Maximum total size of the cached definitions, in bytes. Compiled schemas take about ten times as much memory."""
 LARGE: Final = 8 << 10
 """Size in bytes above which a definition takes milliseconds to compile. A larger definition is compiled before its
 snapshot is served, so that no call waits.
 """
 MAX_REPORTED: Final = 4096
-"""Limit on the remembered definitions; their unusable parts are not logged again."""
+"""Maximum number of definitions that are remembered so that their unusable parts are not logged again."""
 
 
 class _Definition(msgspec.Struct):
@@ -77,14 +77,15 @@ class ToolCheck:
         self._output: Checker | None = None
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
-        """Return the errors in the arguments of a call (raw JSON object or None), one per line; None without errors."""
+        """Return the errors in the arguments of a call (raw JSON object or None), one per line; None if there are no
+        errors."""
         if not self._compiled:
             self._checks.compile(self)
-        return None if self.of_arguments is None else self.of_arguments.wrong_arguments(arguments)
+        return None if self.of_arguments is None else self.of_arguments.argument_errors(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
-        """Return the errors in the `structuredContent` of a raw result, one per line; None without errors. For results
-        without `isError` only.
+        """Return the errors in the `structuredContent` of a raw result, one per line; None if there are no errors. Must
+        only be called for results without `isError`.
         """
         if not self._compiled:
             self._checks.compile(self)
@@ -99,7 +100,7 @@ class ToolCheck:
             return None
         if outcome.structured is UNSET:
             return "structuredContent is missing, which the outputSchema requires"
-        return checker.wrong(outcome.structured)
+        return checker.errors(outcome.structured)
 
     def count_mismatch(self, server: str) -> None:
         """Count a result of a server that does not fit its tool's outputSchema."""
@@ -133,17 +134,17 @@ class Checks:
         self._bytes = 0
         self._checks: WeakValueDictionary[str, ToolCheck] = WeakValueDictionary()
         self._compiled: OrderedDict[str, ToolCheck] = OrderedDict()
-        """Checks with compiled schemas by hash of the definition, the first compiled one first."""
+        """Checks with compiled schemas, by hash of the definition, in the order in which they were compiled."""
         self._large: list[ToolCheck] = []
         """Checks that the next call of `large` returns."""
         self._reported: OrderedDict[str, None] = OrderedDict()
         """Hashes of definitions whose unusable parts were logged, oldest first."""
         self._unchecked = 0
-        """Number of unchecked values of checks whose compiled schemas were dropped."""
+        """Number of values that were left unchecked by checks whose compiled schemas were dropped later."""
         self._lock = threading.Lock()
-        """Lock of the cache: the checks of a new snapshot are compiled in a thread while calls use the cache."""
+        """Protects the cache: the checks of a new snapshot are compiled in a thread while calls use the cache."""
         self.compiled = 0
-        """Number of compilations, including repeated ones of a definition."""
+        """Number of compilations, including repeated compilations of a definition."""
         self.left_out: dict[str, int] = {}
         """Number of schemas, and parts of schemas, that cannot be checked, by reason."""
         self.mismatched: dict[str, int] = {}
@@ -177,7 +178,7 @@ class Checks:
 
     @property
     def unchecked(self) -> int:
-        """Number of values that were too large, too deep or not decodable."""
+        """Number of values that were not checked, because they were too large, too deep or not decodable."""
         return self._unchecked + sum(check.unchecked for check in list(self._compiled.values()))
 
     def mismatch(self, server: str) -> None:
@@ -185,7 +186,7 @@ class Checks:
         self.mismatched[server] = self.mismatched.get(server, 0) + 1
 
     def compile(self, check: ToolCheck) -> None:
-        """Compile the schemas of a check and drop old ones beyond the limit."""
+        """Compile the schemas of a check, and drop old schemas beyond the limit."""
         self.compiled += 1
         try:
             schemas = _decode_definition(check.definition)
@@ -213,5 +214,7 @@ class Checks:
         if check.key not in self._reported:
             for part in made.left_out:
                 self.left_out[part.reason] = self.left_out.get(part.reason, 0) + 1
-                log.warning("The %s of the tool %s is not fully checked: %s", what, check.name, part.message)
+                log.warning(
+                    "Values are checked against only part of the %s of the tool %s: %s", what, check.name, part.message
+                )
         return made.checker

@@ -2,7 +2,7 @@
 
 `compile_schema` never raises. Parts of a schema that cannot be used, or the whole schema, are left out and reported
 with the reason. Patterns run on an engine without backtracking, in time linear in the text. That engine does not
-support look-around and back-references, so patterns with either are left out.
+support look-around and back-references, so patterns with these are left out.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fairlead_tools.validation.intricacy import TooIntricate, Weights
 from fairlead_tools.validation.wording import sentence
 
 MAX_SCHEMA_BYTES: Final = 128 << 10
-"""Limit for the size of a schema; compiling a larger one takes more than 5 ms."""
+"""Maximum number of bytes of a schema; compiling a larger schema takes more than 5 ms."""
 MAX_PATTERNS: Final = 64
-"""Limit on the patterns of a schema; if there are more, none is checked."""
+"""Maximum number of patterns in a schema. If there are more, no pattern is checked."""
 _PATTERNS: Final = RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)
 """Limits for one compiled pattern, in bytes."""
 
@@ -48,7 +48,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """Result of a compilation. `checker` is None if every value is valid, or the schema is left out."""
+    """Result of a compilation. `checker` is None if every value is valid, or if the whole schema is left out."""
 
     checker: Checker | None
     left_out: tuple[LeftOut, ...] = ()
@@ -57,7 +57,7 @@ class Compiled(msgspec.Struct, frozen=True):
 def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool = False) -> Compiled:
     """Compile a JSON Schema of draft 2020-12, or of the draft that `$schema` names. Raises nothing.
 
-    `of_objects` says that all values will be objects, as arguments are.
+    `of_objects`: whether all values will be objects, as the arguments of calls are.
     """
     raw = msgspec.json.encode(schema) if isinstance(schema, Mapping) else bytes(schema)
     if len(raw) > MAX_SCHEMA_BYTES:
@@ -162,7 +162,8 @@ def _states(pattern: str) -> int:
 
 
 def _drop_patterns(schema: Schema) -> None:
-    """Remove the patterns of a schema, and the keywords that would forbid names that a removed pattern had allowed."""
+    """Remove the patterns of a schema. Also remove the keywords that would then forbid names that a removed pattern had
+    allowed."""
     if isinstance(schema.get("pattern"), str):
         del schema["pattern"]
     if schema.pop("patternProperties", None) is not None:

@@ -1,5 +1,5 @@
-"""Validity of JSON Schemas by draft 2020-12, whatever draft they name: model providers apply this draft to all schemas
-of tools. No I/O.
+"""Checks JSON Schemas by draft 2020-12, even if they name another draft, because model providers apply this draft to
+all schemas of tools. No I/O.
 """
 
 from __future__ import annotations

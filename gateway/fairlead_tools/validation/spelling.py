@@ -1,4 +1,4 @@
-"""Detection of misspelt members in arguments, by which a call could evade a policy's schema. No I/O.
+"""Detection of misspelt members in arguments, because a call could evade a policy's schema by misspelling. No I/O.
 
 A schema for the property `limit` does not constrain a member `Limit`, but a server that ignores case reads the member
 as `limit`. Such members are found at the positions in a value where the schema names the property. Names in
@@ -18,9 +18,10 @@ from fairlead_mcp.members import ProtectedNames, fold
 from fairlead_mcp.schemas import HERE, References, Schema, all_schemas, parts
 
 MAX_STEPS: Final = 100_000
-"""Limit on the schemas and members that are visited for one value. Visiting so many takes some tens of milliseconds."""
+"""Maximum number of schemas and members that are visited for one value. Visiting so many takes some tens of
+milliseconds."""
 MAX_PLACES: Final = 1_000
-"""Limit for the cached positions of one schema."""
+"""Maximum number of cached positions of one schema."""
 TOO_INTRICATE: Final = "the arguments are too complex to be compared with the names in the policy's schema"
 _decode: Final = msgspec.json.Decoder().decode
 _OF_LISTS: Final = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
@@ -28,16 +29,16 @@ _OF_THE_REST: Final = ("patternProperties", "additionalProperties", "unevaluated
 
 
 class Spelling:
-    """Property names in one schema, to find misspelt members in values. Raises UnresolvedReference for an external
-    reference.
+    """Property names in one schema, to find misspelt members in values. The constructor raises UnresolvedReference for
+    an external reference.
     """
 
     def __init__(self, schema: Schema, max_steps: int = MAX_STEPS) -> None:
         self._root = schema
         self._max_steps = max_steps
         self._gathered = 0
-        """Number of schemas that were collected at all positions so far. It counts towards `max_steps` of the current
-        value.
+        """Number of schemas that were collected at all positions so far. This number counts towards `max_steps` of the
+        current value.
         """
         self._references = References(schema)
         counted: dict[str, set[str]] = defaultdict(set)
@@ -46,13 +47,13 @@ class Spelling:
                 written = f"{encode(name).decode()}:"
                 counted[fold(written)].add(written)
         self._counted = tuple((alike, tuple(exact)) for alike, exact in counted.items())
-        """Each case-folded name, with the spellings of it that the schema has."""
+        """Each case-folded name, with its spellings in the schema."""
         self._places: dict[tuple[int, ...], _Location] = {}
         """Cached positions by the ids of the schemas that describe their values."""
 
-    def wrong(self, value: bytes, text: str, alike: str) -> str | None:
-        """Return a sentence about the first member that may be read as a property of the schema; None if there is none.
-
+    def errors(self, value: bytes, text: str, alike: str) -> str | None:
+        """Return a sentence about the first member that may be read as a property of the schema; None if there is no
+        such member.
         `value` is raw JSON, `text` its shortest form, and `alike` the case-folded `text` (`members.canonical_forms`).
         """
         if "\\u0000" not in text and all(

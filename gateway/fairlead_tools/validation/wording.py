@@ -1,6 +1,7 @@
 """Messages about invalid arguments, with path and expected value, so that a model can correct them. No I/O.
 
-The number and the length of messages are limited: a model cannot use the fortieth error, or a page of its arguments.
+The number and the length of messages are limited: a model has no use for the fortieth error, or for a page-long
+quotation of its arguments.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from jsonschema_rs import ValidationError
 
 MAX_ERRORS: Final = 5
 MAX_TEXT: Final = 200
-"""Limit for the length of an error, in characters."""
+"""Maximum number of characters of an error."""
 MAX_VALUE: Final = 60
-"""Limit for the length of a quoted value, in characters."""
+"""Maximum number of characters of a quoted value."""
 MAX_DEPTH: Final = 3
-"""Limit on the levels of nested alternatives (`anyOf`, `oneOf`) that an error describes."""
+"""Maximum depth of nested alternatives (`anyOf`, `oneOf`) that an error describes."""
 _KINDS: Final = {
     str: "a string",
     bool: "a boolean",
@@ -94,7 +95,8 @@ def _alternatives(where: str, context: list[list[ValidationError]], depth: int) 
 
 
 def _shallow(branch: list[ValidationError], where: str) -> int:
-    """Return 1 if an alternative fails at the value itself, 0 if only at nested values, which makes it a closer fit."""
+    """Return 1 if an alternative fails at the value itself, 0 if it fails only at nested values. An alternative with 0
+    fits better."""
     return int(
         any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == where for error in branch)
     )

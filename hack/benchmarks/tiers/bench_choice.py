@@ -56,7 +56,7 @@ def choosing(words: str, *, every: bool = False) -> Callable[[], object]:
 def metering() -> Callable[[], object]:
     """One attempt, begun and ended in time."""
     log = SampleLog()
-    log.tell_beyond(500.0)
+    log.set_late_ms(500.0)
     meter = log.meter(ServerKey("default", "shop"), "knot")
     return lambda: meter.end(meter.begin(1.0), 1.1, OK)
 

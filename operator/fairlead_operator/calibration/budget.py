@@ -1,8 +1,8 @@
 """Limits the probes of a tool to a twentieth of the time, so that probing does not load the server. Pure.
 
 A probe that took 3 s is followed by 57 s without a probe. Short probes may exceed their share by up to a second of
-probing, so that a fast tool is measured, and returns to its tier, by a few probes in quick succession. A server's
-budget outlives its probe schedule: reconnecting or changing the spec does not reset the budget.
+probing, so that a few probes in quick succession suffice to measure a fast tool and to bring it back to its tier. A
+server's budget outlives its probe schedule: reconnecting or changing the spec does not reset the budget.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ the last one.
 
 
 class ProbeBudget:
-    """Budgets of one server's tools. Times are seconds of any one clock."""
+    """Budgets of one server's tools. All times are in seconds, of the same clock."""
 
     def __init__(self) -> None:
         self._balanced_at: dict[str, float] = {}
-        """Time at which a tool's previous probes will have taken exactly their share."""
+        """Time at which each tool's previous probes will have taken exactly their share."""
         self._last: dict[str, float] = {}
         """Duration of each tool's last probe in seconds."""
         self._running: set[str] = set()
 
     def begin(self, tool: str) -> None:
-        """Note that a probe begins; the tool has no budget until `spend` is called."""
+        """Record the beginning of a probe; the tool has no budget until `spend` is called."""
         self._running.add(tool)
 
     def spend(self, tool: str, began: float, seconds: float) -> None:

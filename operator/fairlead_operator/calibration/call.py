@@ -60,7 +60,7 @@ async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
     """Milliseconds of a request without a tool call: `ping`, or `server/discover` in the modern era. Raises
     McpError.
 
-    An error response counts as well, because it took the same round trip.
+    An error response counts as well, because it takes the same round trip.
     """
     method = "server/discover" if session.era is Era.MODERN else "ping"
     began = clock()
@@ -70,8 +70,8 @@ async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
 
 
 async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], float]) -> ProbeAnswer:
-    """Call the tool, and judge the answer. Only the duration of a result without `isError` counts as the tool's speed;
-    an error that the probe's arguments may have caused says nothing about the tool.
+    """Call the tool, and evaluate the answer. Only the duration of a result without `isError` counts as the tool's
+    speed; an error that the probe's arguments may have caused says nothing about the tool.
     """
     began = clock()
     try:
@@ -97,7 +97,7 @@ def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeA
         return _unreadable(words, duration_ms)
     bad = isinstance(error, TransportError)
     bad |= isinstance(error, HttpRefused) and error.status >= 500
-    bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.given
+    bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.declared
     outcome = AttemptOutcome.BAD if bad else None
     return ProbeAnswer(ProbeOutcome(outcome, duration_ms, words), outcome, duration_ms)
 

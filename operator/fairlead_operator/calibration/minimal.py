@@ -1,8 +1,8 @@
 """Generates the smallest arguments that satisfy a tool's schema, for a probe. Pure.
 
-Follows the schema (JSON Schema, 2020-12 by default): only required members, each by its `const`, `enum`, `examples` or
-`default`, else by its type. Several candidates are generated; the first candidate that validates against the whole
-schema is returned.
+Follows the schema (JSON Schema, 2020-12 by default): only required members, each with a value of its `const`, `enum`,
+`examples` or `default`, otherwise with a value of its type. Several candidates are generated; the first candidate that
+validates against the whole schema is returned.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import jsonschema_rs
 Schema = Mapping[str, Any]
 
 MAX_DEPTH: Final = 12
-"""Maximum nesting of schemas that are followed."""
+"""Maximum depth of nested schemas that are followed."""
 MAX_CANDIDATES: Final = 8
 """Maximum number of candidates per schema."""
 MAX_LENGTH: Final = 1000
-"""Maximum length of strings and arrays; a schema that requires more has no arguments."""
+"""Maximum length of strings and arrays; for a schema that requires longer ones, no arguments are generated."""
 _TEXTS: Final = ("test", "a", "1", "A", "a1", "1.0", "2026-01-01", "https://example.com/")
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2026-01-01",
@@ -36,13 +36,13 @@ _FORMATS: Final[Mapping[str, str]] = {
     "uri-reference": "/",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
-"""Value by format; names and addresses are those reserved for documentation."""
+"""Value by format. Names and addresses are from the ranges reserved for documentation."""
 _MERGED: Final = ("required", "allOf")
 _TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 
 class Unsatisfied(Exception):
-    """No arguments can be generated; the message says why."""
+    """Failure to generate arguments. The message says why."""
 
 
 def minimal_arguments(schema: Any) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class _Generator:
 
 
 def _named_values(schema: Schema) -> Iterator[Any]:
-    """Values that the schema itself contains: `const`, `enum`, `examples`, `default`."""
+    """Values that the schema itself contains, in `const`, `enum`, `examples` or `default`."""
     if "const" in schema:
         yield schema["const"]
     for keyword in ("enum", "examples"):

@@ -17,7 +17,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, ProbePolicy
 from fairlead_operator.calibration.minimal import Unsatisfied, minimal_arguments
 
 LONGEST_S: Final = 60.0
-"""Maximum timeout of one probe in seconds."""
+"""Maximum timeout in seconds of one probe."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PlannedProbe:
     tool: str
     arguments: bytes
     """Raw JSON."""
-    given: bool
+    declared: bool
     """Whether the arguments are from the McpServer. If they are generated from the schema, they may cause errors."""
     timeout: float
     """Seconds after which the probe counts as failed."""
@@ -84,8 +84,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
             refused.append(entry.name)
             continue
         if arguments is not None:
-            given = entry.probe_arguments is not None
-            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), given, _timeout(entry, most)))
+            declared = entry.probe_arguments is not None
+            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), declared, _timeout(entry, most)))
     return ProbePlan(tuple(probes), tuple(refused), policy)
 
 

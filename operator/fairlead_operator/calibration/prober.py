@@ -45,7 +45,9 @@ TICK_S: Final = 0.01
 """Shortest pause in seconds. A timer of the event loop may fire slightly before the monotonic clock reaches its time;
 without a minimum, the task would loop until then.
 """
-SPARED: Final = "the connection was lost during the last probe of the tool, which is not probed until the next round"
+SKIPPED_MESSAGE: Final = (
+    "the connection was lost during the last probe of the tool, which is not probed until the next round"
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class ProbeSet:
     uid: str
     endpoint: Endpoint
     credential_hash: str
-    """Hash of the credential; changes when the credential's value changes."""
+    """Hash of the credential's value."""
     revision: str
     """Revision of the workload; changes when the workload is replaced or restarts."""
     plan: ProbePlan
@@ -79,7 +81,7 @@ class ProbeObserver(Protocol):
         ...
 
     def hidden_limits_ms(self, server: ServerKey) -> Mapping[str, float]:
-        """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
+        """Hidden tools that probes can bring back, each with the milliseconds within which a probe has to succeed."""
         ...
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
@@ -93,25 +95,25 @@ class _Dependencies:
 
     connector: Connector
     observer: ProbeObserver
-    finished: Callable[[ServerKey], None]
+    on_condition_change: Callable[[ServerKey], None]
     on_outcome: Callable[[AttemptOutcome | None], None]
     monotonic: Callable[[], float]
     wall: Callable[[], float]
     rng: random.Random
     retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=120.0))
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
-    """Limits the probes that run at once."""
+    """Limits the number of probes that run at the same time."""
     probes: int = 0
     """Number of completed probes, from which samples get their identifiers."""
-    spared: dict[tuple[ServerKey, PlannedProbe], float] = field(default_factory=dict)
-    """Probes during which the connection was lost, with the monotonic time until which each is skipped. Without the
+    skipped_until: dict[tuple[ServerKey, PlannedProbe], float] = field(default_factory=dict)
+    """Probes during which the connection was lost, each with the monotonic time until which it is skipped. Without the
     pause, a probe that crashes its server would crash it after each restart.
     """
     budgets: dict[ServerKey, ProbeBudget] = field(default_factory=dict)
 
     def budget(self, key: ServerKey, probed: Collection[ServerKey]) -> ProbeBudget:
-        """Budget of the server's probes, which outlives the server's task. Drops the budgets of servers outside of
-        `probed` whose probes have not exceeded their share.
+        """Budget of the server's probes, which outlives the server's task. Drops the budgets of servers that are not in
+        `probed`, unless their probes have exceeded their share.
         """
         now = self.monotonic()
         settled = [server for server, budget in self.budgets.items() if server not in probed and budget.is_settled(now)]
@@ -119,30 +121,30 @@ class _Dependencies:
             del self.budgets[server]
         return self.budgets.setdefault(key, ProbeBudget())
 
-    def is_spared(self, key: ServerKey, probe: PlannedProbe) -> bool:
+    def is_skipped(self, key: ServerKey, probe: PlannedProbe) -> bool:
         """Whether a probe is skipped now, because the connection was lost during its last run."""
-        return self.spared.get((key, probe), 0.0) > self.monotonic()
+        return self.skipped_until.get((key, probe), 0.0) > self.monotonic()
 
-    def spare(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
+    def skip_for(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
         """Skip a probe for `seconds`."""
         now = self.monotonic()
-        for past in [tool for tool, until in self.spared.items() if until <= now]:
-            del self.spared[past]
-        self.spared[key, probe] = now + seconds
+        for past in [tool for tool, until in self.skipped_until.items() if until <= now]:
+            del self.skipped_until[past]
+        self.skipped_until[key, probe] = now + seconds
 
 
 class Prober:
     """Runs the probes of all servers, one task per server.
 
-    `finished(key)` is called when the server's condition Calibrated may have changed, `on_outcome` with the outcome of
-    each probe (None if the probe did not measure its tool).
+    `on_condition_change(key)` is called when the server's condition Calibrated may have changed, `on_outcome` with the
+    outcome of each probe (None if the probe did not measure its tool).
     """
 
     def __init__(
         self,
         connector: Connector,
         observer: ProbeObserver,
-        finished: Callable[[ServerKey], None],
+        on_condition_change: Callable[[ServerKey], None],
         *,
         on_outcome: Callable[[AttemptOutcome | None], None] = lambda outcome: None,
         clocks: Clocks | None = None,
@@ -150,14 +152,17 @@ class Prober:
     ) -> None:
         """`wall` returns seconds since the epoch, for the time of each sample."""
         clocks = clocks or Clocks()
-        self._shared = _Dependencies(connector, observer, finished, on_outcome, clocks.monotonic, wall, clocks.rng)
+        self._shared = _Dependencies(
+            connector, observer, on_condition_change, on_outcome, clocks.monotonic, wall, clocks.rng
+        )
         self._servers: dict[ServerKey, _ProbedServer] = {}
 
     def __repr__(self) -> str:
         return f"<Prober servers={len(self._servers)}>"
 
     def hold(self, key: ServerKey, probe_set: ProbeSet, credential: Credential | None) -> None:
-        """Start probing a server; no-op if it is probed with an equal `probe_set`. Another set starts a new round."""
+        """Start probing a server; does nothing if it is probed with an equal `probe_set`. Another set starts a new
+        round."""
         current = self._servers.get(key)
         if current is not None and current.probe_set == probe_set:
             return
@@ -226,7 +231,7 @@ class _ProbedServer:
             self.task = asyncio.create_task(self._keep(credential, before), name=f"probes of {key}")
 
     def close(self) -> None:
-        """Cancel the probes. Nothing measures the server's hidden tools from now on, so that tiers show them again on
+        """Cancel the probes. The server's hidden tools are not measured from now on, so that tiers show them again on
         trial.
         """
         if self.task is not None:
@@ -279,8 +284,8 @@ class _ProbedServer:
 
     async def _probe_in_round(self, session: McpSession, probe: PlannedProbe) -> None:
         """Run the next probe of the round, unless the connection was lost during its last run."""
-        if self._shared.is_spared(self._key, probe):
-            result, last = ProbeAnswer(ProbeOutcome(None, words=SPARED)), True
+        if self._shared.is_skipped(self._key, probe):
+            result, last = ProbeAnswer(ProbeOutcome(None, words=SKIPPED_MESSAGE)), True
         else:
             result = await self._probe(session, probe)
             last = result.lost is not None
@@ -308,7 +313,7 @@ class _ProbedServer:
             self._shared.observer.take_probed_tools(self._key, self._measured)
         if self._reported != verdict:
             self._reported = verdict
-            self._shared.finished(self._key)
+            self._shared.on_condition_change(self._key)
 
     async def _probe(self, session: McpSession, probe: PlannedProbe) -> ProbeAnswer:
         """Measure one round trip without a tool call, then one call of the tool."""
@@ -335,5 +340,5 @@ class _ProbedServer:
         if self.schedule.round_trip_ms is not None:
             shared.observer.take_round_trip(self._key, self.schedule.round_trip_ms)
         if isinstance(result.lost, ConnectionLost):
-            shared.spare(self._key, probe, self.probe_set.interval)
+            shared.skip_for(self._key, probe, self.probe_set.interval)
         return result

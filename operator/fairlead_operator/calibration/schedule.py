@@ -1,9 +1,10 @@
 """Schedules the probes of one server's tools and keeps their results. Pure; owned by the server's task in `prober`.
 
 A *round* probes every tool a few times, on connect and then once per interval. Between rounds, a tool that a tier hides
-is probed every ten seconds, so that it returns soon after it has become fast again. After a probe that meets the tier's
-limit, the next probes of the tool follow two seconds apart. A tool that has been hidden for long is probed less often,
-down to once per interval. A probe is postponed if the tool's probes have used up their share of the time (`budget`).
+is probed every ten seconds, so that it returns soon after it has become fast again. After a probe within the tier's
+limit, the next probes of the tool follow at intervals of two seconds. A tool that has been hidden for long is probed
+less often, down to once per interval. A probe is postponed if the tool's probes have used up their share of the time
+(`budget`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ WATCH_S: Final = 10.0
 HIDDEN_TIME_DIVISOR: Final = 60.0
 """For a tool that has been hidden for long, the pause between probes is its hidden time divided by this number."""
 CONFIRM_S: Final = 2.0
-"""Seconds between two probes of a hidden tool while they meet the tier's limit."""
+"""Seconds between two probes of a hidden tool while the probes are within the tier's limit."""
 MAX_CONFIRMS: Final = 30
-"""Maximum number of confirming probes in a row. A tool that is still hidden after them is not hidden for its speed."""
+"""Maximum number of consecutive confirming probes. If the tool is still hidden after them, its speed is not the
+reason.
+"""
 MAX_NAMED: Final = 3
 """Maximum number of tools that a message names."""
 ROUND_TRIPS: Final = 20
@@ -58,7 +61,7 @@ class _PendingProbes:
 
     left: int
     useless: int = 0
-    """Number of consecutive unsuccessful probes, up to the last probe."""
+    """Number of unsuccessful probes since the last successful one."""
     answer: ProbeOutcome | None = None
     """The last outcome that is a measurement of the tool; without any, the last outcome."""
 
@@ -80,11 +83,11 @@ class _HiddenTool:
     due: float
     """Time of the next probe."""
     confirms: int = 0
-    """Number of consecutive probes that met the tier's limit, up to the last probe."""
+    """Number of probes within the tier's limit since the last probe over it."""
 
 
 class ProbeSchedule:
-    """Schedule of the probes of one server. `interval` and `now` parameters are seconds of any one clock; `account` is
+    """Schedule of the probes of one server. `interval` and `now` parameters are seconds of the same clock; `account` is
     the budget that says when each tool may be probed again.
     """
 
@@ -105,9 +108,9 @@ class ProbeSchedule:
     # What is due.
 
     def due_in(self, hidden: Mapping[str, float], now: float) -> float:
-        """Seconds until a probe is due; 0 or less: now.
+        """Seconds until a probe is due; 0 or less if one is due now.
 
-        `hidden` are the tools that a tier hides, with the milliseconds within which a probe has to succeed.
+        `hidden` are the tools that a tier hides, each with the milliseconds within which a probe has to succeed.
         """
         watched = hidden.keys() & self.measured
         for tool in self._hidden.keys() - watched:
@@ -124,7 +127,7 @@ class ProbeSchedule:
     def in_round(self, now: float) -> PlannedProbe | None:
         """The probe that is due now in a round, or None; begins the next round when it is due.
 
-        The tools take turns, so that a slow tool does not delay the others.
+        Tools are probed in turn, so that a slow tool does not delay the others.
         """
         if not self._pending and self._round_due <= now:
             self._pending = {tool: _PendingProbes(self._samples) for tool in self._probes}
@@ -148,12 +151,14 @@ class ProbeSchedule:
         if latest.outcome is not None or not goes_on:
             self._answers[probe.tool] = latest
         if goes_on:
-            self._pending[probe.tool] = pending  # behind the others
+            self._pending[probe.tool] = pending  # after the other tools
         elif not self._pending:
             self._round_due = now + self._interval
 
     def take_hidden_answer(self, probe: PlannedProbe, answer: ProbeOutcome, limit_ms: float, now: float) -> None:
-        """Record the outcome of a hidden tool's probe, which meets the tier's limit if it took at most `limit_ms`."""
+        """Record the outcome of a hidden tool's probe, which is within the tier's limit if it took at most
+        `limit_ms`.
+        """
         self._answers[probe.tool] = answer
         hidden_tool = self._hidden[probe.tool]
         in_time = answer.outcome is AttemptOutcome.OK and answer.duration_ms <= limit_ms
@@ -173,12 +178,12 @@ class ProbeSchedule:
 
     @property
     def measured(self) -> frozenset[str]:
-        """Tools that their last probe measured, and that are therefore probed while tiers hide them."""
+        """Tools whose last probe was a measurement, and which are therefore probed while tiers hide them."""
         return frozenset(tool for tool, answer in self._answers.items() if answer.outcome is not None)
 
     def verdict(self) -> ConditionVerdict | None:
-        """Verdict for the condition Calibrated; None until each tool was probed. Its text does not change from round to
-        round, so that rounds cause no writes of the status.
+        """Verdict for the condition Calibrated; None until each tool was probed. Its message stays the same from round
+        to round, so that a round does not cause a write of the status.
         """
         plan = self.plan
         refused = f"; no arguments can be generated for {_some(plan.refused)}" if plan.refused else ""
@@ -197,7 +202,7 @@ class ProbeSchedule:
 
 
 def _some(tools: Iterable[str]) -> str:
-    """Up to `MAX_NAMED` names of tools, and how many more there are."""
+    """Up to `MAX_NAMED` names of tools, and the number of further tools."""
     names = sorted(tools)
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return f"{', '.join(names[:MAX_NAMED])}{more}"

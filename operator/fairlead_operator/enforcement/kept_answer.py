@@ -22,7 +22,7 @@ LOOK_S: Final = 300.0
 """Seconds between two checks whether a probe is due."""
 RETRY_S: Final = 1.0
 MAX_INTERRUPTED: Final = 3
-"""Number of consecutive probes, interrupted by restarts or changes of the leader, after which the next probe waits for
+"""Number of consecutive interrupted probes (by restarts or changes of the leader) after which the next probe waits for
 a day.
 """
 
@@ -30,7 +30,7 @@ a day.
 class DailyProbe:
     """Runs `probe` once a day, and repeats probes that were interrupted.
 
-    `changed` is called when the answer has changed, `on_answer` with each answer.
+    `on_change` is called when the answer has changed, `on_answer` with each answer.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class DailyProbe:
         kube: Kube,
         namespace: str,
         probe: EnforcementProbe,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         on_answer: Callable[[Enforcement], None],
         now: Callable[[], datetime],
         owners: Sequence[Json] = (),
     ) -> None:
         self._kube = kube
         self._probe = probe
-        self._changed = changed
+        self._on_change = on_change
         self._on_answer = on_answer
         self._now = now
         self._owners = list(owners)
@@ -88,7 +88,7 @@ class DailyProbe:
                 self._take(record.answer)
                 return
             unended = record.unended
-        # The beginning is recorded too: otherwise, if each probe were interrupted, every start of an operator would
+        # The beginning is recorded too. Otherwise, if every probe were interrupted, each start of an operator would
         # create pods again.
         await self._write(ProbeRecord(begun, Enforcement() if record is None else record.answer, unended + 1))
         answer = await self._probe.run()
@@ -114,4 +114,4 @@ class DailyProbe:
         verdict = answer.verdict()
         level = logging.INFO if verdict.ok else logging.WARNING
         logger.log(level, "NetworkPolicies: %s: %s", verdict.cause, verdict.message)
-        self._changed()
+        self._on_change()

@@ -2,8 +2,8 @@
 
 A probe has two Jobs: the pod of the first listens on three ports, the pod of the second connects to them. A
 NetworkPolicy for both pods allows the first port, forbids ingress to the second and egress to the third. Kubernetes
-ends the Jobs at their deadline. The first Job owns all other objects and is deleted after its deadline, so that nothing
-is left over even if the operator ends.
+ends the Jobs at their deadline. The first Job owns all other objects, and Kubernetes deletes it after its deadline, so
+that no object is left over even if the operator ends.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def network_policy(target: Json) -> Json:
 
 
 def owner(job: Json) -> Json:
-    """Owner reference to a Job that the API server returned."""
+    """Owner reference to a Job as the API server returned it."""
     metadata = job["metadata"]
     return {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
 
@@ -145,7 +145,7 @@ def applies(policy: Json, labels: Mapping[str, str], direction: Direction) -> bo
     try:
         selector = ServerSelector.model_validate(spec.get("podSelector") or {})
     except ValidationError:
-        return True  # larger than our selectors may be: assume that it applies
+        return True  # exceeds the limits of ServerSelector: assume that it applies
     kind = "Ingress" if direction == "incoming" else "Egress"
     return kind in (spec.get("policyTypes") or ["Ingress"]) and selects(selector, labels)
 

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LONGEST_S: Final = 150.0
-"""Timeout of a probe in seconds; shorter than the deadline of its pods, so that they still exist when it ends."""
+"""Timeout in seconds of a probe, shorter than the deadline of its pods, so that they still exist when it ends."""
 TIDY_S: Final = 2.0
 """Timeout in seconds for deleting the probe's objects."""
 
@@ -36,12 +36,12 @@ class EnforcementProbe(Protocol):
     """Finds out whether NetworkPolicies are enforced."""
 
     async def run(self) -> Enforcement:
-        """The answer, or why it is unknown. Raises ApiError if the probe should be repeated soon."""
+        """The answer, or the reason why it is unknown. Raises ApiError if the probe should be repeated soon."""
         ...
 
 
 class ClusterProbe:
-    """Creates the Jobs and the NetworkPolicy of a probe in `namespace`, and deletes them in any case."""
+    """Creates the Jobs and the NetworkPolicy of a probe in `namespace`, and always deletes them."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ClusterProbe:
         except NotLeading:
             raise
         except Forbidden as error:
-            grant = "grant those of operator/network-probe.yaml (networkPolicy.probe.enabled of the chart)"
+            grant = "grant the rights in operator/network-probe.yaml (networkPolicy.probe.enabled of the chart)"
             return Enforcement(unanswered=f"the probe was refused: {error}; if rights are missing, {grant}")
         except ApiError as error:
             return Enforcement(unanswered=f"the probe failed: {error}")
@@ -89,7 +89,7 @@ class ClusterProbe:
         if answer is None:
             detail = last_words.strip() or "the probe printed nothing"
             return Enforcement(
-                unanswered=f"pods of namespace {self._namespace} cannot connect to each other even where a "
+                unanswered=f"pods of namespace {self._namespace} cannot connect to each other even if a "
                 f"NetworkPolicy allows it ({detail})"
             )
         if await self._pod(target, _ready_address) != address:
@@ -97,7 +97,7 @@ class ClusterProbe:
         return await self._judge(answer)
 
     async def _judge(self, answer: Enforcement) -> Enforcement:
-        """The answer; unknown if another NetworkPolicy may have opened the connection."""
+        """The answer; unknown if another NetworkPolicy may have allowed the connection."""
         policies, _ = await self._kube.list(Scope(NETWORK_POLICIES, Json, self._namespace))
         for direction in DIRECTIONS:
             others = opening_policies(policies, direction)
@@ -179,7 +179,7 @@ def _ready_address(pod: Json) -> str | None:
 
 
 def _last_words(pod: Json) -> str | None:
-    """Termination message of a pod's container, else the reason of its end; None while the pod runs."""
+    """Termination message of a pod's container, or the reason of its end if it left none; None while the pod runs."""
     status = pod.get("status") or {}
     if status.get("phase") not in ("Succeeded", "Failed"):
         return None

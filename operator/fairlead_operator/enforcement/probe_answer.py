@@ -16,17 +16,19 @@ WORDS: Final = {True: "Enforced", False: "NotEnforced", None: "Unknown"}
 UNANSWERED_LIMIT: Final = 600
 NAME: Final = "fairlead-network-policies"
 """Name of the ConfigMap that stores the answer."""
-AGAIN: Final = f"repeated after a day, or minutes after the ConfigMap {NAME} in the release's namespace is deleted"
+WHEN_REPEATED: Final = (
+    f"repeated after a day, or minutes after the ConfigMap {NAME} in the release's namespace is deleted"
+)
 
 
 @dataclass(frozen=True)
 class Enforcement:
-    """Whether NetworkPolicies are enforced for connections to a pod and from a pod; None: unknown."""
+    """Whether NetworkPolicies are enforced for connections to a pod and from a pod; None if unknown."""
 
     incoming: bool | None = None
     outgoing: bool | None = None
     unanswered: str = ""
-    """Why the answer is unknown, and what to do about that."""
+    """Why the answer is unknown, and what to do about it."""
 
     def of(self, direction: Direction) -> bool | None:
         """The answer for one direction."""
@@ -40,7 +42,7 @@ class Enforcement:
             sentence = "a NetworkPolicy blocked a probe in both directions"
             return ConditionVerdict(True, Cause.NETWORK_POLICY_ENFORCED, sentence)
         why = self.unanswered or "no probe has finished yet"
-        return ConditionVerdict(None, Cause.NETWORK_POLICY_NOT_PROBED, f"{why[:UNANSWERED_LIMIT]}; {AGAIN}")
+        return ConditionVerdict(None, Cause.NETWORK_POLICY_NOT_PROBED, f"{why[:UNANSWERED_LIMIT]}; {WHEN_REPEATED}")
 
     def _open_directions(self) -> str:
         if not (self.incoming or self.outgoing):
@@ -55,13 +57,15 @@ class Enforcement:
 
 @dataclass(frozen=True)
 class ProbeRecord:
-    """An answer with the time of its probe, as the ConfigMap stores it."""
+    """An answer with the time of its probe, as stored in the ConfigMap."""
 
     checked: datetime
     """Time at which the probe began."""
     answer: Enforcement
     unended: int = 0
-    """Number of interrupted probes in a row, the last of which began at `checked`; `answer` is older than these."""
+    """Number of consecutive interrupted probes, the last of which began at `checked`; `answer` is older than they
+    are.
+    """
 
     def data(self) -> dict[str, str]:
         """The `data` of the ConfigMap."""

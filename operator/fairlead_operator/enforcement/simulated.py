@@ -1,6 +1,6 @@
 """Simulates the controllers, nodes and network of a cluster for the network probe, on an API server without nodes.
 
-With the simulation, tests get both answers of the probe on a machine whose network does not enforce NetworkPolicies.
+Tests thereby get both answers of the probe, also on a machine whose network does not enforce NetworkPolicies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROLE_OF: Final[Mapping[Direction, str]] = {"incoming": "target", "outgoing": "c
 class SimulatedNetwork:
     """Creates and runs the pods of the probe's Jobs, and deletes the objects of a deleted Job.
 
-    The ports that the client reaches follow from the existing NetworkPolicies, if the network `enforces` them.
+    The existing NetworkPolicies decide which ports the client reaches, if the network `enforces` them.
     """
 
     kube: Kube
@@ -85,7 +85,7 @@ class SimulatedNetwork:
         return " ".join(f"{name}={'held' if each else 'open'}" for name, each in blocked.items())
 
     def _is_blocked(self, policies: list[Json], port: int) -> bool:
-        """Whether policies block a connection of the client to a port of the target, at either end."""
+        """Whether policies block a connection from the client to a port of the target, at either end."""
         for direction in self.enforces:
             mine = [policy for policy in policies if applies(policy, {LABEL: _ROLE_OF[direction]}, direction)]
             if mine and not any(permits(policy, direction, port) for policy in mine):
@@ -94,13 +94,13 @@ class SimulatedNetwork:
 
 
 def _with(state: Json, **more: object) -> Json:
-    """Status of a pod with one container in this state, and with further members."""
+    """Status of a pod with one container in this state, and with the members `more`."""
     container = {"name": "probe", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
     return {"containerStatuses": [{**container, "state": state}], **more}
 
 
 def _role(item: Json) -> str:
-    """Value of the probe's label, `target` or `client`; empty for objects of others."""
+    """Value of the probe's label, `target` or `client`; empty for objects that do not belong to a probe."""
     return str((item["metadata"].get("labels") or {}).get(LABEL, ""))
 
 

@@ -1,6 +1,6 @@
-"""Polls gateway replicas over HTTP at their operations ports, and finds them by DNS. Implements the port Gateways.
+"""Finds gateway replicas by DNS, and polls them over HTTP at their operations ports. Implements the port Gateways.
 
-A headless Service resolves to one address per pod, so no right in the Kubernetes API is needed.
+A headless Service resolves to one address per pod, so no rights in the Kubernetes API are needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONNECT_SECONDS: Final = 2.0
 MARGIN_SECONDS: Final = 5.0
 """Seconds that a report may take beyond the time for which the gateway was asked to hold the request."""
 MOST_BYTES: Final = 32 << 20
-"""Maximum bytes of a report."""
+"""Maximum number of bytes of a report."""
 _decode = msgspec.json.Decoder(Report).decode
 
 
@@ -33,7 +33,7 @@ class HttpGateways:
     """
 
     def __init__(self, urls: Sequence[str], token: str = "", resolve: Resolve = resolve_by_dns) -> None:
-        """Raises ValueError for any other form of URL."""
+        """Raises ValueError for a URL of another form."""
         self._hosts_and_ports = [_host_and_port(url) for url in urls]
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._resolve = resolve
@@ -55,7 +55,7 @@ class HttpGateways:
         """Request a replica's report. Raises GatewayTrouble."""
         if self._session is None:
             self._session = aiohttp.ClientSession()
-        # not `total`, as aiohttp loses a cancellation that coincides with that timeout
+        # not `total`, because aiohttp loses a cancellation that coincides with that timeout
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
         try:
             async with (

@@ -20,12 +20,12 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 5.0
 """Seconds between two lookups of the replicas."""
 WAIT_SECONDS: Final = 1.0
-"""Seconds for which a gateway may hold a long poll. Requests of users, doubts about a server and late attempts end the
-poll at once; other samples arrive with up to this delay.
+"""Seconds for which a gateway may hold a long poll. Requests of users, suspected losses of a server and late attempts
+end the poll at once; other samples arrive with up to this delay.
 """
 APART_SECONDS: Final = 0.1
-"""Seconds between two requests to one replica, so that many late attempts, each of which ends a poll at once, arrive in
-batches.
+"""Minimum seconds between two requests to one replica. Each late attempt ends a poll at once; with this pause, many
+late attempts arrive in batches.
 """
 
 
@@ -54,7 +54,7 @@ class Puller:
         self._rng = rng or random.Random()
         self._polls: dict[str, asyncio.Task[None]] = {}
         self.reached: dict[str, bool] = {}
-        """Whether each replica (`ADDRESS:PORT`) answered the last request."""
+        """Whether the last request to each replica (`ADDRESS:PORT`) was answered."""
 
     def __repr__(self) -> str:
         return f"<Puller replicas={len(self._polls)} reached={sum(self.reached.values())}>"

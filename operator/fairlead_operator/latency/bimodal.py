@@ -1,4 +1,6 @@
-"""Detects tools with bimodal durations, such as one with a cache: their median says nothing about slow calls. Pure."""
+"""Detects tools with bimodal durations, such as a tool with a cache: their median says nothing about slow calls.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +8,33 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-FEWEST_SAMPLES: Final = 30
-SMALLEST_SHARE: Final = 0.05
-FEWEST_IN_HEAP: Final = 3
-TIMES_APART: Final = 3.0
-VARIANCE_EXPLAINED: Final = 0.85
+MIN_SAMPLES: Final = 30
+MIN_SHARE: Final = 0.05
+MIN_PER_SIDE: Final = 3
+MIN_FACTOR: Final = 3.0
+MIN_VARIANCE_EXPLAINED: Final = 0.85
 
 
 def is_bimodal(durations_ms: Sequence[float]) -> bool:
-    """Whether sorted durations have two modes; False for fewer than `FEWEST_SAMPLES` durations.
+    """Whether sorted durations have two modes; False for fewer than `MIN_SAMPLES` durations.
 
     On a logarithmic scale, the durations are split at the widest gap that leaves at least 5 % (and three) on each side.
     They are bimodal if the means of the two sides differ by a factor of three, and the split explains 85 % of the
     variance.
     """
     count = len(durations_ms)
-    if count < FEWEST_SAMPLES:
+    if count < MIN_SAMPLES:
         return False
     logs = [math.log(max(duration, 0.001)) for duration in durations_ms]
-    least = max(FEWEST_IN_HEAP, math.ceil(SMALLEST_SHARE * count))
+    least = max(MIN_PER_SIDE, math.ceil(MIN_SHARE * count))
     split = max(range(least, count - least + 1), key=lambda at: logs[at] - logs[at - 1])
     low, high = _mean(logs[:split]), _mean(logs[split:])
-    if high - low < math.log(TIMES_APART):
+    if high - low < math.log(MIN_FACTOR):
         return False
     middle = _mean(logs)
     total = sum((value - middle) ** 2 for value in logs)
     between = split * (low - middle) ** 2 + (count - split) * (high - middle) ** 2
-    return between >= VARIANCE_EXPLAINED * total
+    return between >= MIN_VARIANCE_EXPLAINED * total
 
 
 def _mean(values: Sequence[float]) -> float:

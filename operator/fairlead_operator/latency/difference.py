@@ -1,4 +1,4 @@
-"""Decides whether measured figures have changed enough to be published again: by more than a tenth. Pure."""
+"""Decides whether measured figures have changed enough (by more than a tenth) to be published again. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fairlead_api.documents.state import Quantiles, ToolState
 CHANGE_SHARE: Final = 0.1
 """Relative change from which a figure is published again."""
 GROWTH_FACTOR: Final = 4
-"""Factor by which the number of samples has to grow for unchanged figures to be published again: a restarted operator
-continues from the published number.
+"""Factor by which the number of samples has to grow for unchanged figures to be published again, because a restarted
+operator continues from the published number.
 """
 HOUR_LENGTH: Final = len("2026-01-31T09")
-"""Length of an RFC 3339 time up to its hour: the age of figures is published hourly."""
+"""Length of an RFC 3339 time up to its hour, because the age of figures is published hourly."""
 
 
 def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool:
@@ -34,8 +34,8 @@ def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool
 def should_publish(published: ToolState | None, now: Quantiles | None, measured_at: str = "") -> bool:
     """Whether the quantiles of one tool should be published again.
 
-    That is the case if they changed, have `GROWTH_FACTOR` times the samples, or were `measured_at` (RFC 3339) in a
-    later hour.
+    That is the case if they changed, are from `GROWTH_FACTOR` times as many samples, or were `measured_at` (RFC 3339)
+    in a later hour.
     """
     before = published.quantiles if published is not None else None
     grown = before is not None and now is not None and now.samples >= GROWTH_FACTOR * before.samples

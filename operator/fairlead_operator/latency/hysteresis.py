@@ -3,9 +3,9 @@ and one for its health (`reliability`).
 
 Samples may still arrive while the tool is hidden, from probes, or from calls through slower tiers. The first time, good
 samples bring the tool back at once. If it is hidden again within ten minutes of its return (a relapse), good samples
-count only after a minute; further relapses prolong this time to two, four … ten minutes. Without samples, the tool is
-shown for a trial after half a minute without a bad sample; relapses prolong this time to one, two … ten minutes. Any
-bad call of the trial hides the tool again.
+count only after a minute; further relapses prolong this time to two, four … ten minutes. If no samples arrive, the tool
+is shown for a trial half a minute after the last bad sample; relapses prolong this time to one, two … ten minutes. Any
+bad call during the trial hides the tool again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 STEADY_S: Final = 600.0
-"""Seconds after a tool's return from which earlier hides no longer count."""
+"""Seconds for which a tool has to be shown until its earlier relapses no longer count."""
 LONGEST_S: Final = 600.0
 """Maximum seconds until good samples count, and until a trial."""
 HOLD_S: Final = 60.0
@@ -25,20 +25,20 @@ TRIAL_CALLS: Final = 3
 
 
 class Gate:
-    """State of one gate: shown or hidden. Times are seconds of any one clock."""
+    """State of one gate: shown or hidden. All times are in seconds, of the same clock."""
 
-    __slots__ = ("hidden_at", "refuted_at", "relapses", "shown", "shown_at", "trial")
+    __slots__ = ("bad_at", "hidden_at", "relapses", "shown", "shown_at", "trial")
 
     def __init__(self) -> None:
         self.shown = True
         self.shown_at = -STEADY_S * 2
         self.hidden_at = 0.0
-        self.refuted_at = 0.0
-        """Time when the tool was hidden, or of the last bad sample since then."""
+        self.bad_at = 0.0
+        """Time at which the tool was hidden, or time of the last bad sample since then."""
         self.relapses = 0
-        """Number of hides in a row, each within `STEADY_S` of the last return."""
+        """How often the tool was hidden again within `STEADY_S` of its return, without a longer period in between."""
         self.trial = 0
-        """Remaining calls of a trial; any bad one hides at once."""
+        """Number of remaining calls of a trial; a bad call among them hides the tool at once."""
 
     def hide(self, now: float) -> None:
         """Hide the tool. The time since its last return decides how long it stays hidden."""
@@ -49,12 +49,12 @@ class Gate:
         """Hide the tool from `now` on, without counting a relapse."""
         self.shown = False
         self.hidden_at = now
-        self.refuted_at = now
+        self.bad_at = now
         self.trial = 0
 
-    def refute(self, now: float) -> None:
-        """Note a bad sample, which postpones the trial of a hidden tool."""
-        self.refuted_at = now
+    def note_bad_sample(self, now: float) -> None:
+        """Record a bad sample, which postpones the trial of a hidden tool."""
+        self.bad_at = now
 
     def show(self, now: float, *, trial: int = 0) -> None:
         """Show the tool; any bad call among its first `trial` calls hides it again."""
@@ -75,5 +75,5 @@ class Gate:
         return now - self.hidden_at >= hold
 
     def trial_in(self, now: float) -> float:
-        """Seconds until a trial is due; 0 or less: now."""
-        return min(LONGEST_S, TRIAL_AFTER_S * 2.0**self.relapses) - (now - self.refuted_at)
+        """Seconds until a trial is due; 0 or less if it is due now."""
+        return min(LONGEST_S, TRIAL_AFTER_S * 2.0**self.relapses) - (now - self.bad_at)

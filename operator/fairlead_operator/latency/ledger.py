@@ -32,7 +32,7 @@ from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 NOTHING_DECLARED: Final = DeclaredLatency()
 FIGURES_EVERY_S: Final = 60.0
-"""Minimum seconds between two writes of a document whose figures alone have changed."""
+"""Minimum seconds between two writes of a document of which only figures have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Move:
     before: tuple[str, ...]
     after: tuple[str, ...]
     sentence: str
-    """Sentence for users: the change and the calls that caused it."""
+    """Sentence for users about the change and the calls that caused it."""
 
 
 @dataclass
@@ -64,23 +64,23 @@ class _ServerRecord:
     declarations: dict[str, Declaration] = field(default_factory=dict)
     """Declared latencies of the tools in the server's catalog, by tool name."""
     records: dict[tuple[str, str], ToolRecord] = field(default_factory=dict)
-    """Records of the tools that were measured, or decided about, since this operator began to lead."""
+    """Records of the tools that this operator has measured or decided about since it began to lead."""
     published: dict[tuple[str, str], ToolState] = field(default_factory=dict)
     """State of each tool in the stored document."""
     probed: frozenset[str] = frozenset()
     """Tools that are probed even while tiers hide them."""
     round_trips: dict[str, float] = field(default_factory=dict)
-    """Environment to the milliseconds of a round trip without a tool call."""
+    """Duration in milliseconds of a round trip without a tool call, by environment."""
     round_trips_published: dict[str, float] = field(default_factory=dict)
 
 
 class Ledger:
     """Latency records of all tools of all servers, and the decisions about their tiers. `now` parameters are seconds of
-    any one clock.
+    the same clock.
     """
 
     def __init__(self, tiers: Sequence[Tier], environment: str = "cluster") -> None:
-        """`environment` is the name under which measurements of the operator's own probes are kept."""
+        """`environment` is the name under which the measurements of the operator's own probes are stored."""
         self._tiers = tuple(tiers)
         self._floors = Floors(self._tiers)
         self._environment = environment
@@ -89,17 +89,17 @@ class Ledger:
         self.changes = 0
         """Counter of events that may change how many tools a tier shows."""
         self._due_now: set[int] = set()
-        """Shards that are due now, because a tier or health state changed."""
+        """Shards that are due now, because the tiers or the health of a tool changed."""
         self._figures_due: set[int] = set()
         """Shards whose changed figures are due once the last write is `FIGURES_EVERY_S` old."""
         self._pending: dict[ToolKey, None] = {}
-        """Tools to decide in the next round, in the order of their samples."""
+        """Tools to decide about in the next round, in the order of their samples."""
         self._changing_with_time: dict[ToolKey, None] = {}
-        """Tools to decide in each round, because the passage of time alone may bring them back."""
+        """Tools to decide about in each round, because the passage of time alone may bring them back."""
         self._uncompared: dict[int, set[ToolKey]] = {}
-        """Shard to the tools whose new figures were not compared with the published ones yet."""
+        """Tools whose new figures were not compared with the published ones yet, by shard."""
         self._early_samples: dict[ToolKey, deque[Sample]] = {}
-        """The last samples of each tool from before the tiers were read."""
+        """The last samples of each tool that arrived before the tiers were read."""
 
     def restore(self, states: Iterable[State]) -> None:
         """Take over the states that were published before a restart. Call it once, before any other method."""
@@ -133,7 +133,7 @@ class Ledger:
         if removed:
             self._due_now.add(server_record.shard)
         for key in server_record.published:
-            if key not in server_record.records:  # restored after a restart: decide it without waiting for a call
+            if key not in server_record.records:  # restored after a restart: decide about it without waiting for a call
                 self._pending[ToolKey(catalog.key, *key)] = None
 
     def forget(self, alive: Collection[ServerKey]) -> None:
@@ -146,7 +146,7 @@ class Ledger:
         self._early_samples = {tool: samples for tool, samples in self._early_samples.items() if tool.server in alive}
 
     def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
-        """Decide by these tiers from now on. Sample windows are kept; the scores of changed tiers start over."""
+        """Decide by these tiers from now on. Windows of samples are kept; the scores of changed tiers start again."""
         before, self._tiers = self._tiers, tuple(tiers)
         self._floors = Floors(self._tiers)
         if before == self._tiers:
@@ -173,7 +173,7 @@ class Ledger:
                 self.take(tool, samples, now)
 
     def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
-        """Add samples of one tool, sorted by their ends; False for a tool that no catalog has."""
+        """Add samples of one tool, sorted by the times of their ends; False for a tool that is in no catalog."""
         server_record = self._servers.get(tool.server)
         if server_record is None or tool.name not in server_record.declarations:
             return False
@@ -199,7 +199,7 @@ class Ledger:
                 record.set_probed(name in server_record.probed and environment == self._environment)
 
     def hidden_limits_ms(self, server: ServerKey) -> dict[str, float]:
-        """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
+        """Hidden tools that probes can bring back, each with the milliseconds within which a probe has to succeed."""
         server_record = self._servers.get(server)
         returns_with_time = (
             {}
@@ -241,7 +241,7 @@ class Ledger:
         return moves
 
     def due(self, now: float, stamp: str) -> list[State]:
-        """State documents that have to be written now, stamped with the RFC 3339 time `stamp`.
+        """State documents that have to be written now, with the RFC 3339 time `stamp`.
 
         After each write, call `take_stored`; a document that was not written is due again.
         """
@@ -253,7 +253,7 @@ class Ledger:
         return due
 
     def take_stored(self, state: State, now: float) -> None:
-        """Note that the document was stored."""
+        """Record that the document was stored."""
         for shards in (self._due_now, self._figures_due):
             shards.discard(state.shard)
         self._uncompared.pop(state.shard, None)
@@ -295,7 +295,8 @@ class Ledger:
         return count
 
     def _shows(self, server_record: _ServerRecord, name: str, declaration: Declaration, tier: Tier) -> bool:
-        """Whether a tier shows a tool, by the tool's record, else by its published state, else by its declaration."""
+        """Whether a tier shows a tool: by the tool's record, or else by its published state, or else by its
+        declaration."""
         record = server_record.records.get((name, self._environment))
         if record is not None:
             return tier.name in record.tiers
@@ -351,7 +352,7 @@ class Ledger:
         return State(shard=shard, servers=tuple(servers), decided_at=stamp)
 
     def _tool_states(self, server_record: _ServerRecord, now: float) -> tuple[ToolState, ...]:
-        """State of each tool from its record if there is one, else as published."""
+        """State of each tool, from its record if there is one, otherwise as published."""
         states = dict(server_record.published)
         for (name, environment), record in server_record.records.items():
             published = server_record.published.get((name, environment))

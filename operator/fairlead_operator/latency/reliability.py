@@ -1,11 +1,11 @@
 """Health of a tool, as a bounded score of its bad and good calls. Pure; owned by `tool_record.ToolRecord`.
 
-    score = 100 - 5 × points,  points from 0 to 20:  +5 for a bad call, −1 for a good one
-    degraded at score 0, healthy again from score 25
+    score = 100 - 5 × points, points from 0 to 20: +5 for a bad call, −1 for a good call degraded at score 0, healthy
+    again from score 25
 
-Four bad calls in a row therefore degrade a tool, and five good calls in a row heal it, however long it was down. Bad
-calls are transport errors, time-outs, calls longer than `maxDurationMs`, and internal errors of the server. Results
-with `isError`, refused arguments and cancelled calls do not count as failures of the tool.
+Four consecutive bad calls therefore degrade a tool, and five consecutive good calls restore it, however long it was
+down. Bad calls are transport errors, time-outs, calls longer than `maxDurationMs`, and internal errors of the server.
+Results with `isError`, refused arguments and cancelled calls do not count as failures of the tool.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final
 
 from fairlead_operator.latency.hysteresis import TRIAL_CALLS, Gate
 
-MOST_POINTS: Final = 20
-BAD: Final = 5
-GOOD: Final = 1
-HEALTHY_FROM: Final = 25
+MAX_POINTS: Final = 20
+POINTS_PER_BAD_CALL: Final = 5
+POINTS_PER_GOOD_CALL: Final = 1
+HEALTHY_SCORE: Final = 25
 
 
 class HealthScore:
@@ -53,7 +53,9 @@ class HealthScore:
         """Count one attempt."""
         if self.points == 0:
             self.bad = self.seen = 0
-        self.points = min(MOST_POINTS, self.points + BAD) if bad else max(0, self.points - GOOD)
+        self.points = (
+            min(MAX_POINTS, self.points + POINTS_PER_BAD_CALL) if bad else max(0, self.points - POINTS_PER_GOOD_CALL)
+        )
         self.bad += bad
         self.seen += 1
         self._trial_failed |= self.gate.count_call(bad=bad)
@@ -63,11 +65,11 @@ class HealthScore:
         if self.gate.shown:
             if self.score == 0 or self._trial_failed:
                 self.gate.hide(now)
-                self.points = MOST_POINTS
-        elif self.score >= HEALTHY_FROM and self.gate.evidence_counts(now):
+                self.points = MAX_POINTS
+        elif self.score >= HEALTHY_SCORE and self.gate.evidence_counts(now):
             self.gate.show(now)
         elif not watched and self.gate.trial_in(now) <= 0:
             self.gate.show(now, trial=TRIAL_CALLS)
-            self.points = (100 - HEALTHY_FROM) // 5
+            self.points = (100 - HEALTHY_SCORE) // 5
         self._trial_failed = False
         return self.gate.shown

@@ -64,15 +64,15 @@ class TierScore:
         self.cause = "recent"
         """Why the tool is hidden: `recent`, `window`, `declared` or `unmeasured`."""
         self.points = self._lowest = self.detector.start if points is None else points
-        """Score that grows with late calls, and its lowest value since it began."""
+        """Score that grows with late calls, and its lowest value so far."""
         self._since = 0
-        """Number of samples since the score was lowest: those that led to the present score."""
+        """Number of samples since the score was lowest, which led to the present score."""
         self._alarm = False
         """Whether the score reached its cap, or a call of a trial was late, since the last decision."""
         self._was_late = False
         """Whether a call was late since the last decision."""
         self.run = 0
-        """Number of consecutive samples in time, up to the last sample."""
+        """Number of samples in time since the last late sample."""
 
     def begin_hidden(self, now: float, cause: str) -> None:
         """Hide the tool from the start: because of its declaration, because it is unmeasured, or as before a
@@ -118,7 +118,7 @@ class TierScore:
         it.
         """
         if self._was_late:
-            self.gate.refute(now)
+            self.gate.note_bad_sample(now)
         if self.gate.shown:
             self._hide_if_late(now, window)
         elif self._may_return(now, window):
@@ -144,7 +144,9 @@ class TierScore:
         return self.run >= self.samples_needed(window) and self.gate.evidence_counts(now)
 
     def _hide_if_late(self, now: float, window: Window) -> None:
-        too_many = len(window) >= self.min_samples and self.late(window) >= self.detector.late_allowed(len(window))
+        too_many = len(window) >= self.min_samples and self.late(window) >= self.detector.late_calls_to_hide(
+            len(window)
+        )
         if not self._alarm and not too_many:
             return
         self.cause = "recent" if self._alarm else "window"

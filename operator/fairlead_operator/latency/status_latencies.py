@@ -15,11 +15,11 @@ from fairlead_api.v1alpha1.mcpserver import LatencySummary
 from fairlead_operator.latency.difference import CHANGE_SHARE
 
 SETTLE_S: Final = 5.0
-"""Seconds before a server's first figures are shown, because its tools are measured one after the other."""
+"""Seconds until a server's first figures are shown, because its tools are measured one after the other."""
 
 
 class StatusLatencies:
-    """Latency figures for statuses of servers. `now` parameters are seconds of any one clock."""
+    """Latency figures for statuses of servers. `now` parameters are seconds of the same clock."""
 
     def __init__(self, every: float) -> None:
         self._every = every
@@ -45,7 +45,7 @@ class StatusLatencies:
         return due
 
     def summary(self, server: ServerKey) -> LatencySummary | None:
-        """Summary for the server's status; None keeps the shown one."""
+        """Summary for the server's status; None if the shown summary stays."""
         return self._shown.get(server)
 
     def forget(self, alive: Collection[ServerKey]) -> None:

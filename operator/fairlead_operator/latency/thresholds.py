@@ -1,9 +1,9 @@
 """Thresholds for the number of late calls that hide a tool, one set per quantile. Pure.
 
-A call is late if it takes longer than the tier's limit (with its hysteresis), else in time. "p95 within the limit"
-means that at most 5 of 100 calls may be late. Late calls are therefore counted. An estimated quantile is not compared
-with the limit, because estimates vary by chance: a plain p95 of the last 100 calls would sooner or later hide a steady
-tool whose true p95 is at 0.9 of the limit.
+A call is late if it takes longer than the tier's limit (with its hysteresis), and in time otherwise. "p95 within the
+limit" means that at most 5 of 100 calls may be late. Late calls are therefore counted. An estimated quantile is not
+compared with the limit, because estimates vary by chance: a plain p95 of the last 100 calls would sooner or later hide
+a steady tool whose true p95 is at 0.9 of the limit.
 
 A tool is hidden by either of two tests:
 
@@ -26,7 +26,7 @@ RUN: Final = 5
 LONGEST_RUN: Final = 30
 """Maximum number of consecutive samples in time that bring back a tool."""
 DOUBT: Final = 0.01
-"""Probability that a tool which is still late as often as when it was hidden returns by a chance run of samples in
+"""Probability that a tool which is late as often as when it was hidden returns because of a random run of samples in
 time.
 """
 
@@ -43,22 +43,22 @@ class Detector:
     in_time: int
     """Points subtracted by a call in time; the score never goes below 0."""
     cap: int
-    """Score from which on the tool is hidden."""
+    """Smallest score that hides the tool."""
     start: int
     """Initial score of a new tool."""
     again: int
     """Score of a tool that has just returned."""
     most_late: int
-    """Number of late calls among the last 100 from which on the tool is hidden."""
+    """Smallest number of late calls among the last 100 calls that hides the tool."""
 
-    def late_allowed(self, samples: int) -> int:
-        """Number of late calls among `samples` (1 to 100) from which on the tool is hidden."""
+    def late_calls_to_hide(self, samples: int) -> int:
+        """Smallest number of late calls among `samples` (1 to 100) calls that hides the tool."""
         return _limits(self.share, self.most_late)[min(samples, WINDOW)]
 
 
 # `start` is `cap` minus the points of three late calls, except for p50, which reacts slowly: three late calls hide a
-# new tool. If two were enough, chance would hide one in a thousand steady tools with a p95 at 0.8 of the limit at their
-# first calls; with three, it hides one in ten thousand. Two late calls hide a tool that has just returned (`again`).
+# new tool. If two sufficed, one in a thousand steady tools with a p95 at 0.8 of the limit would by chance be hidden at
+# its first calls; with three, it is one in ten thousand. Two late calls hide a tool that has just returned (`again`).
 DETECTORS: Final = {
     "p50": Detector("p50", 0.50, late=2, in_time=3, cap=36, start=0, again=0, most_late=69),
     "p90": Detector("p90", 0.10, late=3, in_time=1, cap=21, start=12, again=15, most_late=23),

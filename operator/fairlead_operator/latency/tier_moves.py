@@ -19,16 +19,16 @@ from fairlead_operator.latency.window import Window
 
 @dataclass(frozen=True)
 class MoveReasons:
-    """Measurements and declarations behind the last decision about a tool."""
+    """Measurements and declarations on which the last decision about a tool was based."""
 
     scores: Mapping[str, TierScore]
-    """Score by tier name; tiers without a latency limit have none."""
+    """Score by name of the tier; tiers without a latency limit have none."""
     window: Window
     health: HealthScore
     declared_ms: int | None
     """The declared duration of a call."""
     floor: Floor | None = None
-    """The fastest tier that may show the tool; None: any tier may."""
+    """The fastest tier that may show the tool; None if any tier may."""
 
     def why_lost(self, tier: str) -> str:
         """Why the tool has left a tier; empty if unknown."""
@@ -53,9 +53,9 @@ class MoveReasons:
         if score is None:
             return ""
         if score.gate.trial:
-            return f" for a trial of {_calls(score.gate.trial)}: one over {_over(score)} takes it out again"
+            return f" for a trial of {_calls(score.gate.trial)}: a call over {_over(score)} takes it out again"
         if self.health.gate.trial:
-            return f" for a trial of {_calls(self.health.gate.trial)}: one that fails takes it out again"
+            return f" for a trial of {_calls(self.health.gate.trial)}: a failed call takes it out again"
         if len(self.window):
             return f": {_measurement(score, self.window)}"
         if self.declared_ms is not None:

@@ -27,7 +27,9 @@ from fairlead_operator.ports import PLATFORM_ERRORS, Documents
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 1.0
-"""Maximum seconds between two rounds of decisions: without new measurements, hidden tools return with time."""
+"""Maximum seconds between two rounds of decisions, because hidden tools return with time even without new
+measurements.
+"""
 RETRY_SECONDS: Final = 1.0
 
 
@@ -35,18 +37,18 @@ RETRY_SECONDS: Final = 1.0
 class TimekeeperObserver:
     """Callbacks for the results of measurements."""
 
-    moved: Callable[[Move], None] = lambda move: None
-    """Receives each tool that has entered or left tiers."""
-    remeasured: Callable[[ServerKey], None] = lambda server: None
+    on_move: Callable[[Move], None] = lambda move: None
+    """Receives each change of the tiers that show a tool."""
+    on_remeasured: Callable[[ServerKey], None] = lambda server: None
     """Receives each server whose status has to show new latencies."""
-    delayed: Callable[[], None] = lambda: None
+    on_publish_failure: Callable[[], None] = lambda: None
     """Called after each failed attempt to publish."""
 
 
 class Timekeeper:
     """Turns measurements into tier decisions and publishes them. Implements `calibration.prober.ProbeObserver`.
 
-    `remeasured` is called for each server at most every `figures_every` seconds.
+    `on_remeasured` is called for each server at most every `figures_every` seconds.
     """
 
     def __init__(
@@ -60,17 +62,17 @@ class Timekeeper:
     ) -> None:
         observer, clocks = observer or TimekeeperObserver(), clocks or Clocks()
         self._documents = documents
-        self._moved = observer.moved
+        self._on_move = observer.on_move
         self._now = clocks.now
         self._monotonic = clocks.monotonic
         self._changed = asyncio.Event()
         self._gateway_servers: set[ServerKey] = set()
-        """Servers that gateways run themselves. They have no McpServer, but tiers decide about their tools as about all
-        others.
+        """Servers that gateways run themselves. They have no McpServer, but tiers show and hide their tools like those
+        of other servers.
         """
         self.environment = environment
-        self._remeasured = observer.remeasured
-        self._delayed = observer.delayed
+        self._on_remeasured = observer.on_remeasured
+        self._on_publish_failure = observer.on_publish_failure
         self._changes = 0
         self.resized = asyncio.Event()
         """Set when the number of tools in a tier may have changed."""
@@ -144,7 +146,7 @@ class Timekeeper:
         self.ledger.set_probed(server, tools)
 
     def hidden_limits_ms(self, server: ServerKey) -> Mapping[str, float]:
-        """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
+        """Hidden tools that probes can bring back, each with the milliseconds within which a probe has to succeed."""
         return self.ledger.hidden_limits_ms(server)
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
@@ -165,7 +167,7 @@ class Timekeeper:
                 await self.round()
             except PLATFORM_ERRORS as error:
                 logger.warning("state documents could not be published and will be retried: %s", error)
-                self._delayed()
+                self._on_publish_failure()
                 await asyncio.sleep(RETRY_SECONDS)
             try:
                 async with asyncio.timeout(ROUND_SECONDS):
@@ -178,7 +180,7 @@ class Timekeeper:
         """Decide once, report changes of tiers, and publish the documents that are due. Raises PLATFORM_ERRORS."""
         now = self._monotonic()
         for move in self.ledger.decide(now):
-            self._moved(move)
+            self._on_move(move)
         for state in self.ledger.due(now, self._now().isoformat(timespec="milliseconds")):
             name = state_name(state.shard)
             if state.servers:
@@ -191,7 +193,7 @@ class Timekeeper:
             self._changes = self.ledger.changes
             self.resized.set()
         for server in self.figures.due(now):
-            self._remeasured(server)
+            self._on_remeasured(server)
 
     def _offer(self, state: State) -> None:
         for published in state.servers:

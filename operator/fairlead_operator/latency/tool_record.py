@@ -1,6 +1,6 @@
 """Latency record of one tool in one environment, and the tiers that show the tool. Pure.
 
-`observe` takes the samples in the order of their ends; `decide` runs once per round.
+`observe` receives the samples in the order in which they ended; `decide` runs once per round.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fairlead_operator.latency.window import Window
 from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
 
 MAX_RUNNING: Final = 1000
-"""Maximum running attempts per tool; beyond it, the oldest is dropped because its end was probably lost."""
+"""Maximum number of running attempts per tool. If there are more, the oldest is dropped, because the report of its end
+was probably lost."""
 BIMODALITY_CHECK_SAMPLES: Final = 10
 """Number of samples between two checks whether the durations are bimodal."""
 
@@ -77,7 +78,7 @@ class ToolRecord:
         self.declaration = declaration
         self.window = Window.from_figures(figures) if figures else Window()
         self.measured_at = published.measured_at if published else ""
-        """Time of the last call in the window (RFC 3339); empty if unknown."""
+        """Time of the last call in the window, in RFC 3339; empty if unknown."""
         health = published.health if published else Health()
         self.health = HealthScore(score=health.score, degraded=health.state == DEGRADED, now=now)
         self.bimodal = published.bimodal if published else False
@@ -95,8 +96,7 @@ class ToolRecord:
         self.decide(now)
 
     def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
-        """Decide by other tiers from now on. The window is kept, and so are the scores of tiers with an unchanged
-        definition.
+        """Decide by other tiers from now on. The window and the scores of tiers with an unchanged definition are kept.
 
         A tier that existed before keeps showing or hiding the tool until the next decision, so that the difference is
         reported as a move. Whether a new tier shows the tool is decided now.
@@ -163,7 +163,8 @@ class ToolRecord:
         return self.tiers
 
     def state(self, name: str, environment: str, now: float, published: ToolState | None = None) -> ToolState:
-        """State of the tool to publish: its figures, the last decision, and a reason for each tier by these figures.
+        """State of the tool for publication: its figures, the last decision, and for each tier a reason with these
+        figures.
 
         `published` is the state that was published before.
         """
@@ -212,7 +213,7 @@ class ToolRecord:
         return sentence(name, before, self.tiers, reasons)
 
     def hidden_limit_ms(self) -> float | None:
-        """Milliseconds within which a probe has to succeed for the return of a hidden tool; None for a shown tool.
+        """Milliseconds within which a probe has to succeed to bring back the hidden tool; None for a shown tool.
 
         0 for a tool with bimodal durations: a fast probe may be answered from a cache, so only late probes count.
         """
@@ -223,7 +224,7 @@ class ToolRecord:
 
     @property
     def floor(self) -> Floor | None:
-        """The fastest tier that may show the tool; None: any tier may."""
+        """The fastest tier that may show the tool; None if any tier may."""
         return self._floors.of(self.declaration)
 
     @property
@@ -245,8 +246,8 @@ class ToolRecord:
         return self.bimodal or not self.declaration.probed
 
     def _score(self, tier: Tier, now: float, points: Mapping[str, int], hidden: Mapping[str, str]) -> TierScore:
-        """Initial score of the tool in a tier: as published (`points` and `hidden` reasons by tier), else from the
-        window, else from the declaration, else by the tier's `unmeasured`.
+        """Initial score of the tool in a tier: as published (`points` and `hidden` reasons by tier), or else from the
+        window, or else from the declaration, or else by the tier's `unmeasured`.
         """
         cause = cause_of(hidden[tier.name]) if tier.name in hidden else None
         if tier.name in points and len(self.window) and cause not in ("declared", "unmeasured"):

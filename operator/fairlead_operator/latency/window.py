@@ -16,7 +16,8 @@ from fairlead_operator.latency.thresholds import WINDOW
 class Window:
     """The last durations, in order of arrival and sorted.
 
-    Both lists are arrays of doubles: with one object per duration, ten thousand active tools took a hundred megabytes.
+    Both lists are arrays of doubles; with one object per duration, ten thousand active tools would take a hundred
+    megabytes.
     """
 
     __slots__ = ("_dropped", "_durations", "_sorted")
@@ -31,7 +32,7 @@ class Window:
         return len(self._sorted)
 
     def add(self, duration_ms: float) -> int:
-        """Append a duration, dropping the oldest of more than 100; return the number of the entry."""
+        """Append a duration, and drop the oldest if there are more than 100; return the number of the entry."""
         if len(self._durations) == WINDOW:
             self._sorted.remove(self._durations.pop(0))
             self._dropped += 1
@@ -40,7 +41,7 @@ class Window:
         return self._dropped + len(self._durations) - 1
 
     def lengthen(self, entry: int, duration_ms: float) -> None:
-        """Update the duration of a running attempt; no-op if its entry was dropped."""
+        """Update the duration of a running attempt; does nothing if its entry was dropped."""
         index = entry - self._dropped
         if index >= 0:
             self._sorted.remove(self._durations[index])
@@ -52,7 +53,7 @@ class Window:
         return len(self._sorted) - bisect_right(self._sorted, limit_ms)
 
     def keep_last(self, samples: int) -> None:
-        """Drop all but the last `samples` durations."""
+        """Keep only the last `samples` durations."""
         cut = max(0, len(self._durations) - samples)
         del self._durations[:cut]
         self._dropped += cut

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from fairlead_api.documents.state import Quantiles
-from fairlead_operator.latency.reliability import HEALTHY_FROM, HealthScore
+from fairlead_operator.latency.reliability import HEALTHY_SCORE, HealthScore
 from fairlead_operator.latency.score import TierScore
 from fairlead_operator.latency.window import Window
 
@@ -52,14 +52,14 @@ def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, de
     if figures is None:
         estimate = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
         return f"fits {estimate} {tier} {points}"
-    hides_at = score.detector.late_allowed(max(len(window), score.min_samples))
+    hides_at = score.detector.late_calls_to_hide(max(len(window), score.min_samples))
     late = f"late={score.late(window)}/{len(window)} hides-at={hides_at}"
     return f"fits {_quantile(score, figures)} {tier} {late} {points}"
 
 
 def why_degraded(health: HealthScore, tier: str) -> str:
     """Why a degraded tool left its fastest tier, and the fastest tier that still shows it."""
-    good = max(1, math.ceil((HEALTHY_FROM - health.score) / 5))
+    good = max(1, math.ceil((HEALTHY_SCORE - health.score) / 5))
     return f"degraded score={health.score} failures={health.bad}/{health.seen} tier={tier} back={good}-good"
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fairlead_api.client_files.entry import EntryProblem
 from fairlead_api.client_files.env_files import read_env_file
 from fairlead_api.client_files.forms import server_lists
-from fairlead_api.client_files.keys import LISTS, OWN, list_meant
+from fairlead_api.client_files.keys import LISTS, OWN, misspelt_list_key
 from fairlead_api.client_files.servers import (
     NAMESPACE,
     ConfiguredServer,
@@ -137,7 +137,7 @@ def _no_list(content: object, *, json: bool) -> tuple[str, str] | None:
         return None
     if "servers" in content:
         return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}"
-    meant = list_meant(content)
+    meant = misspelt_list_key(content)
     if meant is not None:
         return meant, "unknown key: did you mean mcpServers?"
     return "", NO_LIST
@@ -237,7 +237,7 @@ class _ConfigurationReader:
             yield self._remark(first, "the only server is this gateway itself: add another")
         if LISTS[0] in self._content and isinstance(self._content.get(LISTS[1]), Mapping):
             yield self._remark((LISTS[1],), f"is ignored because the file has {LISTS[0]} as well: use only one of them")
-        for twice in self._document.twice if isinstance(self._document, JsonDocument) else ():
+        for twice in self._document.repeated if isinstance(self._document, JsonDocument) else ():
             path = ".".join(str(step) for step in twice.path if step != "\0")
             message = f"is a duplicate of line {twice.first_line}, so it is ignored: rename or remove one of them"
             yield ManifestProblem(str(self._file), twice.line, path, message)
@@ -259,7 +259,7 @@ def _as_written(entry: ConfiguredServer, inner: str) -> str:
     differ as well.
     """
     member = inner.partition(".")[0].partition("[")[0]
-    written = entry.written.get(member)
+    written = entry.original_keys.get(member)
     return inner if written is None else written
 
 

@@ -8,11 +8,11 @@ from typing import Final
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval
 
-MOST_SERVERS: Final = 1_000
-MOST_EACH: Final = 100
-"""Maximum pending approvals of one server; beyond it, the oldest is dropped and has no effect."""
-MOST_CHARACTERS: Final = 256
-"""Maximum characters of a hash and of an administrator's name."""
+MAX_SERVERS: Final = 1_000
+MAX_PER_SERVER: Final = 100
+"""Maximum number of pending approvals of one server. If there are more, the oldest is dropped and has no effect."""
+MAX_CHARACTERS: Final = 256
+"""Maximum number of characters of a hash and of an administrator's name."""
 
 
 class AskedApprovals:
@@ -26,13 +26,13 @@ class AskedApprovals:
         servers = set()
         for approval in approvals:
             key = ServerKey(approval.namespace, approval.server)
-            given = self._by_server.pop(key, {})
-            given[approval.hash[:MOST_CHARACTERS]] = approval.by[:MOST_CHARACTERS]
-            while len(given) > MOST_EACH:
-                given.pop(next(iter(given)))
-            self._by_server[key] = given
+            pending = self._by_server.pop(key, {})
+            pending[approval.hash[:MAX_CHARACTERS]] = approval.by[:MAX_CHARACTERS]
+            while len(pending) > MAX_PER_SERVER:
+                pending.pop(next(iter(pending)))
+            self._by_server[key] = pending
             servers.add(key)
-        while len(self._by_server) > MOST_SERVERS:
+        while len(self._by_server) > MAX_SERVERS:
             self._by_server.pop(next(iter(self._by_server)))
         return servers
 

@@ -36,13 +36,16 @@ from fairlead_tools.definitions.scan import Finding, scan
 logger = logging.getLogger(__name__)
 
 IN_THREAD: Final = 256 << 10
-"""Bytes of definitions above which a listing is checked and scanned in a thread; this many take about 10 ms."""
-Counted = Callable[[ServerKey, int | None], None]
-"""Receives the number of a server's definitions that are held back; None: the server is not pinned, or was deleted."""
+"""Number of bytes of definitions above which a listing is checked and scanned in a thread. So many bytes take about 10
+ms."""
+OnHeldBack = Callable[[ServerKey, int | None], None]
+"""Receives the number of a server's definitions that are held back; None if the server is not pinned, or was
+deleted.
+"""
 
 
-def count_nothing(key: ServerKey, held: int | None) -> None:
-    """Default for `Counted`: ignore the number."""
+def ignore_held_back(key: ServerKey, held: int | None) -> None:
+    """Default for `OnHeldBack`: ignore the number."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class PinnedOffer:
 
 @dataclass(frozen=True)
 class _Scanned:
-    """Suspicious texts found in the listing with that hash."""
+    """Suspicious texts in the listing with this hash."""
 
     hash: str
     findings: tuple[Finding, ...] = ()
@@ -75,7 +78,7 @@ class PinnedDefinitions:
     def __init__(
         self,
         documents: Documents,
-        counted: Counted,
+        on_held_back: OnHeldBack,
         now: Callable[[], datetime],
         asked_approvals: AskedApprovals | None = None,
     ) -> None:
@@ -85,7 +88,7 @@ class PinnedDefinitions:
         self._documents = documents
         self._asked_approvals = AskedApprovals() if asked_approvals is None else asked_approvals
         self._now = now
-        self._counted = counted
+        self._on_held_back = on_held_back
         self._pins: dict[ServerKey, Pins] = {}
         """Last stored pins of each pinned server."""
         self._scanned: dict[ServerKey, _Scanned] = {}
@@ -108,7 +111,7 @@ class PinnedDefinitions:
     ) -> PinnedOffer:
         """The catalog of a listing, without its definitions that are held back. Raises PLATFORM_ERRORS.
 
-        `published` is the catalog that was served before. If the server has no pins yet, the definitions of that
+        `published` is the catalog that was served before. If the server has no pins yet, the definitions in that
         catalog count as approved, because users have seen them.
         """
         key, listing = server.key, complete_from_catalog(listing, published)
@@ -140,7 +143,7 @@ class PinnedDefinitions:
 
     async def _forget_pins(self, key: ServerKey) -> None:
         self._pins.pop(key, None)
-        self._counted(key, None)
+        self._on_held_back(key, None)
         if pins_name(key) in await self._documents.listing():
             await self._documents.withdraw(pins_name(key))
 
@@ -183,11 +186,11 @@ class PinnedDefinitions:
             history = (approval, *history)[:APPROVALS]
         await self._store_pins(server, decision, history)
         self._asked_approvals.forget(server.key)
-        self._counted(server.key, len(decision.held))
+        self._on_held_back(server.key, len(decision.held))
         return decision, _announcements(pins, decision, by)
 
     async def _current_pins(self, server: McpServer) -> Pins | None:
-        """Pins of the server with this UID; those in memory take precedence over the stored document."""
+        """Pins of the server with this UID, from memory if possible, otherwise from the stored document."""
         pins = self._pins.get(server.key) or await self._stored_pins(server.key)
         return pins if pins is not None and pins.uid == server.metadata.uid else None
 

@@ -30,12 +30,13 @@ class PinDecision:
     """
 
     approved: tuple[Pinned, ...]
-    """All definitions that count as approved from now on, also those that the server does not list at present."""
+    """All definitions that count as approved from now on, including those that the server does not list at present."""
     held: tuple[Pinned, ...]
     in_force: tuple[Pinned, ...]
     newly_approved: int = 0
     approval: str = ""
-    """Hash of the definitions that were just released: all that were held back, or those approved individually."""
+    """Hash of the definitions that were just released, which are all definitions that were held back, or those that
+    were approved individually."""
     used: tuple[str, ...] = ()
     """Approved hashes that released definitions."""
 
@@ -60,7 +61,7 @@ def _approve_individually(
     held: tuple[Pinned, ...],
     approved_hashes: Collection[str],
 ) -> PinDecision:
-    """Release the definitions that are held back and whose own hash is approved."""
+    """Release those definitions that are held back and whose own hash is approved."""
     named = (
         tuple(definition for definition in held if definition.approval in approved_hashes) if approved_hashes else ()
     )
@@ -114,7 +115,7 @@ def announcement(decision: PinDecision) -> Announcement:
 
 
 def summary(decision: PinDecision) -> str:
-    """Summary of the definitions that are held back: numbers, and some of the names."""
+    """Summary of the definitions that are held back, with their numbers and some of their names."""
     approved_identities = {definition.identity for definition in decision.approved}
     changed = [definition for definition in decision.held if definition.identity in approved_identities]
     new = [definition for definition in decision.held if definition.identity not in approved_identities]
@@ -123,7 +124,7 @@ def summary(decision: PinDecision) -> str:
 
 
 def _part(word: str, definitions: list[Pinned]) -> str:
-    """Numbers and names of definitions, such as "2 tools changed (a, b)"."""
+    """Number and names of definitions, such as "2 tools changed (a, b)"."""
     counts = Counter(definition.sort for definition in definitions)
     counted = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in counts.items())
     return (

@@ -17,7 +17,7 @@ class ToolChanges(NamedTuple):
 
 
 def tool_changes(before: Catalog | None, now: Catalog) -> ToolChanges:
-    """Numbers of tools added, removed and modified since `before`; if that is None, all are added."""
+    """Numbers of tools added, removed and modified since `before`; if `before` is None, all are added."""
     before_digests = {tool.name: _digests(tool) for tool in before.tools} if before is not None else {}
     now_digests = {tool.name: _digests(tool) for tool in now.tools}
     modified = sum(before_digests[name] != now_digests[name] for name in before_digests.keys() & now_digests.keys())
@@ -27,5 +27,5 @@ def tool_changes(before: Catalog | None, now: Catalog) -> ToolChanges:
 
 
 def _digests(tool: ToolEntry) -> tuple[str, str, str | None]:
-    """The values by which a change of a tool is noticed."""
+    """The values that are compared to detect a change of a tool."""
     return tool.hash, tool.search_hash, tool.description

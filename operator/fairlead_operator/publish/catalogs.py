@@ -32,8 +32,8 @@ def labels_for(key: ServerKey, uid: str) -> dict[str, str]:
 
 
 class _Stamped(NamedTuple):
-    """Digest and time of a published catalog, kept instead of the catalog: a thousand catalogs would take ten
-    megabytes.
+    """Digest and time of a published catalog. The catalog itself is not kept, because a thousand catalogs would take
+    ten megabytes.
     """
 
     digest: str
@@ -49,7 +49,7 @@ class _Retained(NamedTuple):
 
 
 class Catalogs:
-    """The catalogs of one installation. `now` returns the time for changed catalogs; `counted` is called with the
+    """The catalogs of one installation. `now` returns the time for changed catalogs; `on_changes` is called with the
     changes of tools in each published catalog.
     """
 
@@ -57,11 +57,11 @@ class Catalogs:
         self,
         documents: Documents,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        counted: Callable[[ToolChanges], None] = lambda changes: None,
+        on_changes: Callable[[ToolChanges], None] = lambda changes: None,
     ) -> None:
         self._documents = documents
         self._now = now
-        self._counted = counted
+        self._on_changes = on_changes
         self._last: dict[ServerKey, _Stamped] = {}
         self._retained: dict[ServerKey, _Retained] = {}
 
@@ -114,7 +114,9 @@ class Catalogs:
         return catalogs
 
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
-        """Publish `catalog` if it differs from the stored one, and return it as published. `stored` is from `read`."""
+        """Publish `catalog` if it differs from the stored catalog, and return it as published. `stored` is from
+        `read`.
+        """
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
         digest = _digest(catalog)
         catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, digest, stored))
@@ -125,7 +127,7 @@ class Catalogs:
             return catalog
         await self._documents.publish(blobs)
         if changed:
-            self._counted(tool_changes(stored, catalog))
+            self._on_changes(tool_changes(stored, catalog))
         logger.info(
             "catalog of %s published: %d tools%s",
             catalog.key,
@@ -163,7 +165,9 @@ class Catalogs:
         """
         withdrawn = []
         for name, labels in (await self._orphaned_documents(alive, CATALOG, PINS)).items():
-            if (await self._documents.listing()).get(name) == labels:  # not replaced while others were withdrawn
+            if (await self._documents.listing()).get(
+                name
+            ) == labels:  # not replaced while other documents were withdrawn
                 await self._documents.withdraw(name)
                 logger.info("document %s withdrawn: its server was deleted", name)
                 withdrawn.append(name)

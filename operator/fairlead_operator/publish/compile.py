@@ -23,7 +23,7 @@ def compile_rules(
     default_action: str = "Allow",
     named: str = "",
 ) -> Rules:
-    """The rules document; equal resources give an equal document.
+    """The rules document; equal resources result in equal documents.
 
     `labels` are the labels of all McpServers. `named` is the default tier from the installation's settings, or empty.
     """
@@ -43,9 +43,10 @@ def compile_rules(
 
 
 def default_tier(tiers: Collection[LatencyTier], named: str = "") -> str | None:
-    """Name of the tier for agents that name none: `named` if it exists, else the oldest tier with `default: true`.
+    """Name of the tier for agents that name no tier: `named` if it exists, otherwise the oldest tier with `default:
+    true`.
 
-    None: these agents are offered every tool.
+    If there is no such tier (None), these agents are offered every tool.
     """
     if any(tier.metadata.name == named for tier in tiers):
         return named
@@ -64,7 +65,7 @@ def selects(selector: ServerSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 def selects_all(selector: ServerSelector | None) -> bool:
-    """Whether a selector selects every server, including future ones."""
+    """Whether a selector selects every server, including future servers."""
     return selector is None or not (selector.match_labels or selector.match_expressions)
 
 

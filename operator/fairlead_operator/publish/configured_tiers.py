@@ -1,4 +1,6 @@
-"""Reads the LatencyTiers that an installation uses while none is declared: from a file, else the default ones."""
+"""Reads the LatencyTiers that an installation uses while none is declared, from a file; otherwise, the default
+tiers.
+"""
 
 from __future__ import annotations
 

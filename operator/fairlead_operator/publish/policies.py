@@ -36,7 +36,7 @@ class PolicyStatuses:
         self._platform = platform
         self._now = now
         self._rules = Rules()
-        self._shelves: dict[ServerKey, IndexedServer] = {}
+        self._listed: dict[ServerKey, IndexedServer] = {}
         """Tools of each server with a catalog."""
         self._unlisted: set[ServerKey] = set()
         """Servers that were reconciled and have not listed their tools."""
@@ -53,29 +53,29 @@ class PolicyStatuses:
         """Take over the tools of a published catalog."""
         self._unlisted.discard(catalog.key)
         tools = selectable(catalog)
-        if self._shelves.get(catalog.key) != tools:
-            self._shelves[catalog.key] = tools
+        if self._listed.get(catalog.key) != tools:
+            self._listed[catalog.key] = tools
             self.wanted.set()
 
     def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
-        """Note a reconciled server. A server that is not ready and has no catalog counts as not having listed its
-        tools.
+        """Record that a server was reconciled. A server that is not ready and has no catalog counts as not having
+        listed its tools.
         """
-        if not ready and key not in self._shelves and key not in self._unlisted:
+        if not ready and key not in self._listed and key not in self._unlisted:
             self._unlisted.add(key)
             self.wanted.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Forget all servers that are not `alive`."""
         self._unlisted.intersection_update(alive)
-        for key in self._shelves.keys() - set(alive):
-            del self._shelves[key]
+        for key in self._listed.keys() - set(alive):
+            del self._listed[key]
             self.wanted.set()
 
     async def show(self) -> None:
         """Review every policy, and write the statuses that changed. Raises PLATFORM_ERRORS."""
         servers = await self._declarations.labels()
-        reviews = review(self._rules, [*servers], self._shelves, self._unlisted)
+        reviews = review(self._rules, [*servers], self._listed, self._unlisted)
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
                 message = f"the policy cannot be read, and therefore denies everything that it selects: {fault}"
@@ -85,7 +85,7 @@ class PolicyStatuses:
         for policy in await self._declarations.policies():
             reviewed = reviews.get(policy.key)
             if reviewed is None:
-                continue  # newer than the rules, which are about to be compiled again
+                continue  # newer than the rules, which will be compiled again soon
             reviewed = _with_unknown_as_shown(policy, reviewed)
             status = status_of(policy, reviewed, self._now())
             if status != policy.status:
@@ -95,7 +95,7 @@ class PolicyStatuses:
         self._announced = {key: causes for key, causes in self._announced.items() if key in reviews}
 
     async def _announce(self, policy: ToolPolicy, reviewed: Review) -> None:
-        """Announce new warnings about a policy, and their end."""
+        """Announce new warnings about a policy, and announce when they no longer apply."""
         status = self._announced.get(policy.key)
         before = _causes_shown(policy) if status is None else status
         now = self._announced[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
@@ -108,8 +108,8 @@ class PolicyStatuses:
                 await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
 
     async def _write_tier_conditions(self) -> None:
-        """Write the conditions of each tier: whether it is in force, and whether another tier is the default
-        instead.
+        """Write the conditions of each tier: whether it is in force, and whether it has `default: true` but another
+        tier is the default.
         """
         default = next((tier.name for tier in self._rules.tiers if tier.default), None)
         compiled = {tier.name for tier in self._rules.tiers}

@@ -22,7 +22,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.toolpolicy import MOST_UNLISTED, PolicyConflict
 from fairlead_operator.ports import ConditionVerdict
 
-MOST_CONFLICTS: Final = 64
+MAX_CONFLICTS: Final = 64
 MESSAGE_LIMIT: Final = 1024
 _EXAMPLES: Final = 3
 _LIMITS: Final = {
@@ -40,7 +40,7 @@ IN_FORCE: Final = ConditionVerdict(True, Cause.ACCEPTED, "in force")
 
 @dataclass(frozen=True)
 class Review:
-    """Result of the review of one ToolPolicy, from which its status is made."""
+    """Result of the review of one ToolPolicy, from which its status is built."""
 
     accepted: ConditionVerdict
     servers: int
@@ -55,11 +55,11 @@ class Review:
     """
     conflicts: tuple[PolicyConflict, ...] = ()
     partially_invalid: ConditionVerdict | None = None
-    """Verdict about parts of the spec that have no effect; None if each part has an effect."""
+    """Verdict about parts of the spec that have no effect; None if all parts have an effect."""
 
     @property
     def conflicted(self) -> ConditionVerdict | None:
-        """Verdict Conflicted; None if no other policy contradicts this one."""
+        """Verdict Conflicted; None if no other policy contradicts this policy."""
         if not self.conflicts:
             return None
         names = ", ".join(conflict.policy for conflict in self.conflicts)
@@ -99,25 +99,25 @@ class _Space:
 
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
-    shelves: dict[str, IndexedServer] = field(default_factory=dict)
+    listed: dict[str, IndexedServer] = field(default_factory=dict)
     """Tools of each server that has listed any, by server name."""
     unlisted: Collection[str] = ()
     """Servers that were reconciled and have not listed their tools."""
 
     def index(self) -> ToolIndex:
         """Index of the listed tools, by which rules are matched."""
-        return ToolIndex(selectable for _, selectable in sorted(self.shelves.items()))
+        return ToolIndex(selectable for _, selectable in sorted(self.listed.items()))
 
 
 def review(
     rules: Rules,
     servers: Collection[ServerKey],
-    shelves: Mapping[ServerKey, IndexedServer],
+    listed: Mapping[ServerKey, IndexedServer],
     unlisted: Collection[ServerKey] = (),
 ) -> dict[ServerKey, Review]:
     """Review every policy of the rules; the result is by namespace and name.
 
-    `servers` are all existing servers, `shelves` the tools of each server that has listed any (see `selectable`), and
+    `servers` are all existing servers, `listed` the tools of each server that has listed any (see `selectable`), and
     `unlisted` the servers that were reconciled and have not listed tools.
     """
     spaces = {policy.namespace: _Space(()) for policy in rules.policies}
@@ -126,9 +126,9 @@ def review(
         space.unlisted = {key.name for key in unlisted if key.namespace == namespace}
     for policy in rules.policies:
         spaces[policy.namespace].policies.append(policy)
-    for key, selectable in shelves.items():
+    for key, selectable in listed.items():
         if key.namespace in spaces and key.name in spaces[key.namespace].servers:
-            spaces[key.namespace].shelves[key.name] = selectable
+            spaces[key.namespace].listed[key.name] = selectable
     tiers = {tier.name: tier.max_latency_ms or float("inf") for tier in rules.tiers}
     reviews = {}
     for namespace, space in spaces.items():
@@ -143,7 +143,7 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
     selected = [name for name in space.servers if selects(policy, name)]
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
-    unlisted = tuple(sorted(name for name in selected if name not in space.shelves))
+    unlisted = tuple(sorted(name for name in selected if name not in space.listed))
     complete = all(name in space.unlisted for name in unlisted)
     unmatched = tuple(policy.rules[number].label(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)
@@ -167,7 +167,8 @@ def _partially_invalid(
     unmatched: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
-    """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is the worst."""
+    """Verdict about the parts of a policy that have no effect: its message names all faults, its cause is that of the
+    worst fault."""
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
         f"rules[{rule.label(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
@@ -179,7 +180,7 @@ def _partially_invalid(
         f"tiers.{member}: LatencyTier {name} does not exist, so {effect}"
         for member, name, effect in (
             ("default", policy.default_tier, "it has no effect"),
-            ("max", policy.max_tier, "the fastest tier is the only one"),
+            ("max", policy.max_tier, "only the fastest tier is allowed"),
         )
         if name is not None and name not in tiers
     ]
@@ -238,11 +239,12 @@ def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tu
             sentences = [*_tool_conflicts(policy, other, index), *_limit_conflicts(policy, other)]
             if sentences:
                 conflicts.append(PolicyConflict(policy=other.name, message="; ".join(sentences)[:MESSAGE_LIMIT]))
-    return tuple(conflicts[:MOST_CONFLICTS])
+    return tuple(conflicts[:MAX_CONFLICTS])
 
 
 def _share_subjects(first: Policy, second: Policy) -> bool:
-    """Whether some principal is certainly a subject of both policies. Memberships in groups are not known here."""
+    """Whether it is certain that some principal is a subject of both policies. Memberships in groups are not known
+    here."""
     subjects, other_subjects = (
         {key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (first, second)
     )
@@ -252,7 +254,9 @@ def _share_subjects(first: Policy, second: Policy) -> bool:
 
 
 def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
-    """Sentences about tools that one policy allows and the other denies, or that only one limits by arguments."""
+    """Sentences about tools that one policy allows and the other denies, or whose arguments only one policy
+    restricts.
+    """
     both = selected_by(index, policy) & selected_by(index, other)
     sides = []
     for each in (policy, other):
@@ -265,7 +269,10 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
     if bits := denies & they_allow & ~they_deny:
         yield f"that policy allows {_names(index, bits)}, which this policy denies: denied"
     if bits := allows & ~allows_freely & they_freely & ~denies & ~they_deny:
-        yield f"that policy allows {_names(index, bits)} with any arguments, which this policy limits: any are allowed"
+        yield (
+            f"that policy allows {_names(index, bits)} with any arguments, which this policy restricts: "
+            "any arguments are allowed"
+        )
 
 
 def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
@@ -286,7 +293,7 @@ def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
 
 
 def _names(index: ToolIndex, bits: int) -> str:
-    """Up to three names of the tools whose bits are set, and how many more there are."""
+    """Up to three names of the tools whose bits are set, and the number of further tools."""
     names = [f"{server}/{tool}" for server, tool in index.select(bits, index.refs)]
     more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
     return ", ".join(names[:_EXAMPLES]) + more

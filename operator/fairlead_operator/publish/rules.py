@@ -24,20 +24,18 @@ class RulesPublisher:
         default_action: str = "Allow",
         *,
         default_tier: str = "",
-        compiled: Callable[[Rules], None] = lambda rules: None,
+        on_compiled: Callable[[Rules], None] = lambda rules: None,
     ) -> None:
-        """`compiled` is called with the rules after each compilation. `default_tier` is the default tier from the
+        """`on_compiled` is called with the rules after each compilation. `default_tier` is the default tier from the
         installation's settings, which overrides `default: true` of LatencyTiers; empty if the settings name no tier.
         """
         self._declarations = declarations
         self._documents = documents
         self._default_action = default_action
-        self._compiled = compiled
+        self._on_compiled = on_compiled
         self._default_tier = default_tier
         self._missing: tuple[str, ...] | None = None
-        """The tiers that the last warning named, which said that the default tier does not exist; None without a
-        warning.
-        """
+        """The existing tiers that the last warning about a missing default tier named; None without such a warning."""
 
     async def publish(self) -> bool:
         """Publish the rules of the present declarations; return whether they had to be written."""
@@ -49,7 +47,7 @@ class RulesPublisher:
             self._default_tier,
         )
         self._warn_if_default_missing(tuple(tier.name for tier in rules.tiers))
-        self._compiled(rules)
+        self._on_compiled(rules)
         document = encode(rules)
         blobs = pack(RULES_NAME, RULES, document)
         if await self._documents.read(RULES_NAME) == document and await self._documents.holds(blobs):

@@ -1,5 +1,5 @@
-"""Publishes the servers document: entries of all servers that are not ready or have a problem, reserved prefixes, and
-problems of files.
+"""Publishes the servers document, with the entries of all servers that are not ready or have a problem, the reserved
+prefixes, and problems of files.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ServerEntries:
         self.wanted.set()
 
     def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
-        """Answer a requested refresh of a server that does not run because of its declaration; False for other
+        """Answer a requested refresh of a server that does not run because its declaration is invalid; False for other
         servers.
         """
         entry = self._refused.get(key)
@@ -93,7 +93,8 @@ class ServerEntries:
             self.put(key, None)
 
     async def publish(self) -> bool:
-        """Store the document if it differs from the stored one; return whether it did. Raises PLATFORM_ERRORS."""
+        """Store the document if it differs from the stored document; return whether it was written. Raises
+        PLATFORM_ERRORS."""
         async with self._writing:
             entries = {**self._entries}
             for key, refused in self._refused.items():

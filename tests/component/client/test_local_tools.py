@@ -68,7 +68,7 @@ async def test_a_function_without_the_decorator_and_one_with_a_schema_of_its_own
         registry.add_tool(CustomTool(name="raw", handler=itself, input_schema={"type": "object"}))
         assert [each.name for each in registry.tools] == ["raw", "twice"]
         assert (await registry.execute("raw", {"x": [1]})).value == {"x": [1]}
-        with pytest.raises(BadTool, match="another tool has that name"):
+        with pytest.raises(BadTool, match="another tool has this name"):
             registry.add_tool(twice)
 
 

@@ -223,7 +223,9 @@ async def test_rest_answers_a_tool_that_a_tier_hides_with_the_place_where_it_is(
         shown.message["detail"]
         == f"tier fast hides the tool shop__slow: {SLOW}; tier standard shows the tool, at /mcp/standard"
     )
-    assert nowhere.message["detail"].endswith("; no tier shows the tool now; the endpoint without a tier does, at /mcp")
+    assert nowhere.message["detail"].endswith(
+        "; no tier shows the tool now, but the endpoint without a tier shows it, at /mcp"
+    )
     assert here.status == servers == 200
     assert (call["state"], call["code"], call["message"]) == ("refused", "OVER_BUDGET", shown.message["detail"])
 

@@ -158,7 +158,7 @@ async def test_a_server_declared_under_the_name_of_the_custom_tools_is_told_and_
         listing = await ask(gateway, modern("tools/list"))
         assert [each["name"] for each in listing.message["result"]["tools"]] == ["lookup_user"]
         (why,) = gateway.snapshots.broken.values()
-        assert "give the McpServer another name" in why
+        assert "give the McpServer of that name another name" in why
 
 
 async def test_custom_tools_are_never_kept_in_the_cache(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ async def test_notification_streams_of_one_agent_take_its_share_alone(
         refused = await crowd[4].ask(listen("mallory"))
         error = refused.message["error"]
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        assert error["message"] == f"{share} of your streams are open, the limit for one agent: close one"
+        assert error["message"] == f"{share} of your streams are open, the limit for one agent: close a stream"
         assert error["data"]["fairlead.dev/error"]["code"] == "RATE_LIMITED"
         assert await opened(last, listen("alice")) == 200
         assert outcomes(gateway, "streams") == {"agent": 5 - share}

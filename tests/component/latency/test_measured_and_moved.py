@@ -71,7 +71,7 @@ async def world(
         shop = catalog("shop", raw.url, [entry("knot", latency=latency)])
         async with running(folder, shop, Rules(tiers=tiers), pull_token=token) as gateway:
             moves: list[Move] = []
-            timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), TimekeeperObserver(moved=moves.append))
+            timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), TimekeeperObserver(on_move=moves.append))
             await timekeeper.restore()
             timekeeper.use_tiers(tiers)
             timekeeper.take_catalog(shop)

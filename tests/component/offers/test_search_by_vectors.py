@@ -179,7 +179,7 @@ async def test_words_rank_alone_while_the_endpoint_is_away_and_the_answer_says_s
         endpoint.statuses = [500]
         answer = await search(gateway, "mail")
         assert (answer["ranking"], answer["tools"][0]["tool"]["name"]) == ("bm25", "cmail__send_mail")
-        assert answer["note"] == "tools were ranked by words alone, as topics made no vector of the query"
+        assert answer["note"] == "tools were ranked by words alone, because topics made no vector of the query"
         await search(gateway, "another")
         assert endpoint.queries == ["umbrella", "mail"]
 

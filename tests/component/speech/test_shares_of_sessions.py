@@ -93,7 +93,10 @@ async def test_a_setup_for_which_no_place_is_left_closes_its_socket_and_is_in_th
             closed = await third.receive()
             assert (closed.data, closed.extra) == (
                 1013,
-                "2 of your speech sessions are open already, which is the limit for one agent: close one, or retry",
+                (
+                    "2 of your speech sessions are open already, which is the limit for one agent: "
+                    "close a session, or retry"
+                ),
             )
     (line,) = [json.loads(line) for line in log.read_text().splitlines()]
     assert (line["principal"], line["decision"], line["outcome"]) == ("key:mallory", "limited", "RATE_LIMITED")

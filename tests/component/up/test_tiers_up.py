@@ -48,7 +48,7 @@ async def test_a_tool_that_leaves_every_tier_is_still_listed_and_called(tmp_path
     assert (code, "407" in out, err) == (0, True, "")
     assert refused[0] == 1
     assert "OVER_BUDGET: tier instant hides the tool demo__get_stock" in refused[2]
-    assert refused[2].rstrip().endswith("no tier shows the tool now; the endpoint without a tier does, at /mcp")
+    assert refused[2].rstrip().endswith("no tier shows the tool now, but the endpoint without a tier shows it, at /mcp")
 
 
 async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_what_it_declares(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_json_is_read_as_json(text: str) -> None:
     parsed = parse_json(text)
     assert parsed is not None
     assert parsed.content == json.loads(text.removeprefix("\ufeff"))
-    assert parsed.twice == ()
+    assert parsed.repeated == ()
 
 
 def test_comments_and_a_last_comma_are_taken_as_editors_take_them() -> None:
@@ -69,6 +69,6 @@ def test_a_key_that_stands_twice_keeps_its_first_value_and_is_told_of_with_both_
     parsed = parse_json('{"m": {\n"time": {"x": 1},\n"git": 2,\n"time": {"x": [{}]}}}')
     assert parsed is not None
     assert parsed.content == {"m": {"time": {"x": 1}, "git": 2}}
-    (twice,) = parsed.twice
+    (twice,) = parsed.repeated
     assert (twice.path, twice.line, twice.first_line) == (("m", "time"), 4, 2)
     assert parsed.line_of(("m", "time", "x")) == 2

@@ -51,11 +51,11 @@ def test_tags_and_annotations_are_read_when_rules_are_prepared_and_never_again()
 
 
 def test_tools_stand_in_the_order_of_name_and_server_whatever_either_is() -> None:
-    shelves = [
+    servers = [
         IndexedServer(server, [Tool(name, reads=True) for name in ("b", "a\0", "a\0b", "a")], trusted=True)
         for server in ("web", "a", "file")
     ]
-    index = ToolIndex(shelves)
+    index = ToolIndex(servers)
     assert [(name, server) for server, name in index.refs] == sorted((name, server) for server, name in index.refs)
     assert all(index.refs[index.position(server, name) or 0] == (server, name) for server, name in index.refs)
 

@@ -195,7 +195,7 @@ def test_a_time_with_an_offset_stays(time: str) -> None:
 def test_a_time_that_clients_cannot_read_is_left_out(time: str) -> None:
     modern, _ = forms(ListedType.RESOURCE, uri="a:b", annotations={"lastModified": time, "priority": 1})
     assert json.loads(modern.definition)["annotations"] == {"priority": 1}
-    assert modern.changes == ("annotations.lastModified: left out, as the value is not a time with a UTC offset",)
+    assert modern.changes == ("annotations.lastModified: left out, because the value is not a time with a UTC offset",)
 
 
 def test_members_of_other_definitions_mean_nothing_in_a_tool() -> None:

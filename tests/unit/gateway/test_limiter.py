@@ -50,7 +50,7 @@ def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> N
     _ = lease(limiter.admit("ada"))
     refused = refusal(limiter.admit("ada"))
     assert (refused.message, refused.retry_after) == (
-        "the limit of 2 calls at once for each agent is reached: retry when a call has ended",
+        "the limit of 2 calls at once for each agent is reached: retry when one of them has ended",
         1.0,
     )
     for account in first:

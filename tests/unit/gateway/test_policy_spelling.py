@@ -90,5 +90,5 @@ def test_a_value_that_takes_long_to_be_compared_is_refused() -> None:
     deep: dict[str, Any] = {"properties": {"a": {"items": {"properties": {"limit": FEW}}}}}
     value = json.dumps({"a": [{"x": 1, "y": 2} for _ in range(500)], "b": {"Limit": 1}})
     text, alike = canonical_forms(value.encode())
-    assert Spelling(deep).wrong(value.encode(), text, alike) is None
-    assert Spelling(deep, max_steps=1000).wrong(value.encode(), text, alike) == TOO_INTRICATE
+    assert Spelling(deep).errors(value.encode(), text, alike) is None
+    assert Spelling(deep, max_steps=1000).errors(value.encode(), text, alike) == TOO_INTRICATE

@@ -51,7 +51,7 @@ class Reader(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
-        self.buffer.lost()
+        self.buffer.on_disconnect()
 
 
 @asynccontextmanager

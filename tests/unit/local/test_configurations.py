@@ -65,7 +65,7 @@ def test_no_credential_ends_up_in_a_resource() -> None:
             '{"args": ["x"]}',
             3,
             "mcpServers.a",
-            "needs either command, for a local server, or url, for a remote one",
+            "needs either command, for a local server, or url, for a remote server",
         ),
         ('{"command": "x", "url": "http://y/mcp"}', 3, "mcpServers.a", "needs either command"),
         ('"npx"', 3, "mcpServers.a", "must be an object with command or url"),
@@ -252,10 +252,10 @@ def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("colour", '"red"', "is not a known key of a server and is ignored"),
+        ("colour", '"red"', "is not a known key of a server, and is ignored"),
         ("disabledTools", '["rm_*"]', "has the pattern rm_*, which is ignored: the tools that it matches are offered"),
         ("includeTools", '["rm_*"]', "has the pattern rm_*, which is ignored: all tools are offered"),
-        ("tools", '{"rm": {}}', "is ignored, because it is not a list of tools' names"),
+        ("tools", '{"rm": {}}', "is ignored, because it is not a list of names of tools"),
         ("prefix", '"y"', 'only has an effect within fairlead: write "fairlead": {"prefix": …}'),
         ("alwaysAlow", '["rm"]', "unknown key: did you mean alwaysAllow?"),
     ],

@@ -41,9 +41,9 @@ def deny(*tools: str) -> Rule:
 
 def look(*policies: Policy, catalogs: list[Any] = CATALOGS, unlisted: tuple[ServerKey, ...] = ()) -> Review:
     """At the first of them."""
-    shelves = {each.key: selectable(each) for each in catalogs}
+    listed = {each.key: selectable(each) for each in catalogs}
     rules = Rules(policies=policies, tiers=TIERS)
-    return review(rules, [WEB, FILE], shelves, unlisted)[ServerKey("n", policies[0].name)]
+    return review(rules, [WEB, FILE], listed, unlisted)[ServerKey("n", policies[0].name)]
 
 
 def subject(kind: str, name: str | None = None) -> dict[str, Any]:
@@ -88,7 +88,7 @@ FAULTS: dict[str, tuple[Policy, str, str]] = {
         "UnknownTier",
         "tiers.default: LatencyTier x does not exist",
     ),
-    "unknown max": (policy("p", max_tier="x"), "UnknownTier", "the fastest tier is the only one"),
+    "unknown max": (policy("p", max_tier="x"), "UnknownTier", "only the fastest tier is allowed"),
     "unknown floor": (
         policy("p", allow("*", min_tier="x")),
         "UnknownTier",
@@ -137,7 +137,7 @@ CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
     "bounded here": (
         policy("p", allow("put", arguments={})),
         policy("q", allow("p*")),
-        "that policy allows web/put with any arguments, which this policy limits: any are allowed",
+        "that policy allows web/put with any arguments, which this policy restricts: any arguments are allowed",
     ),
     "limits": (
         policy("p", limits=PolicyLimits(max_tools=3)),

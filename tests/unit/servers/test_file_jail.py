@@ -99,7 +99,7 @@ def test_a_server_whose_folder_was_removed_says_so(tmp_path: Path) -> None:
     (tmp_path / "files").rmdir()
     for path in ("one", "a/two"):
         assert "restart the server" in refused(jail, path, b"x")
-        assert refused(jail, path) == f"there is no file {path}"
+        assert refused(jail, path) == f"the file {path} does not exist"
 
 
 def test_a_folder_that_becomes_a_link_while_it_is_written_to_leads_nowhere_else(tmp_path: Path) -> None:
@@ -145,15 +145,15 @@ def test_paths_that_are_not_files_are_neither_read_nor_replaced(tmp_path: Path) 
     assert "is a folder" in refused(jail, "folder", b"x")
     assert "not a regular file" in refused(jail, "pipe")
     assert "not a regular file" in refused(jail, "pipe", b"x")
-    assert refused(jail, "gone") == "there is no file gone"
+    assert refused(jail, "gone") == "the file gone does not exist"
 
 
 def test_quotas_bound_a_file_all_files_and_their_number(tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", FolderQuota(file_bytes=10, total_bytes=25, files=3))
-    assert "may have 10 here" in refused(jail, "a", b"x" * 11)
+    assert "allows 10 bytes" in refused(jail, "a", b"x" * 11)
     for name in "ab":
         jail.write(name, b"x" * 10)
-    assert "this adds 10" in refused(jail, "c", b"x" * 10)
+    assert "this file adds 10" in refused(jail, "c", b"x" * 10)
     jail.write("b", b"x")
     jail.write("c", b"x" * 10)
     assert "the limit of 3 files" in refused(jail, "d", b"")

@@ -38,7 +38,7 @@ def check_arguments(call: ToolCall) -> Refusal | None:
     if given is None and request.continued:
         return None
     checker = check.of_arguments
-    wrong = check.arguments(given) if checker is None else checker.wrong_arguments(given)
+    wrong = check.arguments(given) if checker is None else checker.argument_errors(given)
     return None if wrong is None else refusals.invalid_arguments(wrong)
 
 

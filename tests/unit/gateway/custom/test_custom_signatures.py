@@ -238,5 +238,5 @@ def test_handlers_that_cannot_be_published_are_refused_with_a_reason(wanted: Any
 def test_a_name_is_given_away_once() -> None:
     tools = CustomTools()
     tools.add(CustomTool(name="twice", handler=print, input_schema={}))
-    with pytest.raises(BadTool, match="another tool has that name"):
+    with pytest.raises(BadTool, match="another tool has this name"):
         tools.add(CustomTool(name="twice", handler=print, input_schema={}))

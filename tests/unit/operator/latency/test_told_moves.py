@@ -69,7 +69,7 @@ def test_a_trial_says_how_long_it_is_and_what_ends_it() -> None:
     teller = Teller(FAST, DEEP, probed=False)
     teller.after(*[800.0] * 5)
     assert teller.passed(30.0) == (
-        "ask_supplier returned to the fast tier for a trial of 5 calls: one over 500 ms takes it out again"
+        "ask_supplier returned to the fast tier for a trial of 5 calls: a call over 500 ms takes it out again"
     )
     assert teller.after(900, at=31.0) == "ask_supplier left the fast tier: its last call took over 500 ms (p95 900 ms)"
 
@@ -90,5 +90,5 @@ def test_a_tool_that_fails_is_told_with_its_failures_and_one_that_recovers_with_
         "ask_supplier left the fast tier: 4 of its last 4 calls failed"
     )
     assert teller.passed(60.0) == (
-        "ask_supplier returned to the fast tier for a trial of 3 calls: one that fails takes it out again"
+        "ask_supplier returned to the fast tier for a trial of 3 calls: a failed call takes it out again"
     )

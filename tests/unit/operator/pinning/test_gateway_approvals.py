@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval
-from fairlead_operator.pinning.approvals import MOST_EACH, MOST_SERVERS, AskedApprovals
+from fairlead_operator.pinning.approvals import MAX_PER_SERVER, MAX_SERVERS, AskedApprovals
 from pinworld import KEY, World, tool
 
 
@@ -49,9 +49,9 @@ async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> Non
 
 def test_approvals_that_wait_are_bounded() -> None:
     approvals = AskedApprovals()
-    approvals.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MOST_EACH + 1))
+    approvals.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MAX_PER_SERVER + 1))
     assert "0" not in approvals.of(KEY)
-    assert len(approvals.of(KEY)) == MOST_EACH
-    approvals.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MOST_SERVERS))
+    assert len(approvals.of(KEY)) == MAX_PER_SERVER
+    approvals.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MAX_SERVERS))
     assert approvals.of(KEY) == {}
     assert len(approvals.of(ServerKey("team", "other0"))["h"]) == 256
