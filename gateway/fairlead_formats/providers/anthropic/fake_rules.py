@@ -21,7 +21,7 @@ _MCP: Final = ("mcp_tool_use", "mcp_tool_result")
 _MCP_BETA: Final = "mcp-client-"
 _THREADS_BETA: Final = "message-threads-"
 _FIRST_REQUEST: Final = ("system", "tools")
-"""Members that a thread takes from its first request."""
+"""Members that a thread has of its first request."""
 _BLOCKS: Final = frozenset(
     {
         "text",
@@ -46,19 +46,19 @@ Block = Mapping[str, Any]
 
 
 def signature(number: int, thought: str) -> str:
-    """Base64 signature of a thought: the number of its answer, and a digest of the number and the thought."""
+    """Signature of a thought in an answer: what it says, and which answer it is of."""
     digest = hashlib.blake2b(f"{number} {thought}".encode(), digest_size=24).digest()
     return base64.b64encode(b"%04d" % number + digest).decode()
 
 
 class MessageThreads:
-    """Stored threads, by the id of their last answer."""
+    """Conversations by the id of their last answer."""
 
     def __init__(self) -> None:
         self._requests: dict[str, Mapping[str, Any]] = {}
 
     def store(self, request: Mapping[str, Any], ident: str, content: Sequence[Block]) -> None:
-        """Store the conversation up to this answer, if the request creates or continues a thread."""
+        """Store what a request asks to keep, with its answer."""
         if request.get("thread") is not None:
             whole = self.whole(request)
             answer = {"role": "assistant", "content": [*content]}
@@ -86,7 +86,7 @@ class MessageThreads:
 def fault(
     request: Mapping[str, Any], headers: Mapping[str, str], check_schema: SchemaCheck, *, counts: bool = False
 ) -> BrokenRule | None:
-    """The first rule that a request breaks; None if it breaks none. `counts`: whether it only counts tokens."""
+    """The first rule that a request breaks; None where the API takes it. `counts`: it only counts tokens."""
     return next(_faults(request, headers, check_schema, counts), None)
 
 
@@ -206,15 +206,14 @@ def _block_faults(at: str, content: Sequence[Block], mcp: bool) -> Iterator[Brok
             yield broken("messages-block", at=f"{at}.content.{number}", kind=kind)
 
 
-def _call_faults(at: str, content: Sequence[Block], following: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
-    """Faults of calls without a result. `following`: the content of the next message, or empty if there is none."""
+def _call_faults(at: str, content: Sequence[Block], behind: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
     called = {str(block["id"]) for block in content if block.get("type") == "tool_use"}
     first: set[str] = set()
-    for block in following[0] if following else ():
+    for block in behind[0] if behind else ():
         if block.get("type") != "tool_result":
             break
         first.add(str(block.get("tool_use_id")))
-    if following and called - first:
+    if behind and called - first:
         yield broken("messages-missing-result", at=at, ids=", ".join(sorted(called - first)))
 
 
@@ -261,17 +260,17 @@ def _thinking_faults(
 
 
 def _order_faults(messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
-    """The fault of a last turn whose first message calls a tool and does not begin with thinking. Earlier turns may
-    lack their thinking.
+    """Fault of a turn at the end whose first message calls a tool and does not begin with thinking. Earlier turns may
+    have lost theirs.
     """
-    turn_start: int | None = None
+    begun: int | None = None
     for index, (message, content) in enumerate(zip(messages, contents, strict=True)):
         if message.get("role") != "assistant":
-            turn_start = turn_start if all(block.get("type") == "tool_result" for block in content) else None
-        elif turn_start is None:
-            turn_start = index
-    if turn_start is None or not any(block.get("type") == "tool_use" for block in contents[turn_start]):
+            begun = begun if all(block.get("type") == "tool_result" for block in content) else None
+        elif begun is None:
+            begun = index
+    if begun is None or not any(block.get("type") == "tool_use" for block in contents[begun]):
         return
-    kind = contents[turn_start][0].get("type")
+    kind = contents[begun][0].get("type")
     if kind not in _THINKING:
-        yield broken("messages-thinking-first", at=f"messages.{turn_start}", kind=kind)
+        yield broken("messages-thinking-first", at=f"messages.{begun}", kind=kind)

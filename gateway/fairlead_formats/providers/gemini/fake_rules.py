@@ -129,7 +129,7 @@ def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterato
 
 
 def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
-    """Faults in the order of calls and responses; adjacent contents of one role count as one content."""
+    """Faults in the order of calls and responses; contents in a row of one role count as one."""
     runs = [list(run) for _, run in itertools.groupby(contents, lambda content: content.get("role"))]
     calls: list[Mapping[str, Any]] = []
     for number, run in enumerate(runs):
@@ -151,22 +151,22 @@ def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
 
 
 def _signature_faults(contents: Sequence[Content], *, required: bool) -> Iterator[BrokenRule]:
-    turn_start = max((index for index, content in enumerate(contents) if _is_message_of_user(content)), default=0)
+    begin = max((index for index, content in enumerate(contents) if _asks(content)), default=0)
     for index, content in enumerate(contents):
         calls = [part for part in _parts(content) if "functionCall" in part]
         signed = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
-        if required and index > turn_start and calls and "thoughtSignature" not in calls[0]:
+        if required and index > begin and calls and "thoughtSignature" not in calls[0]:
             yield broken("gemini-missing-signature", content=index)
-        if not all(map(_is_genuine, signed)):
+        if not all(map(_genuine, signed)):
             yield broken("gemini-signature", content=index)
 
 
-def _is_message_of_user(content: Content) -> bool:
-    """Whether a content of the user has more than responses to calls."""
+def _asks(content: Content) -> bool:
+    """Whether the user says something there."""
     return content.get("role") != "model" and any("functionResponse" not in part for part in _parts(content))
 
 
-def _is_genuine(text: str) -> bool:
+def _genuine(text: str) -> bool:
     try:
         return text == _STAND_IN or base64.b64decode(text, validate=True).startswith(_PREFIX)
     except binascii.Error:
@@ -174,5 +174,5 @@ def _is_genuine(text: str) -> bool:
 
 
 def _parts(content: Content) -> Sequence[Mapping[str, Any]]:
-    """The parts, with member names in camel case; clients write camel case or snake case."""
+    """Parts with the names of their members as in the reference; clients write them in either spelling."""
     return [{camel(name): value for name, value in part.items()} for part in content.get("parts") or []]
