@@ -66,6 +66,7 @@ class TokenProvider:
     gateway: str
     """Audience of the tokens with which people come to the gateway."""
     process: asyncio.subprocess.Process
+    jwks_url: str
     events: list[dict[str, Any]] = field(default_factory=list)
     """What it told of each token request."""
 
@@ -204,7 +205,7 @@ async def oidc_provider(
         process = await asyncio.create_subprocess_exec(
             "node", program / "provider.mjs", file, stdout=asyncio.subprocess.PIPE, stderr=log
         )
-    provider = TokenProvider(issuer, f"{issuer}/token", gateway, process)
+    provider = TokenProvider(issuer, f"{issuer}/token", gateway, process, f"{issuer}/jwks")
     listening = asyncio.Event()
     reader = asyncio.get_running_loop().create_task(_read_events(provider, listening))
     try:
