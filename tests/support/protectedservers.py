@@ -112,7 +112,10 @@ def _offered(server: MCPServer) -> None:
     @server.tool(description="Tell who calls.")
     def whoami() -> str:
         token = get_access_token()
-        return token.subject or "nobody" if token is not None else "nobody"
+        if token is None:
+            return "nobody"
+        claims = token.claims or {}
+        return str(claims.get("preferred_username") or token.subject)
 
     @server.tool(description="Tell who calls, after some milliseconds, with progress on the way.")
     async def later(ms: int, ctx: Context) -> str:
