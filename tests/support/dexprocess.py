@@ -50,7 +50,7 @@ async def dex_process(folder: Path, configuration: Mapping[str, Any]) -> AsyncIt
 
 
 async def _serves(process: asyncio.subprocess.Process, issuer: str, log: Path) -> bool:
-    assert process.returncode is None, log.read_text()
+    assert process.returncode is None, await asyncio.to_thread(log.read_text)
     try:
         async with (
             aiohttp.ClientSession() as session,

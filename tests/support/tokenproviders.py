@@ -90,7 +90,7 @@ class TokenProvider:
         await self.process.wait()
 
     async def sign_in(self, person: str) -> str:
-        """An access token for the gateway, by the authorization code flow with PKCE as `person` in the provider's form."""
+        """An access token for the gateway, by the authorization code flow with PKCE; `person` fills in the form."""
         verifier = secrets.token_urlsafe(32)
         digest = hashlib.sha256(verifier.encode()).digest()
         request = {
