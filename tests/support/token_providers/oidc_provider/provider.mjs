@@ -76,6 +76,7 @@ const exchange = async (ctx) => {
   } catch {
     throw new errors.InvalidRequest("subject_token is not valid");
   }
+  ctx.oidc.person = subject.sub;
   const resource = params.resource ?? params.audience;
   if (typeof resource !== "string") throw new errors.InvalidTarget();
   const info = resourceServer(resource);
@@ -107,9 +108,9 @@ provider.registerGrantType(
 );
 
 const told = (ctx, error) => {
-  const { params, client } = ctx.oidc ?? {};
+  const { params, client, person } = ctx.oidc ?? {};
   const { grant_type, resource, audience, scope } = params ?? {};
-  say({ event: "grant", client: client?.clientId, grant_type, resource, audience, scope, error: error?.message });
+  say({ event: "grant", client: client?.clientId, person, grant_type, resource, audience, scope, error: error?.message });
 };
 provider.on("grant.success", (ctx) => told(ctx));
 provider.on("grant.error", (ctx, error) => told(ctx, error));
