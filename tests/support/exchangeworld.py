@@ -69,8 +69,8 @@ class ExchangeWorld:
         """The server's catalog, with its credential stored. `version`: the revision that the gateway speaks to it."""
         oauth = oauth or self.oauth()
         reference = self.keep_credential(name, oauth)
-        offered = [{"name": "whoami", "inputSchema": {"type": "object"}}, {"name": "later", "inputSchema": {}}]
-        return catalog(name, self.server.url, offered, oauth=oauth, credential=reference, **more)
+        offered = [{"name": name, "inputSchema": {"type": "object"}} for name in ("whoami", "later")]
+        return catalog(name, self.server.url, more.pop("tools", offered), oauth=oauth, credential=reference, **more)
 
     def keep_credential(self, name: str, oauth: OAuthSettings, secret: str = SECRET) -> CredentialRef:
         """Store the client's secret or key where the gateway reads it."""

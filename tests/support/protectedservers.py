@@ -76,6 +76,8 @@ class JwksVerifier:
         self.issuer = issuer
         self.jwks_url = jwks_url
         self.audience = audience
+        self.leeway = 0
+        """Seconds by which clocks may differ."""
         self.keys: KeySet | None = None
         self.refused: set[str] = set()
         """Tokens that were withdrawn: they are valid to everybody else."""
@@ -88,7 +90,7 @@ class JwksVerifier:
         try:
             claims = jwt.decode(token, self.keys, algorithms=["RS256", "ES256"]).claims
             jwt.JWTClaimsRegistry(
-                leeway=0, iss={"essential": True, "value": self.issuer}, exp={"essential": True}
+                leeway=self.leeway, iss={"essential": True, "value": self.issuer}, exp={"essential": True}
             ).validate(claims)
         except (JoseError, ValueError):
             return None
@@ -99,7 +101,7 @@ class JwksVerifier:
             token=token,
             client_id=claims.get("client_id") or claims.get("azp") or "",
             scopes=claims.get("scope", "").split(),
-            expires_at=claims["exp"],
+            expires_at=claims["exp"] + self.leeway,
             resource=self.audience,
             subject=claims["sub"],
             claims=claims,
@@ -128,7 +130,7 @@ def _offered(server: MCPServer) -> None:
 class PythonServer(ProtectedServer):
     """The Python SDK's server, with what decides who may call."""
 
-    verifier: JwksVerifier | None = None
+    verifier: JwksVerifier = field(kw_only=True)
 
 
 @contextlib.asynccontextmanager

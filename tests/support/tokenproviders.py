@@ -74,6 +74,12 @@ class TokenProvider:
         """Token requests of the gateway's clients, also those that were refused."""
         return [event for event in self.events if event.get("grant_type") == grant_type]
 
+    def unread_bytes(self) -> int:
+        """Bytes that were sent to the provider and that it has not read, as while it pauses."""
+        port = f":{urlsplit(self.issuer).port:04X}"
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(int(line[4].partition(":")[2], 16) for line in lines if line[1].endswith(port))
+
     def pause(self) -> None:
         """Stop answering, as a server does that hangs: connections are taken and stay silent."""
         self.process.send_signal(signal.SIGSTOP)
