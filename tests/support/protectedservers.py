@@ -25,9 +25,11 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context
+from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
 from builtprograms import build_node, built
+from fairlead_mcp.addresses import authority
 from neededprograms import required
 from ports import free_port
 from toolservers import serve_asgi
@@ -135,11 +137,20 @@ class PythonServer(ProtectedServer):
 
 @contextlib.asynccontextmanager
 async def python_server(
-    issuer: str, jwks_url: str, *, port: int = 0, audience: str = "", scope: str = SCOPE
+    issuer: str,
+    jwks_url: str,
+    *,
+    port: int = 0,
+    audience: str = "",
+    scope: str = SCOPE,
+    address: str = "127.0.0.1",
+    url: str = "",
 ) -> AsyncIterator[PythonServer]:
-    """The Python SDK's server in this loop, both eras. `audience`: the one of its tokens, its URL by default."""
+    """The Python SDK's server in this loop, both eras. `url`: what it is called by, with its address by default;
+    `audience`: the one of its tokens, its URL by default.
+    """
     port = port or free_port()
-    url = f"http://127.0.0.1:{port}/mcp"
+    url = url or f"http://{authority(address, port)}/mcp"
     verifier = JwksVerifier(issuer, jwks_url, audience or url)
     auth = AuthSettings(
         issuer_url=AnyHttpUrl(issuer),
@@ -149,7 +160,8 @@ async def python_server(
     )
     mcp = MCPServer("protected", version="1", auth=auth, token_verifier=verifier)
     _offered(mcp)
-    app = mcp.streamable_http_app()
+    any_host = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = mcp.streamable_http_app(transport_security=any_host)
     running = PythonServer(url, verifier=verifier)
 
     async def recorded(scope: Any, receive: Any, send: Any) -> None:
@@ -158,7 +170,7 @@ async def python_server(
             running.seen.append(SeenRequest(scope["method"], scope["path"], headers))
         await app(scope, receive, send)
 
-    async with serve_asgi(recorded, port=port):
+    async with serve_asgi(recorded, address=address, port=port):
         yield running
 
 

@@ -29,6 +29,7 @@ from joserfc.jwk import ECKey
 from yarl import URL
 
 from builtprograms import build_node, built
+from fairlead_mcp.addresses import authority
 from neededprograms import required
 from ports import free_port
 
@@ -62,13 +63,23 @@ class TokenProvider:
     """One authorization server."""
 
     issuer: str
-    token_url: str
+    base: str
+    """Its URL on this machine: the issuer, unless that is a name that only a cluster knows."""
     gateway: str
     """Audience of the tokens with which people come to the gateway."""
     process: asyncio.subprocess.Process
-    jwks_url: str
     events: list[dict[str, Any]] = field(default_factory=list)
     """What it told of each token request."""
+
+    @property
+    def token_url(self) -> str:
+        """Of this machine."""
+        return f"{self.base}/token"
+
+    @property
+    def jwks_url(self) -> str:
+        """Of this machine."""
+        return f"{self.base}/jwks"
 
     def granted(self, grant_type: str = TOKEN_EXCHANGE) -> list[dict[str, Any]]:
         """Token requests of the gateway's clients, also those that were refused."""
@@ -76,7 +87,7 @@ class TokenProvider:
 
     def unread_bytes(self) -> int:
         """Bytes that were sent to the provider and that it has not read, as while it pauses."""
-        port = f":{urlsplit(self.issuer).port:04X}"
+        port = f":{urlsplit(self.base).port:04X}"
         lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return sum(int(line[4].partition(":")[2], 16) for line in lines if line[1].endswith(port))
 
@@ -109,7 +120,7 @@ class TokenProvider:
             "code_challenge_method": "S256",
         }
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            code = await _code(session, f"{self.issuer}/auth?{urlencode(request)}", person)
+            code = await _code(session, f"{self.base}/auth?{urlencode(request)}", person)
             fields = {
                 "grant_type": "authorization_code",
                 "client_id": DESK,
@@ -182,8 +193,11 @@ async def oidc_provider(
     lifetime: int = 600,
     gateway_lifetime: int = 600,
     skew: int = 0,
+    address: str = "127.0.0.1",
+    port: int = 0,
+    issuer: str = "",
 ) -> AsyncIterator[TokenProvider]:
-    """The npm package `oidc-provider`, on a free port.
+    """The npm package `oidc-provider`, on a free port unless another is given. `issuer`: its URL by default.
 
     `resources`: servers for which there are tokens, with `scope`, for `lifetime` seconds. `grants`: which of them a
     person has consented to. `skew`: seconds that the provider's clock is ahead of this machine's.
@@ -191,10 +205,11 @@ async def oidc_provider(
     required("node")
     required("npm")
     program = await asyncio.to_thread(built, _SOURCES / "oidc_provider", "oidc-provider", build_node)
-    port = free_port()
-    issuer = f"http://127.0.0.1:{port}"
+    port = port or free_port()
+    base = f"http://{authority(address, port)}"
     configuration = {
-        "issuer": issuer,
+        "issuer": issuer or base,
+        "address": address,
         "port": port,
         "gateway": gateway,
         "clients": _clients(),
@@ -211,7 +226,7 @@ async def oidc_provider(
         process = await asyncio.create_subprocess_exec(
             "node", program / "provider.mjs", file, stdout=asyncio.subprocess.PIPE, stderr=log
         )
-    provider = TokenProvider(issuer, f"{issuer}/token", gateway, process, f"{issuer}/jwks")
+    provider = TokenProvider(issuer or base, base, gateway, process)
     listening = asyncio.Event()
     reader = asyncio.get_running_loop().create_task(_read_events(provider, listening))
     try:

@@ -11,7 +11,7 @@ import Provider, { errors } from "oidc-provider";
 const EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange";
 const TYPES = "urn:ietf:params:oauth:token-type:";
 const configuration = JSON.parse(readFileSync(process.argv[2], "utf8"));
-const { issuer, port, gateway, resources, grants, skew } = configuration;
+const { issuer, address, port, gateway, resources, grants, skew } = configuration;
 
 if (skew) {
   const Real = Date;
@@ -35,6 +35,7 @@ const resourceServer = (resource) => {
   return { scope, audience: resource, accessTokenTTL: lifetime, accessTokenFormat: "jwt" };
 };
 
+// the flow of people, on this machine, and the gateway's, which may be in a cluster, go by different names of one server
 const provider = new Provider(issuer, {
   clients: configuration.clients,
   cookies: { keys: ["a key of a test"] },
@@ -115,4 +116,4 @@ const told = (ctx, error) => {
 provider.on("grant.success", (ctx) => told(ctx));
 provider.on("grant.error", (ctx, error) => told(ctx, error));
 provider.on("server_error", (_, error) => say({ event: "error", error: String(error.stack) }));
-createServer(provider.callback()).listen(port, "127.0.0.1", () => say({ event: "listening" }));
+createServer(provider.callback()).listen(port, address, () => say({ event: "listening" }));
