@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 
-class Subject(msgspec.Struct, frozen=True):
+class TokenSubject(msgspec.Struct, frozen=True):
     """Person for whom a token is obtained, with the person's own token. Its text never shows the token."""
 
     person: bytes = b""
@@ -18,8 +18,8 @@ class Subject(msgspec.Struct, frozen=True):
     """`exp` of the subject token, in seconds since the epoch."""
 
     def __repr__(self) -> str:
-        return f"Subject(token={'[credential]' if self.token else ''!r}, expires_at={self.expires_at})"
+        return f"TokenSubject(token={'[credential]' if self.token else ''!r}, expires_at={self.expires_at})"
 
 
-GATEWAY: Final = Subject()
+GATEWAY: Final = TokenSubject()
 """The gateway itself."""

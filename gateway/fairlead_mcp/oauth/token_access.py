@@ -1,4 +1,4 @@
-"""What a source of tokens needs of its surroundings: the server's address, resolver, certificates and clocks."""
+"""Surroundings of a source of tokens: the server's address, resolver, certificates and clocks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final, TypeAlias
 
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.oauth.errors import GrantFailed
-from fairlead_mcp.oauth.subject import Subject
+from fairlead_mcp.oauth.subject import TokenSubject
 
 MAX_TOKENS: Final = 8_192
 """Limit on cached tokens of one server, beyond which the one used longest ago is dropped."""
 
 MakeTls: TypeAlias = Callable[[str | None], Awaitable[tls.SSLContext]]
 """Makes a TLS context that trusts the CA certificates in a PEM text, or those of the system for None."""
-ObserveGrant: TypeAlias = Callable[[Subject, GrantFailed | None, float], None]
+ObserveGrant: TypeAlias = Callable[[TokenSubject, GrantFailed | None, float], None]
 """Called after each request for a token, with its failure (None: success) and its duration in seconds. It may not
 raise."""
 
@@ -31,7 +31,7 @@ async def load_tls(ca_bundle: str | None) -> tls.SSLContext:
     return await asyncio.to_thread(tls.create_default_context, cadata=ca_bundle)
 
 
-def _ignore(subject: Subject, failure: GrantFailed | None, seconds: float) -> None:
+def _ignore(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
     """Observe nothing."""
 
 
