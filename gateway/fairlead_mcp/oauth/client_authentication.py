@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
-from joserfc.jws import JWSAlgModel, JWSRegistry
+from joserfc.jws import JWSRegistry
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import ENTRA_ON_BEHALF_OF, OAuthSettings
@@ -105,7 +105,7 @@ class SigningKey:
 class _SigningRegistry(JWSRegistry):
     """Registry without the warning about EdDSA, whose new name Ed25519 (RFC 9864) few authorization servers know."""
 
-    def get_alg(self, name: str) -> JWSAlgModel:
+    def get_alg(self, name: str) -> Any:
         return self.algorithms[name]
 
 

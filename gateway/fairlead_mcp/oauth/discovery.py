@@ -11,7 +11,7 @@ from typing import Final
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, PROVIDER_ERROR, TIMEOUT, UNREACHABLE, GrantFailed
 from fairlead_mcp.oauth.metadata import (
-    ServerMetadata,
+    AuthorizationServerMetadata,
     includes,
     other_resource,
     read_resource_metadata,
@@ -33,7 +33,7 @@ async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str)
     server's challenge; empty without one, to look at the well-known places alone.
 
     Raises GrantFailed if the metadata names other issuers only. That of a challenge may also be neither at another
-    origin nor about another resource. Missing or unreadable metadata is no failure, as the settings name the issuer.
+    origin nor about another resource. Missing or unreadable metadata does not matter, as the settings name the issuer.
     """
     server = Target.from_url(access.server_url, access.host_header)
     paths = resource_metadata_paths(server)
@@ -58,7 +58,9 @@ async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str)
         await http.aclose()
 
 
-async def discover_token_endpoint(access: TokenAccess, issuer: str, ca_bundle: str | None) -> ServerMetadata:
+async def discover_token_endpoint(
+    access: TokenAccess, issuer: str, ca_bundle: str | None
+) -> AuthorizationServerMetadata:
     """Read an issuer's metadata at its well-known places. Raises GrantFailed."""
     failure: GrantFailed | None = None
     status = 0

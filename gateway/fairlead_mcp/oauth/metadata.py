@@ -26,14 +26,14 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors of decoding an untrusted document."""
 
 
-class ResourceMetadata(msgspec.Struct, frozen=True):
+class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
     """Metadata of a protected resource (RFC 9728 section 2), as far as it matters here."""
 
     resource: str
     authorization_servers: tuple[str, ...] = ()
 
 
-class ServerMetadata(msgspec.Struct, frozen=True):
+class AuthorizationServerMetadata(msgspec.Struct, frozen=True):
     """Metadata of an authorization server (RFC 8414 section 2), as far as it matters here."""
 
     issuer: str
@@ -41,8 +41,8 @@ class ServerMetadata(msgspec.Struct, frozen=True):
     token_endpoint_auth_methods_supported: tuple[str, ...] = ()
 
 
-_resource_metadata: Final = msgspec.json.Decoder(ResourceMetadata).decode
-_server_metadata: Final = msgspec.json.Decoder(ServerMetadata).decode
+_resource_metadata: Final = msgspec.json.Decoder(ProtectedResourceMetadata).decode
+_server_metadata: Final = msgspec.json.Decoder(AuthorizationServerMetadata).decode
 
 
 def resource_metadata_path(server: Target, url: str) -> bytes:
@@ -68,7 +68,7 @@ def resource_metadata_paths(server: Target) -> tuple[bytes, ...]:
     return (root + own, root) if own else (root,)
 
 
-def read_resource_metadata(body: bytes) -> ResourceMetadata | None:
+def read_resource_metadata(body: bytes) -> ProtectedResourceMetadata | None:
     """Read a document; None if it is not metadata of a protected resource."""
     try:
         return _resource_metadata(body)
@@ -76,7 +76,7 @@ def read_resource_metadata(body: bytes) -> ResourceMetadata | None:
         return None
 
 
-def other_resource(metadata: ResourceMetadata, server: Target) -> GrantFailed:
+def other_resource(metadata: ProtectedResourceMetadata, server: Target) -> GrantFailed:
     """Make the failure for metadata that is about another resource than the server."""
     return GrantFailed(
         f"the metadata of the server at {server.authority.decode('latin-1')} is about another resource, "
@@ -97,7 +97,7 @@ def includes(resource: str, server: Target) -> bool:
     return own.startswith(parts.path.rstrip("/") + "/")
 
 
-def require_issuer(metadata: ResourceMetadata, issuer: str) -> None:
+def require_issuer(metadata: ProtectedResourceMetadata, issuer: str) -> None:
     """Raise GrantFailed if a server names authorization servers, but not the client's issuer."""
     named = metadata.authorization_servers
     if named and issuer not in named:
@@ -126,7 +126,7 @@ def server_metadata_urls(issuer: str) -> tuple[str, ...]:
     return (*inserted, f"{origin}{path}{_OPENID_METADATA}") if path else inserted
 
 
-def read_server_metadata(body: bytes, issuer: str, url: str) -> ServerMetadata:
+def read_server_metadata(body: bytes, issuer: str, url: str) -> AuthorizationServerMetadata:
     """Read the metadata of an issuer, from a document at `url`. Raises GrantFailed unless its `issuer` equals the
     client's as a string (RFC 8414 section 3.3) and it has a token endpoint.
     """
