@@ -39,8 +39,8 @@ POST: Final = "client_secret_post"
 PRIVATE_KEY_JWT: Final = "private_key_jwt"
 NONE: Final = "none"
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-ASSERTION_SECONDS: Final = 60
-"""Lifetime of a client assertion."""
+ASSERTION_SECONDS: Final = 180
+"""Lifetime of a client assertion: a minute, where the authorization server's clock is two minutes ahead."""
 MIN_RSA_BITS: Final = 2_048
 MAX_KEY_CHARACTERS: Final = 64 << 10
 _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
