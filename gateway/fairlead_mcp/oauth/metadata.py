@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead_mcp import jsonrpc
 from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.http.reading import plain_address
 from fairlead_mcp.http.target import InvalidTarget, Target
@@ -22,8 +23,6 @@ _SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 _OPENID_METADATA: Final = "/.well-known/openid-configuration"
 _SHOWN_ISSUERS: Final = 3
 _MAX_NAME: Final = 200
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors of decoding an untrusted document."""
 
 
 class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
@@ -72,7 +71,7 @@ def read_resource_metadata(body: bytes) -> ProtectedResourceMetadata | None:
     """Read a document; None if it is not metadata of a protected resource."""
     try:
         return _resource_metadata(body)
-    except UNREADABLE:
+    except jsonrpc.UNREADABLE:
         return None
 
 
@@ -135,7 +134,7 @@ def read_server_metadata(body: bytes, issuer: str, url: str) -> AuthorizationSer
     """
     try:
         metadata = _server_metadata(body)
-    except UNREADABLE as error:
+    except jsonrpc.UNREADABLE as error:
         message = f"{url} is not metadata of an authorization server: set tokenURL, or correct the issuer"
         raise GrantFailed(message, cause=BAD_ANSWER) from error
     if metadata.issuer != issuer:

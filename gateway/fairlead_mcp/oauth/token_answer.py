@@ -19,7 +19,6 @@ from fairlead_mcp.masking import SHOWN, Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import BAD_ANSWER, SUBJECT_TOKEN_EXPIRED, GrantFailed
 from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE, JWT_TYPE
-from fairlead_mcp.oauth.metadata import UNREADABLE
 from fairlead_mcp.oauth.refusal_advice import RefusalAdvice, advise
 from fairlead_mcp.oauth.scopes import bounded_scopes, split_scopes
 
@@ -92,7 +91,7 @@ def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> A
     """
     try:
         members = _read_token(body) if 200 <= status < 300 else None
-    except UNREADABLE as error:
+    except jsonrpc.UNREADABLE as error:
         raise _bad(request, "sent something else than a JSON object with a token") from error
     if members is None or members.error is not None:  # some answer errors with status 200
         raise _refusal(status, body, request)
@@ -134,7 +133,7 @@ def _lifetime(expires_in: float | str | None, request: TokenRequest) -> float:
 def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
     try:
         members = _read_error(body)
-    except UNREADABLE:
+    except jsonrpc.UNREADABLE:
         members = _ErrorMembers()
     code = members.error if isinstance(members.error, str) else ""
     description = members.error_description if isinstance(members.error_description, str) else ""
@@ -159,7 +158,7 @@ def _claims(claims: Any, advice: RefusalAdvice, request: TokenRequest) -> str:
         return ""
     try:
         is_object = isinstance(msgspec.json.decode(claims), dict)
-    except UNREADABLE:
+    except jsonrpc.UNREADABLE:
         return ""
     return claims if is_object and request.mask.text(claims) == claims else ""
 
