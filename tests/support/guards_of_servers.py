@@ -159,9 +159,9 @@ TENANCY = (
     ),
     Guard(
         "a Secret that would go out in clear, or to another port of its host",
-        "fairlead_operator.server.hosts",
+        "fairlead_mcp.credential_hosts",
         (("    if entry.scheme:\n", "    if True:\n        return True\n    if entry.scheme:\n"),),
-        "tests/unit/operator/test_hosts.py",
+        "tests/unit/mcp/test_credential_hosts.py",
         "assert",
     ),
     Guard(

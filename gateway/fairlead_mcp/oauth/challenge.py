@@ -24,9 +24,9 @@ MAX_PARTS: Final = 64
 _MAX_ERROR: Final = 64
 _MAX_URL: Final = 2_048
 
-_TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_PARAMETER: Final = re.compile(rf'({_TOKEN})[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t,"]+))', re.DOTALL)
-_SCHEME: Final = re.compile(rf"({_TOKEN})(?:[ \t]+|(?=,|$))")
+_WORD: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_PARAMETER: Final = re.compile(rf'({_WORD})[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t,"]+))', re.DOTALL)
+_SCHEME: Final = re.compile(rf"({_WORD})(?:[ \t]+|(?=,|$))")
 _TOKEN68: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*[ \t]*(?=,|$)")
 _SEPARATOR: Final = re.compile(r"[ \t]*(?:,[ \t]*)*")
 _REST: Final = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|[^,\"])+|.", re.DOTALL)

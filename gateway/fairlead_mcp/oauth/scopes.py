@@ -9,7 +9,7 @@ from typing import Final
 MAX_SCOPES: Final = 64
 """Limit on the scopes of one token."""
 MAX_SCOPE_CHARACTERS: Final = 256
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,%d}" % MAX_SCOPE_CHARACTERS)
+_SCOPE: Final = re.compile(rf"[\x21\x23-\x5b\x5d-\x7e]{{1,{MAX_SCOPE_CHARACTERS}}}")
 
 
 def split_scopes(text: str) -> tuple[str, ...]:

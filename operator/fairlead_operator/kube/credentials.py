@@ -29,9 +29,9 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS
 from fairlead_kube.store import ObjectStore
+from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential
-from fairlead_operator.server.hosts import hosts_allow, origin
 from fairlead_operator.server.kube_manifests import references
 
 logger = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
+from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_mcp.surroundings import POINTERS, inherited_variables
 from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import ConditionVerdict
-from fairlead_operator.server.hosts import hosts_allow, origin
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
 MOST_NAMED: Final = 3
