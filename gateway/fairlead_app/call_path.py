@@ -80,6 +80,7 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
         local=lambda limit: LocalUpstream(
             servers.custom, limit=limit, threads=calls.custom.threads, clock=shared.clock
         ),
+        keep_tokens=shared.identities.keep_tokens,
     )
     return Registry(
         access,

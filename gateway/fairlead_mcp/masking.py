@@ -57,6 +57,12 @@ class Mask:
         values = (*secrets, *(value.rpartition(" ")[2] for value in secrets), *passwords)
         return cls(Credential(env={str(number): value for number, value in enumerate(values)}))
 
+    def adding(self, value: str) -> Mask:
+        """A mask of the value of one more header too, such as `Bearer` with a token."""
+        mask = Mask(Credential(headers={"": value}))
+        mask._values = sorted({*self._values, *mask._values}, key=len, reverse=True)
+        return mask
+
     def __bool__(self) -> bool:
         return bool(self._values)
 

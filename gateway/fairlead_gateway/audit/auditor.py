@@ -24,7 +24,7 @@ Level = Literal["off", "denials", "all"]
 MAX_NAME: Final = 256
 """Characters of a name that the caller chose freely."""
 _REFUSED_BY_GATEWAY: Final = frozenset(
-    {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"}
+    {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY", "CREDENTIAL_UNAVAILABLE"}
 )
 """Codes of calls that the gateway did not send to the server, although a policy allows them."""
 
