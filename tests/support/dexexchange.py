@@ -59,10 +59,10 @@ class DexExchange:
             "password": PASSWORD,
             "scope": "openid profile email",
         }
-        authentication = aiohttp.BasicAuth(GATEWAY, GATEWAY)
+        headers = {"authorization": aiohttp.encode_basic_auth(GATEWAY, GATEWAY)}
         async with (
             aiohttp.ClientSession() as session,
-            session.post(f"{self.people}/token", data=fields, auth=authentication) as answer,
+            session.post(f"{self.people}/token", data=fields, headers=headers) as answer,
         ):
             told = await answer.json()
         assert "id_token" in told, told

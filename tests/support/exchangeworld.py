@@ -39,6 +39,8 @@ class ExchangeWorld:
     provider: TokenProvider
     server: PythonServer
     folder: Path
+    skew: int = 0
+    """Seconds that the provider's clock is ahead."""
     tokens: dict[str, str] = field(default_factory=dict)
     """Latest token of each person."""
 
@@ -84,7 +86,8 @@ class ExchangeWorld:
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Settings of a gateway that takes the provider's tokens, with what they make of a caller."""
-        settings = settings_of(self.folder, identity_of(self.provider.issuer), **more)
+        identity = identity_of(self.provider.issuer, leewaySeconds=abs(self.skew) + 10)
+        settings = settings_of(self.folder, identity, **more)
         return {**settings, "trust": build_trust(Settings.of(**settings))}
 
     async def call(
@@ -160,4 +163,4 @@ async def exchange_world(
         ) as provider,
         python_server(provider.issuer, provider.jwks_url, port=port, scope=required) as server,
     ):
-        yield ExchangeWorld(provider, server, folder)
+        yield ExchangeWorld(provider, server, folder, skew)
