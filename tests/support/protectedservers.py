@@ -1,8 +1,8 @@
-"""MCP servers that take the tokens of a `TokenEndpoint` alone, and bind their sessions to the tokens' users.
+"""An MCP server that takes the tokens of a `TokenEndpoint` alone, and binds its sessions to the tokens' users.
 
-async with token_endpoint() as provider, protected_sdk_server(provider) as server:
-    ...                          # the SDK's server, both eras; its tools say who called
-    server.requests              # all that it received, byte for byte
+async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+    ...                          # a hand-written server of either era, whose answers are the token's user
+    assert protected.crossed == []
 """
 
 from __future__ import annotations
@@ -12,126 +12,13 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from typing import Any
 
 from rawserver import RawServer, Reply, Request, raw_server
 from tokenendpoint import TokenEndpoint
-from toolservers import INFO, META, serve_asgi, tool
+from toolservers import INFO, META, tool
 
 WHOAMI = tool("whoami")
 CONFIRM = tool("confirm")
-
-
-@dataclass
-class SeenRequest:
-    """One HTTP request as the server received it."""
-
-    method: str
-    headers: list[tuple[str, str]]
-    body: bytes = b""
-
-    def value(self, name: str) -> str:
-        return next((value for key, value in self.headers if key == name), "")
-
-
-@dataclass
-class ProtectedServer:
-    """A running server. `users` has the user of each token that it was sent, by session id."""
-
-    url: str
-    requests: list[SeenRequest] = field(default_factory=list)
-    users: dict[str, set[str]] = field(default_factory=dict)
-    calls: Counter[str] = field(default_factory=Counter)
-    """Calls by user."""
-
-    def everything(self) -> str:
-        """All that was received, as one text to search."""
-        return repr([(request.method, request.headers, request.body) for request in self.requests])
-
-
-@contextlib.asynccontextmanager
-async def protected_sdk_server(provider: TokenEndpoint, *scopes: str) -> AsyncIterator[ProtectedServer]:
-    """The Python SDK's server behind its own bearer authentication, which demands `scopes`."""
-    from mcp.server import MCPServer
-    from mcp.server.auth.middleware.auth_context import get_access_token
-    from mcp.server.auth.provider import AccessToken
-    from mcp.server.auth.settings import AuthSettings
-    from mcp.server.mcpserver import Context
-    from mcp.server.transport_security import TransportSecuritySettings
-    from pydantic import AnyHttpUrl, BaseModel
-
-    class Answer(BaseModel):
-        word: str
-
-    class Verifier:
-        async def verify_token(self, token: str) -> AccessToken | None:
-            try:
-                claims = provider.verify(token)
-            except ValueError:
-                return None
-            return AccessToken(
-                token=token,
-                client_id=claims["client_id"],
-                scopes=claims.get("scope", "").split(),
-                expires_at=claims["exp"],
-                subject=claims["sub"],
-                claims=dict(claims),
-            )
-
-    seen = ProtectedServer("")
-    auth = AuthSettings(
-        issuer_url=AnyHttpUrl(provider.url),
-        resource_server_url=AnyHttpUrl("http://127.0.0.1/mcp"),
-        validate_token_resource=False,
-        required_scopes=[*scopes],
-    )
-    server = MCPServer("protected", auth=auth, token_verifier=Verifier())
-
-    def caller() -> str:
-        token = get_access_token()
-        assert token is not None
-        return str(token.subject)
-
-    @server.tool(name="whoami", description="The user of the token.")
-    async def whoami(pause: float = 0.0) -> str:
-        seen.calls[caller()] += 1
-        await asyncio.sleep(pause)
-        return caller()
-
-    @server.tool(name="confirm", description="Ask the client for a word.")
-    async def confirm(ctx: Context) -> str:
-        seen.calls[caller()] += 1
-        answer = await ctx.elicit("Which word?", Answer)
-        return f"{caller()}: {answer.data.word if answer.action == 'accept' else answer.action}"
-
-    app = server.streamable_http_app(
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    )
-
-    async def recording(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        headers = [(name.decode(), value.decode("latin-1")) for name, value in scope["headers"]]
-        request = SeenRequest(scope["method"], headers)
-        seen.requests.append(request)
-        session, authorization = request.value("mcp-session-id"), request.value("authorization")
-        if session and authorization:
-            with contextlib.suppress(ValueError):
-                user = provider.verify(authorization.partition(" ")[2])["sub"]
-                seen.users.setdefault(session, set()).add(user)
-
-        async def receive_and_record() -> Any:
-            message = await receive()
-            request.body += message.get("body", b"")
-            return message
-
-        await app(scope, receive_and_record, send)
-
-    async with serve_asgi(recording) as port:
-        seen.url = f"http://127.0.0.1:{port}/mcp"
-        yield seen
 
 
 class Protected:
@@ -151,6 +38,8 @@ class Protected:
         self.executed: Counter[str] = Counter()
         """Calls that were executed, by user."""
         self.hold: asyncio.Event | None = None
+        self.listening: dict[str, list[Reply]] = {}
+        """Open event streams of each user."""
         self.messages: list[tuple[str, str, str]] = []
         """Verb, method and user of each request."""
 
@@ -166,9 +55,8 @@ class Protected:
         elif request.verb == "DELETE":
             self.sessions.pop(session, None)
             reply.send(200)
-        elif request.verb == "GET":
-            reply.open_stream()
-            await asyncio.Event().wait()
+        elif request.verb == "GET" or request.method == "subscriptions/listen":
+            await self._listen(request, reply, user)
         elif request.method == "initialize":
             ident = f"s{len(self.sessions)}-{user}"
             self.sessions[ident] = user
@@ -177,18 +65,21 @@ class Protected:
             reply.result(request, result, mcp_session_id=ident)
         elif "id" not in request.message:
             reply.send(202)
-        elif request.method == "subscriptions/listen":
-            await self._listen(request, reply, user)
         else:
             await self._call(request, reply, user)
 
     async def _listen(self, request: Request, reply: Reply, user: str) -> None:
-        uris = request.params["notifications"].get("resourceSubscriptions", [])
+        self.listening.setdefault(user, []).append(reply)
         reply.open_stream()
-        for uri in uris:
-            params = {"uri": uri, "_meta": {"for": user}}
-            reply.event({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params})
+        await reply.flush()
         await asyncio.Event().wait()
+
+    async def change(self, user: str, uri: str) -> None:
+        """Tell one user's streams that a resource has changed."""
+        for stream in self.listening[user]:
+            params = {"uri": uri}
+            stream.event({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params})
+            await stream.flush()
 
     async def _call(self, request: Request, reply: Reply, user: str) -> None:
         if request.method == "tools/call":
