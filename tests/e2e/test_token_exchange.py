@@ -20,7 +20,7 @@ from cluster_questions import ready
 from installation import Installation, Json, apply, node_address, own_address
 from issuers import HERE
 from ports import free_port
-from protectedservers import SCOPE, python_server
+from jwtservers import SCOPE, python_server
 from tokenproviders import CLIENT, SECRET, oidc_provider
 from waiting import until, until_async
 

@@ -24,7 +24,7 @@ from fairlead_app.settings import Settings
 from gatewayworld import MODERN, Answer, Reachable, Wire, calling, catalog
 from issuers import HERE
 from ports import free_port
-from protectedservers import SCOPE, PythonServer, python_server
+from jwtservers import SCOPE, PythonServer, python_server
 from tokenproviders import CLIENTS, SECRET, TokenProvider, oidc_provider, private_key
 
 ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"

@@ -1,197 +1,116 @@
-"""MCP servers of the official SDKs that take the tokens of one authorization server only, and tell who called.
+"""An MCP server that takes the tokens of a `TokenEndpoint` alone, and binds its sessions to the tokens' users.
 
-    async with python_server(provider.issuer, provider.jwks_url) as server:
-        ... server.url, server.seen ...
-
-Both publish RFC 9728 metadata and challenge who comes without a token. The Python SDK binds each session to the user
-who opened it. Their tool is `whoami`.
+async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+    ...                          # a hand-written server of either era, whose answers are the token's user
+    assert protected.crossed == []
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
 
-import aiohttp
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
-from mcp.server import MCPServer
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
-from mcp.server.mcpserver import Context
-from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl
+from rawserver import RawServer, Reply, Request, raw_server
+from tokenendpoint import TokenEndpoint
+from toolservers import INFO, META, tool
 
-from builtprograms import build_node, built
-from fairlead_mcp.addresses import authority
-from neededprograms import required
-from ports import free_port
-from toolservers import serve_asgi
-
-_SOURCES: Final = Path(__file__).parent / "protected_servers"
-SCOPE: Final = "tools:call"
-"""Scope that both servers require unless told otherwise."""
+WHOAMI = tool("whoami")
+CONFIRM = tool("confirm")
 
 
-@dataclass(frozen=True)
-class SeenRequest:
-    """One request as it reached a server."""
+class Protected:
+    """A hand-written server of either era that answers every call with the token's user, and refuses on demand."""
 
-    verb: str
-    path: str
-    headers: dict[str, str]
+    def __init__(self, provider: TokenEndpoint) -> None:
+        self.provider = provider
+        self.refuse_tokens: set[str] = set()
+        """Tokens that it answers with 401, though they are valid."""
+        self.refuse_all = False
+        self.demands: set[str] = set()
+        """Scopes without which it answers 403 and names them."""
+        self.sessions: dict[str, str] = {}
+        """User by session id."""
+        self.crossed: list[tuple[str, str]] = []
+        """Session owner and user of each request with another user's session id."""
+        self.executed: Counter[str] = Counter()
+        """Calls that were executed, by user."""
+        self.hold: asyncio.Event | None = None
+        self.listening: dict[str, list[Reply]] = {}
+        """Open event streams of each user."""
+        self.messages: list[tuple[str, str, str]] = []
+        """Verb, method and user of each request."""
 
-    @property
-    def authorization(self) -> str:
-        """Value of the header, empty without one."""
-        return self.headers.get("authorization", "")
+    async def handle(self, request: Request, reply: Reply) -> None:
+        user = self._user(request, reply)
+        if user is None:
+            return
+        self.messages.append((request.verb, request.method, user))
+        session = request.headers.get("mcp-session-id", "")
+        if session and self.sessions.get(session) != user:
+            self.crossed.append((self.sessions.get(session, ""), user))
+            reply.send(404)
+        elif request.verb == "DELETE":
+            self.sessions.pop(session, None)
+            reply.send(200)
+        elif request.verb == "GET" or request.method == "subscriptions/listen":
+            await self._listen(request, reply, user)
+        elif request.method == "initialize":
+            ident = f"s{len(self.sessions)}-{user}"
+            self.sessions[ident] = user
+            capabilities = {"tools": {}, "resources": {"subscribe": True}}
+            result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": INFO}
+            reply.result(request, result, mcp_session_id=ident)
+        elif "id" not in request.message:
+            reply.send(202)
+        else:
+            await self._call(request, reply, user)
 
-    @property
-    def session(self) -> str:
-        """`Mcp-Session-Id`, empty without one."""
-        return self.headers.get("mcp-session-id", "")
+    async def _listen(self, request: Request, reply: Reply, user: str) -> None:
+        self.listening.setdefault(user, []).append(reply)
+        reply.open_stream()
+        await reply.flush()
+        await asyncio.Event().wait()
 
+    async def change(self, user: str, uri: str) -> None:
+        """Tell one user's streams that a resource has changed."""
+        for stream in self.listening[user]:
+            params = {"uri": uri}
+            stream.event({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params})
+            await stream.flush()
 
-@dataclass
-class ProtectedServer:
-    """A running server."""
+    async def _call(self, request: Request, reply: Reply, user: str) -> None:
+        if request.method == "tools/call":
+            self.executed[user] += 1
+            if self.hold is not None:
+                await self.hold.wait()
+        modern = META + "protocolVersion" in request.params.get("_meta", {})
+        more = {"resultType": "complete"} if modern else {}
+        reply.result(request, {"content": [{"type": "text", "text": user}], **more})
 
-    url: str
-    seen: list[SeenRequest] = field(default_factory=list)
-    """All requests, of the Python server only."""
-
-    def requests(self) -> list[SeenRequest]:
-        """Requests to the MCP endpoint."""
-        return [request for request in self.seen if not request.path.startswith("/.well-known/")]
-
-
-class JwksVerifier:
-    """Verifies JWTs by the keys of their issuer, as the SDK's `TokenVerifier`."""
-
-    def __init__(self, issuer: str, jwks_url: str, audience: str) -> None:
-        self.issuer = issuer
-        self.jwks_url = jwks_url
-        self.audience = audience
-        self.leeway = 0
-        """Seconds by which clocks may differ."""
-        self.keys: KeySet | None = None
-        self.refused: set[str] = set()
-        """Tokens that were withdrawn: they are valid to everybody else."""
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """What the token says, None where it is not valid here."""
-        if self.keys is None:
-            async with aiohttp.ClientSession() as session, session.get(self.jwks_url) as answer:
-                self.keys = KeySet.import_key_set(await answer.json())
+    def _user(self, request: Request, reply: Reply) -> str | None:
+        """User of a token that it takes; None after a refusal."""
+        token = request.headers.get("authorization", "").partition(" ")[2]
         try:
-            claims = jwt.decode(token, self.keys, algorithms=["RS256", "ES256"]).claims
-            jwt.JWTClaimsRegistry(
-                leeway=self.leeway, iss={"essential": True, "value": self.issuer}, exp={"essential": True}
-            ).validate(claims)
-        except (JoseError, ValueError):
+            claims = self.provider.verify(token)
+        except ValueError:
+            claims = {}
+        if not claims or token in self.refuse_tokens or self.refuse_all:
+            reply.send(401, json.dumps({"token": token}).encode(), www_authenticate='Bearer error="invalid_token"')
             return None
-        audience = claims.get("aud", [])
-        if token in self.refused or self.audience not in ([audience] if isinstance(audience, str) else audience):
+        missing = self.demands - set(claims.get("scope", "").split())
+        if missing:
+            scope = " ".join(sorted(self.demands))
+            reply.send(403, www_authenticate=f'Bearer error="insufficient_scope", scope="{scope}"')
             return None
-        return AccessToken(
-            token=token,
-            client_id=claims.get("client_id") or claims.get("azp") or "",
-            scopes=claims.get("scope", "").split(),
-            expires_at=claims["exp"] + self.leeway,
-            resource=self.audience,
-            subject=claims["sub"],
-            claims=claims,
-        )
-
-
-def _offered(server: MCPServer) -> None:
-    """Register the tools."""
-
-    @server.tool(description="Tell who calls.")
-    def whoami() -> str:
-        token = get_access_token()
-        if token is None:
-            return "nobody"
-        claims = token.claims or {}
-        return str(claims.get("preferred_username") or token.subject)
-
-    @server.tool(description="Tell who calls, after some milliseconds, with progress on the way.")
-    async def later(ms: int, ctx: Context) -> str:
-        await ctx.report_progress(1, 2, "halfway")
-        await asyncio.sleep(ms / 1000)
-        return whoami()
-
-
-@dataclass
-class PythonServer(ProtectedServer):
-    """The Python SDK's server, with what decides who may call."""
-
-    verifier: JwksVerifier = field(kw_only=True)
+        return str(claims["sub"])
 
 
 @contextlib.asynccontextmanager
-async def python_server(
-    issuer: str,
-    jwks_url: str,
-    *,
-    port: int = 0,
-    audience: str = "",
-    scope: str = SCOPE,
-    address: str = "127.0.0.1",
-    url: str = "",
-) -> AsyncIterator[PythonServer]:
-    """The Python SDK's server in this loop, both eras. `url`: what it is called by, with its address by default;
-    `audience`: the one of its tokens, its URL by default.
-    """
-    port = port or free_port()
-    url = url or f"http://{authority(address, port)}/mcp"
-    verifier = JwksVerifier(issuer, jwks_url, audience or url)
-    auth = AuthSettings(
-        issuer_url=AnyHttpUrl(issuer),
-        resource_server_url=AnyHttpUrl(url),
-        required_scopes=[scope] if scope else [],
-        validate_token_resource=False,  # the verifier does
-    )
-    mcp = MCPServer("protected", version="1", auth=auth, token_verifier=verifier)
-    _offered(mcp)
-    any_host = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = mcp.streamable_http_app(transport_security=any_host)
-    running = PythonServer(url, verifier=verifier)
-
-    async def recorded(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            running.seen.append(SeenRequest(scope["method"], scope["path"], headers))
-        await app(scope, receive, send)
-
-    async with serve_asgi(recorded, address=address, port=port):
-        yield running
-
-
-@contextlib.asynccontextmanager
-async def typescript_server(
-    issuer: str, jwks_url: str, *, port: int = 0, scope: str = SCOPE
-) -> AsyncIterator[ProtectedServer]:
-    """The TypeScript SDK's server as a process, both eras. A test is skipped where its packages cannot be had."""
-    required("node")
-    required("npm")
-    program = await asyncio.to_thread(built, _SOURCES / "typescript", "protected-typescript", build_node)
-    port = port or free_port()
-    process = await asyncio.create_subprocess_exec(
-        "node", program / "server.mjs", str(port), issuer, jwks_url, scope, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(60):
-            assert await process.stdout.readline(), "the server ended"
-        yield ProtectedServer(f"http://127.0.0.1:{port}/mcp")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
+async def protected_server(provider: TokenEndpoint) -> AsyncIterator[tuple[Protected, RawServer]]:
+    """A `Protected` server and its socket."""
+    protected = Protected(provider)
+    async with raw_server(protected.handle) as server:
+        yield protected, server

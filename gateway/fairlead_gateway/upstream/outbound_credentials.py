@@ -25,6 +25,7 @@ from fairlead_mcp.oauth.token_source import TokenSource
 
 MAX_PERSONS: Final = 8_192
 """Limit on the persons whose newest subject token is known."""
+_FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
 
@@ -61,9 +62,15 @@ class ServerCredentials(CallCredentials):
         return identity.principal.encode("utf-8", "surrogatepass") if self._per_agent else identity.person
 
     def cached(self, identity: Identity) -> CallCredential | None:
-        subject = self._subject(identity) if self.exchanges else GATEWAY
-        token = self._source.cached(subject)
-        return None if token is None else CallCredential(subject.person, token)
+        if not self.exchanges:
+            token = self._source.cached(GATEWAY)
+            return None if token is None else CallCredential(b"", token)
+        person = self.person(identity)
+        if identity.expires_at > self._clock():
+            token = self._source.cached(self._subject(identity, person))
+        else:  # a request of the gateway for a stream or task; the person may have a newer token by now
+            token = self._source.cached(TokenSubject(person))
+        return None if token is None else CallCredential(person, token)
 
     async def acquire(
         self,
@@ -72,14 +79,20 @@ class ServerCredentials(CallCredentials):
         refused: CallCredential | None = None,
         error: McpError | None = None,
     ) -> CallCredential:
-        subject = self._subject(identity) if self.exchanges else GATEWAY
-        self._remember(subject.person, identity)
+        subject = GATEWAY
+        if self.exchanges:
+            person = self.person(identity)
+            identity = self._newest_of(identity, person)
+            subject = self._subject(identity, person)
         challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
         try:
             async with asyncio.timeout(max(deadline - self._monotonic(), 0) if deadline < _FOREVER else None):
                 token = await self._source.obtain(
                     subject, refused=None if refused is None else refused.token, challenge=challenge
                 )
+        except GrantFailed as error_of_grant:
+            text = f"no access token for the server {self._server}: {error_of_grant}"
+            raise GrantFailed(text, cause=error_of_grant.cause, claims=error_of_grant.claims) from error_of_grant
         except TimeoutError as late:
             text = f"the authorization server gave no token for the server {self._server} before the call's deadline"
             raise Timeout(text, sent=False) from late
@@ -112,28 +125,31 @@ class ServerCredentials(CallCredentials):
 
     # Internals
 
-    def _subject(self, identity: Identity) -> TokenSubject:
+    def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
         """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token."""
         held = identity.subject_token
         if held is None or not held.value:
             raise self._lacks_token(identity)
-        person = self.person(identity)
-        if identity.expires_at <= self._clock():
-            newer = self._newest.get(person)
-            if newer is None or newer.subject_token is None or newer.expires_at <= self._clock():
-                lacks = "the caller's token has expired"
-                raise GrantFailed(self._sentence(lacks, "sign in again"), cause=SUBJECT_TOKEN_EXPIRED)
-            identity, held = newer, newer.subject_token
         return TokenSubject(person, held.value, _end_of(identity))
 
-    def _remember(self, person: bytes, identity: Identity) -> None:
-        """Keep the identity with the later end, of those that can be exchanged."""
-        if not self.exchanges:
-            return
-        known = self._newest.pop(person, identity)
-        self._newest[person] = known if known.expires_at > identity.expires_at else identity
-        if len(self._newest) > MAX_PERSONS:
-            self._newest.popitem(last=False)
+    def _newest_of(self, identity: Identity, person: bytes) -> Identity:
+        """The identity, or if it has expired the newest one of the person; the newer of both is remembered.
+
+        Raises GrantFailed if none is valid.
+        """
+        known = self._newest.pop(person, None)
+        if known is None or (identity.subject_token is not None and identity.expires_at >= known.expires_at):
+            known = identity
+        if known.subject_token is not None:
+            self._newest[person] = known
+            if len(self._newest) > MAX_PERSONS:
+                self._newest.popitem(last=False)
+        if identity.expires_at > self._clock():
+            return identity
+        if known.expires_at <= self._clock():
+            sentence = self._sentence("the caller's token has expired", "sign in again")
+            raise GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
+        return known
 
     def _lacks_token(self, identity: Identity) -> GrantFailed:
         if identity.kind == "anonymous":
@@ -146,9 +162,6 @@ class ServerCredentials(CallCredentials):
 
     def _sentence(self, lacks: str, advice: str) -> str:
         return f"{_OWN_IDENTITY.format(server=self._server, lacks=lacks)}: {advice}"
-
-
-_FOREVER: Final = float("inf")
 
 
 def _end_of(identity: Identity) -> float:

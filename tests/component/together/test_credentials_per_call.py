@@ -20,7 +20,7 @@ from gatewayworld import Reachable, Wire, calling, modern
 from issuers import HERE
 from operatorworld import Json, World, running
 from ports import free_port
-from protectedservers import SCOPE, python_server, typescript_server
+from jwtservers import SCOPE, python_server, typescript_server
 from togetherworld import serving
 from tokenproviders import CLIENT, SECRET, oidc_provider
 from waiting import until_async

@@ -21,7 +21,7 @@ from issuers import HERE
 from operatorworld import QUICK, World, running
 from otlpreceiver import otlp_receiver
 from ports import free_port
-from protectedservers import SCOPE, python_server
+from jwtservers import SCOPE, python_server
 from secretscan import leaks, operations, stored
 from togetherworld import serving
 from tokenproviders import CLIENT, SECRET, oidc_provider

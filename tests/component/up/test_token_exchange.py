@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from exchangeworld import ExchangeWorld, exchange_world, identity_of
 from issuers import HERE
-from protectedservers import SCOPE
+from jwtservers import SCOPE
 from tokenproviders import CLIENT, SECRET
 from upprocess import Up, fairlead_up
 from waiting import until_async
