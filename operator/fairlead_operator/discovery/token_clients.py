@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Final
-
-from fairlead_mcp.oauth.token_source import TokenSource
 
 from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
@@ -22,6 +21,7 @@ from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.session import McpSession
 from fairlead_operator.ports import TokenCredential
 
@@ -47,8 +47,8 @@ class TokenClient:
         """Connect a session with a token and enter it into `stack`; if the server refuses the token, or wants one with
         more scopes, connect once more with another token.
 
-        Raises McpError; GrantFailed without a token. A token that the server refuses later, during the session, is not
-        used again.
+        Raises McpError; GrantFailed if there is no token, or the server refuses each. A token that the server refuses
+        later, during the session, is not used again.
         """
         token = await self._source.obtain(GATEWAY)
         try:
@@ -58,22 +58,31 @@ class TokenClient:
             if challenge is None:
                 raise
             token = await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
-        return await self._connect(stack, negotiate, token)
+        try:
+            return await self._connect(stack, negotiate, token)
+        except McpError as error:
+            challenge = _challenge(error)
+            if challenge is not None:  # raises GrantFailed, whose message says that the server refuses new tokens
+                await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
+            raise
 
     async def _connect(self, stack: AsyncExitStack, negotiate: Negotiate, token: AccessToken) -> McpSession:
         sent = Credential(headers={**self.credential.headers, "Authorization": f"Bearer {token.value}"})
-        await stack.enter_async_context(self._watch(sent))
-        return await stack.enter_async_context(negotiate(sent))
-
-    @asynccontextmanager
-    async def _watch(self, sent: Credential) -> AsyncIterator[None]:
-        """Mask the token in errors of a session, and forget the token after a refusal."""
+        mask = Mask(sent)
         try:
-            yield
+            session = await stack.enter_async_context(negotiate(sent))
         except McpError as error:
+            raise mask.error(error)  # noqa: B904 - the same error, masked
+        stack.push(partial(self._after_session, mask))
+        return session
+
+    def _after_session(self, mask: Mask, kind: object, error: BaseException | None, traceback: object) -> bool:
+        """Mask the token in the error that ends a session, and forget the token if the server refused it."""
+        if isinstance(error, McpError):
+            mask.error(error)
             if _challenge(error) is not None:
                 self._source.forget(GATEWAY.person)
-            raise Mask(sent).error(error)  # noqa: B904 - the same error, masked
+        return False
 
     async def aclose(self) -> None:
         """Close the connections to the issuer."""
