@@ -19,8 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from cluster_questions import ready
 from installation import Installation, Json, apply, node_address, own_address
 from issuers import HERE
-from ports import free_port
 from jwtservers import SCOPE, python_server
+from ports import free_port
 from tokenproviders import CLIENT, SECRET, oidc_provider
 from waiting import until, until_async
 

@@ -23,8 +23,8 @@ from fairlead_app.authentication import build_trust
 from fairlead_app.settings import Settings
 from gatewayworld import MODERN, Answer, Reachable, Wire, calling, catalog
 from issuers import HERE
-from ports import free_port
 from jwtservers import SCOPE, PythonServer, python_server
+from ports import free_port
 from tokenproviders import CLIENTS, SECRET, TokenProvider, oidc_provider, private_key
 
 ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"

@@ -18,9 +18,9 @@ from dexexchange import dex_exchange
 from exchangeworld import complaint_of, exchange_world, identity_of, settings_of, text_of
 from gatewayworld import Reachable, Wire, calling, modern
 from issuers import HERE
+from jwtservers import SCOPE, python_server, typescript_server
 from operatorworld import Json, World, running
 from ports import free_port
-from jwtservers import SCOPE, python_server, typescript_server
 from togetherworld import serving
 from tokenproviders import CLIENT, SECRET, oidc_provider
 from waiting import until_async

@@ -18,10 +18,10 @@ from exchangeworld import complaint_of, identity_of, settings_of
 from fairlead_api.logs import JsonFormatter
 from gatewayworld import Wire, calling, modern
 from issuers import HERE
+from jwtservers import SCOPE, python_server
 from operatorworld import QUICK, World, running
 from otlpreceiver import otlp_receiver
 from ports import free_port
-from jwtservers import SCOPE, python_server
 from secretscan import leaks, operations, stored
 from togetherworld import serving
 from tokenproviders import CLIENT, SECRET, oidc_provider
