@@ -96,8 +96,6 @@ class ServerCredentials(CallCredentials):
         except TimeoutError as late:
             text = f"the authorization server gave no token for the server {self._server} before the call's deadline"
             raise Timeout(text, sent=False) from late
-        except GrantFailed as failure:
-            raise failure.at_server(self._server) from failure
         return CallCredential(subject.person, token)
 
     def newest_line(self, person: bytes) -> bytes:

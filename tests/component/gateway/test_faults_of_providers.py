@@ -38,7 +38,7 @@ async def test_tokens_that_there_are_outlive_their_provider_and_who_has_none_is_
     assert world.provider.issuer.removeprefix("http://") in told[0][1]
     assert "desk" in told[0][1]
     assert bob not in repr(told)
-    assert "isError" not in shop.message["result"]
+    assert not shop.message["result"]["isError"]
     assert requests == 9, "the server was asked for nothing on behalf of Bob, and its breaker is closed"
 
 

@@ -27,7 +27,8 @@ def manifests(world: ExchangeWorld) -> str:
     server = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "desk"}}
     client = client_of(world, secretRef={"name": "client"})
     own = {"auth": {"tokenExchange": client}, "discovery": {"auth": {"clientCredentials": client}}}
-    return "---\n".join(map(json.dumps, (secret, {**server, "spec": {"url": world.server.url, **own}})))
+    documents = secret, {**server, "spec": {"url": world.server.url, **own}}
+    return "".join(f"---\n{json.dumps(document)}\n" for document in documents)
 
 
 def client_of(world: ExchangeWorld, **more: Any) -> dict[str, Any]:
