@@ -85,3 +85,13 @@ async def test_two_persons_call_the_server_of_a_manifest_as_themselves(tmp_path:
         (tmp_path / "servers.yaml").write_text(manifests(world))
         async with up_with(tmp_path, world, "servers.yaml") as up:
             await each_is_themselves(up, world)
+
+
+async def test_two_persons_call_the_server_of_an_mcp_json_as_themselves(tmp_path: Path) -> None:
+    async with exchange_world(tmp_path) as world:
+        client = client_of(world, secret="${CLIENT_SECRET}")
+        own = {"auth": {"tokenExchange": client}, "discovery": {"auth": {"clientCredentials": client}}}
+        entry = {"url": world.server.url, "fairlead": own}
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"desk": entry}}))
+        async with up_with(tmp_path, world, "mcp.json", CLIENT_SECRET=SECRET) as up:
+            await each_is_themselves(up, world)
