@@ -84,6 +84,7 @@ def test_server_that_names_other_issuers_only_is_refused_with_all_names() -> Non
     assert "https://evil.example.com" in str(failed.value)
     assert ISSUER in str(failed.value)
     metadata.require_issuer(metadata.ProtectedResourceMetadata("x", ("https://b", ISSUER)), ISSUER)
+    metadata.require_issuer(metadata.ProtectedResourceMetadata("x", (ISSUER + "/",)), ISSUER)
     metadata.require_issuer(metadata.ProtectedResourceMetadata("x"), ISSUER)
 
 
@@ -132,7 +133,8 @@ def test_token_endpoint_must_be_confidential_and_a_text() -> None:
             metadata.read_server_metadata(document(token_endpoint=url), ISSUER, "u")
     for url in ("http://127.0.0.1:1/token", "http://[::1]:1/token", "http://dex.auth.svc:5556/token", "https://b/c"):
         assert metadata.read_server_metadata(document(token_endpoint=url), ISSUER, "u").token_endpoint == url
-    for value in (None, 1, ["https://a"], {}):
+    values: list[object] = [None, 1, ["https://a"], {}]
+    for value in values:
         with pytest.raises(GrantFailed) as failed:
             metadata.read_server_metadata(document(token_endpoint=value), ISSUER, "u")
         assert failed.value.cause == BAD_ANSWER
