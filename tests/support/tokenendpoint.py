@@ -3,6 +3,7 @@
 async with token_endpoint() as provider:
     subject = provider.subject_token("alice")
     settings = provider.settings(grant=TOKEN_EXCHANGE, scopes=("read",))
+    source = TokenSource(settings, provider.credential(), token_access())
     ...
     assert provider.verify(token)["sub"] == "alice"
 
@@ -33,6 +34,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
@@ -43,6 +45,9 @@ from joserfc.jwk import ECKey, Key
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, OAuthSettings
+from fairlead_mcp.egress import Egress
+from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_mcp.oauth.token_access import TokenAccess
 from issuers import HERE, LocalIssuer
 from rawserver import RawServer, Reply, Request, raw_server
 
@@ -70,7 +75,7 @@ class Client:
     method: str = "client_secret_basic"
     secret: str = SECRET
     key: Key | None = None
-    algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA")
+    algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "Ed25519")
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,8 @@ class TokenEndpoint(LocalIssuer):
         if answer.raw is not None:
             reply.raw(answer.raw)
         else:
-            reply.send(answer.status, json.dumps(answer.members).encode(), **answer.headers)
+            date = formatdate(time.time() + self.offset, usegmt=True)
+            reply.send(answer.status, json.dumps(answer.members).encode(), **{"date": date, **answer.headers})
 
     async def _answer(self, request: Request) -> TokenAnswer:
         try:
@@ -418,6 +424,12 @@ def _claims(token: str) -> dict[str, Any]:
     except (IndexError, ValueError):
         return {}
     return claims if isinstance(claims, dict) else {}
+
+
+def token_access(server_url: str = "http://127.0.0.1:9/mcp", **members: Any) -> TokenAccess:
+    """Surroundings of a source of tokens on a laptop, whose egress rules allow loopback addresses."""
+    resolve = Egress().guard(resolve_by_dns, "default")
+    return TokenAccess(**{"server_url": server_url, "resolve": resolve, **members})
 
 
 @contextlib.asynccontextmanager
