@@ -114,3 +114,12 @@ def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:
     slow = entry(READ_ONLY, latency=DeclaredLatency(max_duration_ms=2500))
     assert planned(slow).probes[0].timeout == 2.5
     assert planned(slow, limits={"timeout": "1s"}).probes[0].timeout == 1.0
+
+
+def test_nothing_is_probed_as_nobody_where_calls_go_as_a_person() -> None:
+    client = {"issuer": "https://login.example.com", "clientID": "fairlead", "secretRef": {"name": "client"}}
+    exchange = {"auth": {"tokenExchange": client}}
+    lists = {"discovery": {"auth": {"clientCredentials": client}}}
+
+    assert planned(entry(READ_ONLY, NEEDS_X), **exchange) == ProbePlan(policy="ReadOnly", has_no_person=True)
+    assert len(planned(entry(READ_ONLY, NEEDS_X), **exchange, **lists).probes) == 1
