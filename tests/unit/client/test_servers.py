@@ -154,7 +154,7 @@ def manifest(**spec: Any) -> dict[str, Any]:
                     }
                 }
             },
-            "s: auth obtains access tokens, which only the gateway does",
+            "s: auth obtains tokens, which only the gateway does",
         ),
         ([manifest(url="http://x/mcp", nonsense=1)], "m: spec.nonsense: unknown field"),
         ([7], "int is not a valid server"),

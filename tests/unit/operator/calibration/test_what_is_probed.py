@@ -116,10 +116,10 @@ def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:
     assert planned(slow, limits={"timeout": "1s"}).probes[0].timeout == 1.0
 
 
-def test_nothing_is_probed_as_nobody_where_calls_go_as_a_person() -> None:
+def test_probes_need_a_credential_of_the_operator_where_calls_go_as_a_person() -> None:
     client = {"issuer": "https://login.example.com", "clientID": "fairlead", "secretRef": {"name": "client"}}
-    exchange = {"auth": {"tokenExchange": client}}
-    lists = {"discovery": {"auth": {"clientCredentials": client}}}
+    exchange: dict[str, Any] = {"tokenExchange": client}
+    lists: dict[str, Any] = {"auth": {"clientCredentials": client}}
 
-    assert planned(entry(READ_ONLY, NEEDS_X), **exchange) == ProbePlan(policy="ReadOnly", has_no_person=True)
-    assert len(planned(entry(READ_ONLY, NEEDS_X), **exchange, **lists).probes) == 1
+    assert planned(entry(READ_ONLY, NEEDS_X), auth=exchange) == ProbePlan(policy="ReadOnly", has_no_person=True)
+    assert len(planned(entry(READ_ONLY, NEEDS_X), auth=exchange, discovery=lists).probes) == 1
