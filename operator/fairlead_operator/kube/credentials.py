@@ -300,7 +300,7 @@ class Resolver:
         return ResolvedCredential(RESOLVED, reference, calls.value, oauth=calls.oauth, operator=operator)
 
     async def _present(self, server: McpServer, auth: Auth | DiscoveryAuth, url: str) -> PresentedCredential:
-        """What `auth` presents to the server at `url`. Raises _RefusedReference."""
+        """Header or client that `auth` presents to the server at `url`. Raises _RefusedReference."""
         grant = auth.grant
         try:
             if grant is not None:

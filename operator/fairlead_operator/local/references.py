@@ -157,7 +157,7 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
 
 
 def _present(declared: DeclaredServer, contents: Contents, auth: Auth | DiscoveryAuth) -> PresentedCredential:
-    """What `auth` presents to the server. Raises Unresolved, UnusableSecret."""
+    """Header or client that `auth` presents to the server. Raises Unresolved, UnusableSecret."""
     if auth.grant is not None:
         source = auth.grant.secret_ref
         return present_client(auth.grant, None if source is None else _referenced(declared, contents, source))

@@ -57,7 +57,7 @@ class ReferencedSecret:
 
 @dataclass(frozen=True)
 class PresentedCredential:
-    """What is presented to a server, as one member of `spec.auth` or `discovery.auth` says."""
+    """Header or client that is presented to a server, as one member of `spec.auth` or `discovery.auth` says."""
 
     value: Credential | None = None
     """None for a client without a secret."""

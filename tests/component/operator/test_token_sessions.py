@@ -30,8 +30,8 @@ class Protection:
     endpoint: HttpEndpoint
     connector: NetworkConnector = field(default_factory=NetworkConnector)
 
-    def credential(self, **members: str) -> TokenCredential:
-        return TokenCredential(oauth=self.provider.settings(), **{"client_secret": SECRET, **members})
+    def credential(self, client_secret: str = SECRET) -> TokenCredential:
+        return TokenCredential(oauth=self.provider.settings(), client_secret=client_secret)
 
 
 @asynccontextmanager

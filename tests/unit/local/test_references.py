@@ -128,3 +128,19 @@ def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more(
     package = {"registry": "npm", "name": "x", "version": "1"}
     assert surroundings(declared({"package": package}), ours) == network
     assert surroundings(declared({"url": "http://x/mcp"}), ours) == {}
+
+
+def test_lists_have_a_credential_of_their_own_where_calls_go_as_a_person() -> None:
+    client = {
+        "issuer": "https://login.example.com",
+        "clientID": "fairlead",
+        "secretRef": {"name": "s", "key": "client"},
+    }
+    lists = {"header": {"name": "X-Key", "secretRef": {"name": "s", "key": "lists"}}}
+    spec = {"url": BEARER["url"], "auth": {"tokenExchange": client}, "discovery": {"auth": lists}}
+
+    resolved = resolve(declared(spec), contents(secret({"client": "c", "lists": "l"})))
+
+    assert resolved.value == Credential(client_secret="c")
+    assert resolved.of_operator.value == Credential(headers={"X-Key": "l"})
+    assert resolved.oauth is not None

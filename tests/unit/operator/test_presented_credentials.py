@@ -1,4 +1,4 @@
-"""What is presented to a server: which value of a Secret may be used, and what a catalog says of a grant."""
+"""Credentials that are presented to a server: which values of Secrets may be used, and how a grant is published."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_private_key_is_one_in_pem_or_a_jwk(key: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grant", "found", "cause", "words"),
+    ("grant", "referenced", "cause", "words"),
     [
         (own(), secret(hosts="other.example.com"), "HostNotAllowed", "the token endpoint is at https://login.example"),
         (own(), secret(hosts=" "), "HostNotAllowed", "is empty, so it may not be sent anywhere"),
@@ -110,14 +110,14 @@ def test_a_private_key_is_one_in_pem_or_a_jwk(key: bytes) -> None:
     ],
 )
 def test_a_value_that_may_not_be_used_is_refused_and_never_quoted(
-    grant: Grant, found: ReferencedSecret, cause: str, words: str
+    grant: Grant, referenced: ReferencedSecret, cause: str, words: str
 ) -> None:
     with pytest.raises(UnusableSecret, match=words) as refused:
-        present_client(grant, found)
+        present_client(grant, referenced)
 
     assert refused.value.cause == cause
     assert "s3cret" not in str(refused.value)
-    assert "s3cret" not in repr(found)
+    assert "s3cret" not in repr(referenced)
 
 
 def test_the_operator_presents_a_client_whose_hash_follows_secret_and_settings() -> None:
