@@ -214,7 +214,7 @@ class ServerSessions:
     def _make_room(self, newest: ServerSession | None) -> bool:
         """Drop the oldest session of a client or person without requests in progress; False if there is none."""
         for session in self.open.values():
-            if session.owned and session is not newest and not session.active_sinks and session.subscriber is None:
+            if session.owned and session is not newest and not (session.active_sinks or session.requests):
                 self._drop(session)
                 return True
         return False
