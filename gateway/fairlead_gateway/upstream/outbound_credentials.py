@@ -91,12 +91,11 @@ class ServerCredentials(CallCredentials):
                 token = await self._source.obtain(
                     subject, refused=None if refused is None else refused.token, challenge=challenge
                 )
-        except GrantFailed as error_of_grant:
-            text = f"no access token for the server {self._server}: {error_of_grant}"
-            raise GrantFailed(text, cause=error_of_grant.cause, claims=error_of_grant.claims) from error_of_grant
         except TimeoutError as late:
             text = f"the authorization server gave no token for the server {self._server} before the call's deadline"
             raise Timeout(text, sent=False) from late
+        except GrantFailed as failure:
+            raise failure.at_server(self._server) from failure
         return CallCredential(subject.person, token)
 
     def newest_line(self, person: bytes) -> bytes:
