@@ -14,6 +14,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from fairlead_mcp.oauth.subject import TokenSubject
+
 JWT_PREFIX: Final = b"jwt:"
 """Begins the principals of JWTs: `jwt:ISSUER#SUBJECT/AGENT`, with subject and agent in percent-encoding."""
 Kind = Literal["anonymous", "apiKey", "jwt", "serviceAccount"]
@@ -32,11 +34,26 @@ class ServiceAccount(msgspec.Struct, frozen=True, order=True):
 class SubjectToken:
     """Raw token of an identity, from which tokens for servers are obtained (RFC 8693). Its text never shows it."""
 
-    __slots__ = ("__weakref__", "value")
+    __slots__ = ("__weakref__", "_subjects", "expires_at", "value")
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str, expires_at: float) -> None:
         self.value = value
         """The token; empty once no server needs it any more."""
+        self.expires_at = expires_at
+        """`exp` of the token, in seconds since the epoch."""
+        self._subjects: dict[bytes, TokenSubject] = {}
+
+    def subject(self, person: bytes) -> TokenSubject:
+        """The token as that of a person. Kept, because every call needs it."""
+        subject = self._subjects.get(person)
+        if subject is None:
+            subject = self._subjects[person] = TokenSubject(person, self.value, self.expires_at)
+        return subject
+
+    def drop(self) -> None:
+        """Forget the token."""
+        self.value = ""
+        self._subjects.clear()
 
     def __repr__(self) -> str:
         return "<SubjectToken>"

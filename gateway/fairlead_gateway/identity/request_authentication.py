@@ -150,7 +150,7 @@ class Identities:
         self._keeps_tokens = wanted
         if not wanted:
             for token in self._subject_tokens:
-                token.value = ""
+                token.drop()
             return
         for entries in (self._young, self._old):
             for authorization, (identity, _) in entries.items():
@@ -218,12 +218,10 @@ class Identities:
         """Set the raw token of an identity, if it is a JWT."""
         if identity.kind not in ("jwt", "serviceAccount"):
             return
-        held = identity.subject_token
-        if held is None:
-            held = SubjectToken(token)
-            msgspec.structs.force_setattr(identity, "subject_token", held)
-            self._subject_tokens.add(held)
-        held.value = token
+        expires = identity.claims.get("exp")  # `expires_at` has the issuer's leeway too
+        held = SubjectToken(token, float(expires) if isinstance(expires, int | float) else identity.expires_at)
+        msgspec.structs.force_setattr(identity, "subject_token", held)
+        self._subject_tokens.add(held)
 
     def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
         if len(self._young) >= self._most or self._young_bytes >= KEPT_BYTES:

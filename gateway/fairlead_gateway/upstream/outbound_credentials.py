@@ -65,12 +65,9 @@ class ServerCredentials(CallCredentials):
         if not self.exchanges:
             token = self._source.cached(GATEWAY)
             return None if token is None else CallCredential(b"", token)
-        person = self.person(identity)
-        if identity.expires_at > self._clock():
-            token = self._source.cached(self._subject(identity, person))
-        else:  # a request of the gateway for a stream or task; the person may have a newer token by now
-            token = self._source.cached(TokenSubject(person))
-        return None if token is None else CallCredential(person, token)
+        subject = self._subject(identity, self.person(identity))
+        token = self._source.cached(subject)
+        return None if token is None else CallCredential(subject.person, token)
 
     async def acquire(
         self,
@@ -82,6 +79,10 @@ class ServerCredentials(CallCredentials):
         subject = GATEWAY
         if self.exchanges:
             person = self.person(identity)
+            if identity.expires_at <= self._clock():  # of a stream or task, which outlives its first token
+                token = self._source.cached(TokenSubject(person))
+                if token is not None and (refused is None or token.value != refused.token.value):
+                    return CallCredential(person, token)
             identity = self._newest_of(identity, person)
             subject = self._subject(identity, person)
         challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
@@ -90,12 +91,11 @@ class ServerCredentials(CallCredentials):
                 token = await self._source.obtain(
                     subject, refused=None if refused is None else refused.token, challenge=challenge
                 )
-        except GrantFailed as error_of_grant:
-            text = f"no access token for the server {self._server}: {error_of_grant}"
-            raise GrantFailed(text, cause=error_of_grant.cause, claims=error_of_grant.claims) from error_of_grant
         except TimeoutError as late:
             text = f"the authorization server gave no token for the server {self._server} before the call's deadline"
             raise Timeout(text, sent=False) from late
+        except GrantFailed as failure:
+            raise failure.at_server(self._server) from failure
         return CallCredential(subject.person, token)
 
     def newest_line(self, person: bytes) -> bytes:
@@ -128,7 +128,7 @@ class ServerCredentials(CallCredentials):
         held = identity.subject_token
         if held is None or not held.value:
             raise self._lacks_token(identity)
-        return TokenSubject(person, held.value, _end_of(identity))
+        return held.subject(person)
 
     def _newest_of(self, identity: Identity, person: bytes) -> Identity:
         """The identity, or if it has expired the newest one of the person; the newer of both is remembered.
@@ -160,9 +160,3 @@ class ServerCredentials(CallCredentials):
 
     def _sentence(self, lacks: str, advice: str) -> str:
         return f"{_OWN_IDENTITY.format(server=self._server, lacks=lacks)}: {advice}"
-
-
-def _end_of(identity: Identity) -> float:
-    """`exp` of the caller's token, in seconds since the epoch; `expires_at` has the issuer's leeway too."""
-    expires = identity.claims.get("exp")
-    return float(expires) if isinstance(expires, int | float) else identity.expires_at

@@ -63,6 +63,7 @@ class ServerSession:
         "levels",
         "person",
         "pod",
+        "requests",
         "setting_level",
         "stream",
         "subscriber",
@@ -93,7 +94,9 @@ class ServerSession:
         self.pod: Address | None = None
         """Address of the pod that holds the session; None for any pod."""
         self.active_sinks: list[ResponseSink] = []
-        """Sinks of the requests in progress; only used in a session of one client or person."""
+        """Sinks of the requests in progress; only used in a client's own session."""
+        self.requests = 0
+        """Number of requests in progress; only used in a session that a person's clients share."""
         self.levels: LogLevels | None = None
         """Log levels; None if the server has no log messages."""
         self.setting_level = asyncio.Lock()
@@ -120,13 +123,25 @@ class ServerSession:
             return self.has_id
         return answer.status == 400 and b"session" in answer.body.lower()
 
+    @property
+    def in_use(self) -> bool:
+        """Whether an owned session has requests in progress or subscriptions."""
+        return self.requests > 0 or self.active_sinks != [] or self.subscriber is not None
+
     def enter(self, sink: ResponseSink) -> None:
-        self.active_sinks.append(sink)
+        """Record a request in an owned session, which has to `leave` it once."""
+        if self.client is None:
+            self.requests += 1
+        else:
+            self.active_sinks.append(sink)
 
     def leave(self, sink: ResponseSink) -> bool:
         """Record the end of a request. True if the session is now idle: without requests and subscriptions."""
-        self.active_sinks = [other for other in self.active_sinks if other is not sink]
-        return not self.active_sinks and self.subscriber is None and not self.closed
+        if self.client is None:
+            self.requests -= 1
+        else:
+            self.active_sinks = [other for other in self.active_sinks if other is not sink]
+        return not self.in_use and not self.closed
 
     def subscribe(self, method: str, sink: ResponseSink) -> None:
         """Record `resources/subscribe` and `resources/unsubscribe`; no-op for other methods."""

@@ -214,7 +214,7 @@ class ServerSessions:
     def _make_room(self, newest: ServerSession | None) -> bool:
         """Drop the oldest session of a client or person without requests in progress; False if there is none."""
         for session in self.open.values():
-            if session.owned and session is not newest and not session.active_sinks and session.subscriber is None:
+            if session.owned and session is not newest and not (session.active_sinks or session.requests):
                 self._drop(session)
                 return True
         return False
@@ -259,7 +259,9 @@ class ServerSessions:
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
         note = with_body(session.authorized_head(), jsonrpc.notification("notifications/initialized"))
-        note_pool = calls if target_pod is not None or client is None else self.pools(session).calls
+        # connections of `any_pod` may lead to several pods by now
+        pinned = session.pod is not None and (client is not None or self._pools.spread)
+        note_pool = self.pools(session).calls if pinned else calls
         await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
             stream_opened = asyncio.Event()

@@ -104,6 +104,11 @@ class GrantFailed(McpError):
         """Whether the cause is the same for all persons, so that no grant of another person would succeed."""
         return self.cause in _FOR_EVERYBODY
 
+    def at_server(self, server: str) -> GrantFailed:
+        """Copy the exception with the server's name in front, for a message that stands alone."""
+        message = f"there is no access token for a call of the server {server}: {self}"
+        return GrantFailed(message, cause=self.cause, claims=self.claims)
+
     def again(self) -> GrantFailed:
         """Copy the exception, without its traceback, to raise it for another caller."""
         return GrantFailed(str(self), cause=self.cause, claims=self.claims)

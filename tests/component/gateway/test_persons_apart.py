@@ -315,3 +315,25 @@ async def test_servers_with_one_credential_share_their_session_as_before(tmp_pat
         async with running(tmp_path, box) as gateway:
             assert [said(await ask(gateway, calling("box__whoami"))) for _ in range(3)] == ["robot"] * 3
     assert len([method for _, method, _ in protected.messages if method == "initialize"]) == 1
+
+
+async def test_no_pod_gets_a_session_of_another_pod_or_person(tmp_path: Path) -> None:
+    async with (
+        token_endpoint() as provider,
+        protected_server(provider) as (one, first),
+        protected_server(provider) as (two, second),
+    ):
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            if host == "127.0.0.1":
+                return [(host, port)]
+            return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
+
+        box = oauth_catalog(provider, "box", "http://box.tools.svc:80/mcp", version=LEGACY)
+        async with exchanging(tmp_path, provider, box, resolve=resolve) as gateway:
+            for _ in range(4):
+                calls = [ask(gateway, of(provider, person, calling("box__whoami"))) for person in PERSONS * 4]
+                assert [said(answer) for answer in await asyncio.gather(*calls)] == [*PERSONS * 4]
+    assert one.crossed == two.crossed == []
+    assert one.executed.total() > 0
+    assert two.executed.total() > 0
