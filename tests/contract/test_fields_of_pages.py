@@ -49,7 +49,7 @@ KUBERNETES = frozenset(
 )
 """Fields of pods and of quotas."""
 OTHERS_OF_PAGES = {
-    "docs/configure/credentials.md": {"trustedPeers", "leewaySeconds", "secretFile"},
+    "docs/configure/credentials.md": {"trustedPeers", "leewaySeconds", "secretFile", "identity.yaml"},
     "docs/configure/custom-tools.md": {"fairlead.tools"},
     "docs/configure/policies.md": {"defaultAction"},
     "docs/configure/pinning.md": {"gatewayApprovals"},

@@ -120,7 +120,7 @@ def settings_of(folder: Path, identity: dict[str, Any], **more: Any) -> dict[str
 
 
 def text_of(answer: Answer) -> str:
-    """Text of a result that is no error."""
+    """Text of a successful result."""
     message = answer.message if answer.body.startswith(b"{") else answer.events[-1]
     assert "result" in message, message
     result = message["result"]

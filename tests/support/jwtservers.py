@@ -85,7 +85,7 @@ class JwksVerifier:
         """Tokens that were withdrawn: they are valid to everybody else."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """What the token says, None where it is not valid here."""
+        """The token's claims, None where it is not valid here."""
         if self.keys is None:
             async with aiohttp.ClientSession() as session, session.get(self.jwks_url) as answer:
                 self.keys = KeySet.import_key_set(await answer.json())
@@ -146,7 +146,7 @@ async def python_server(
     address: str = "127.0.0.1",
     url: str = "",
 ) -> AsyncIterator[PythonServer]:
-    """The Python SDK's server in this loop, both eras. `url`: what it is called by, with its address by default;
+    """The Python SDK's server in this loop, both eras. `url`: its URL for clients, with its address by default;
     `audience`: the one of its tokens, its URL by default.
     """
     port = port or free_port()

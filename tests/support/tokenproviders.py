@@ -69,16 +69,16 @@ class TokenProvider:
     """Audience of the tokens with which people come to the gateway."""
     process: asyncio.subprocess.Process
     events: list[dict[str, Any]] = field(default_factory=list)
-    """What it told of each token request."""
+    """One for each token request."""
 
     @property
     def token_url(self) -> str:
-        """Of this machine."""
+        """URL of the token endpoint on this machine."""
         return f"{self.base}/token"
 
     @property
     def jwks_url(self) -> str:
-        """Of this machine."""
+        """URL of the keys on this machine."""
         return f"{self.base}/jwks"
 
     def granted(self, grant_type: str = TOKEN_EXCHANGE) -> list[dict[str, Any]]:

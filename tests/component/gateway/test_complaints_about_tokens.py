@@ -1,4 +1,4 @@
-"""What users of other gateways complain of, about credentials per call: none of it can happen here.
+"""Complaints of users of other gateways about credentials per call: none of it can happen here.
 
 Each test has a real authorization server (`oidc-provider`) and the Python SDK's protected server, which binds sessions
 to users.
@@ -46,7 +46,7 @@ async def listed(gateway: Reachable, token: str) -> list[str]:
 
 
 @BOTH_ERAS
-async def test_neither_the_clients_nor_the_gateways_own_token_reaches_the_server(version: str, tmp_path: Path) -> None:
+async def test_tokens_of_client_and_gateway_never_reach_the_server(version: str, tmp_path: Path) -> None:
     """stacklok/toolhive#6681."""
     async with exchange_world(tmp_path) as world:
         async with running(tmp_path, world.catalog(version=version), **world.settings()) as gateway:
@@ -110,7 +110,7 @@ async def test_a_session_that_another_replica_restores_has_its_identity(tmp_path
     assert (at_the_first, of_bob, at_the_second) == ("alice", "bob", "alice")
 
 
-async def test_who_has_no_grant_sees_the_whole_list_and_each_call_says_what_to_do(tmp_path: Path) -> None:
+async def test_caller_without_a_grant_sees_the_whole_list_and_each_call_says_what_to_do(tmp_path: Path) -> None:
     """BerriAI/litellm#32563, #37399 and #38208: an empty list with 200, without a reason."""
     async with exchange_world(tmp_path) as world, running(tmp_path, world.catalog(), **world.settings()) as gateway:
         carol = await world.token("carol")
@@ -192,7 +192,7 @@ async def test_lists_need_nobodys_token(tmp_path: Path) -> None:
 
 
 @BOTH_ERAS
-async def test_one_server_serves_all_persons_and_each_session_has_one_person(version: str, tmp_path: Path) -> None:
+async def test_server_serves_all_persons_and_each_session_has_one_person(version: str, tmp_path: Path) -> None:
     """agentgateway/agentgateway#2386: one route per user."""
     async with exchange_world(tmp_path) as world:
         async with running(tmp_path, world.catalog(version=version), **world.settings()) as gateway:

@@ -88,7 +88,7 @@ async def test_oidc_provider_refuses_what_is_wrong_and_the_cause_says_what(tmp_p
 
 
 async def test_a_token_for_another_audience_is_exchanged_for_nothing(tmp_path: Path) -> None:
-    """What the gateway got for the server is no subject token: its audience is the server."""
+    """The gateway's token for the server cannot be a subject token, as its audience is the server."""
     async with exchange_world(tmp_path) as world:
         source = source_of(world.oauth(), world.server.url)
         token = await source.obtain(subject_of("alice", await world.token("alice")))

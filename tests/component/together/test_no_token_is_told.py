@@ -81,25 +81,25 @@ async def test_no_token_of_a_grant_is_in_anything_that_leaves_operator_or_gatewa
             people = {person: await provider.sign_in(person) for person in ("alice", "bob", "carol")}
 
             async def shown() -> bool:
-                answer = await asked(modern("tools/list"), people["alice"])
+                answer = await answer_to(modern("tools/list"), people["alice"])
                 return "desk__whoami" in answer.body.decode()
 
-            async def asked(ask: Any, token: str) -> Any:
+            async def answer_to(ask: Any, token: str) -> Any:
                 async with await Wire.connect(gateway) as wire:
                     return await wire.ask(ask.with_headers(authorization=f"Bearer {token}"))
 
             await until_async("the tools", shown)
             for person, token in people.items():
                 for tool in ("desk__whoami", "wrong__whoami"):
-                    told[f"{person} calls {tool}"] = (await asked(calling(tool, {}), token)).body.decode()
-                told[f"list of {person}"] = (await asked(modern("tools/list"), token)).body.decode()
+                    told[f"{person} calls {tool}"] = (await answer_to(calling(tool, {}), token)).body.decode()
+                told[f"list of {person}"] = (await answer_to(modern("tools/list"), token)).body.decode()
             refused = server.requests()[-1].authorization.removeprefix("Bearer ")
             server.verifier.audience = "http://nobody.example"
-            answer = await asked(calling("desk__whoami", {}), people["alice"])
+            answer = await answer_to(calling("desk__whoami", {}), people["alice"])
             told["refused by the server"] = answer.body.decode()
             assert complaint_of(answer)[0] == "CREDENTIAL_UNAVAILABLE"
             await provider.end()
-            told["provider away"] = (await asked(calling("desk__whoami", {}), people["bob"])).body.decode()
+            told["provider away"] = (await answer_to(calling("desk__whoami", {}), people["bob"])).body.decode()
             for page in ("metrics", "samples", "healthz"):
                 told[page] = await operations(gateway.metrics_port, page, PULL_TOKEN)
             told["events"] = repr(await gateway.events.after(0, 0.1))

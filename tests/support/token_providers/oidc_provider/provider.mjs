@@ -116,4 +116,9 @@ const told = (ctx, error) => {
 provider.on("grant.success", (ctx) => told(ctx));
 provider.on("grant.error", (ctx, error) => told(ctx, error));
 provider.on("server_error", (_, error) => say({ event: "error", error: String(error.stack) }));
-createServer(provider.callback()).listen(port, address, () => say({ event: "listening" }));
+const handle = provider.callback();
+const answer = (request, response) => {
+  response.setHeader("Date", new Date().toUTCString()); // by the provider's clock
+  return handle(request, response);
+};
+createServer(answer).listen(port, address, () => say({ event: "listening" }));
