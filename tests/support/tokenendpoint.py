@@ -30,6 +30,7 @@ import base64
 import binascii
 import contextlib
 import json
+import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -48,7 +49,7 @@ from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, OAuthSettings
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import resolve_by_dns
 from fairlead_mcp.oauth.token_access import TokenAccess
-from issuers import HERE, LocalIssuer
+from issuers import HERE, JWKS, LocalIssuer
 from rawserver import RawServer, Reply, Request, raw_server
 
 TOKEN_PATH: Final = "/token"
@@ -141,6 +142,8 @@ class TokenEndpoint(LocalIssuer):
         self.metadata: dict[str, Any] = {}
         self.metadata_paths: tuple[str, ...] = _METADATA
         """Paths that have its metadata."""
+        self.metadata_status = 404
+        """Status of requests for anything else."""
         self.grants: list[Grant] = []
         self.requests: list[list[tuple[str, str]]] = []
         self.received: list[Request] = []
@@ -199,8 +202,10 @@ class TokenEndpoint(LocalIssuer):
             if self.answer is not None:
                 self.answer(answer)
             self._send(reply, answer)
-        else:
+        elif path == JWKS:
             await super().handle(request, reply)
+        else:
+            reply.send(self.metadata_status)
 
     # Inside
 
@@ -433,10 +438,10 @@ def token_access(server_url: str = "http://127.0.0.1:9/mcp", **members: Any) -> 
 
 
 @contextlib.asynccontextmanager
-async def token_endpoint(*, entra: bool = False) -> AsyncIterator[TokenEndpoint]:
-    """A provider on a free port."""
+async def token_endpoint(*, entra: bool = False, tls: ssl.SSLContext | None = None) -> AsyncIterator[TokenEndpoint]:
+    """A provider on a free port; with `tls` over https."""
     provider = TokenEndpoint(entra=entra)
-    async with raw_server(provider.handle) as server:
+    async with raw_server(provider.handle, tls=tls) as server:
         provider.server = server
-        provider.url = f"http://127.0.0.1:{server.port}"
+        provider.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.port}"
         yield provider

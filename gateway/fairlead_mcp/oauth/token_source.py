@@ -255,7 +255,7 @@ class TokenSource:
         except (GrantFailed, TimeoutError) as cause:
             error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()
             if error.cause in (BAD_ANSWER, UNREACHABLE):
-                self._endpoint.forget()
+                self._endpoint.doubt()
             self._failures.note(failure_key, wish.subject, error)
             self._access.observe(wish.subject, error, self._access.monotonic() - began)
             raise error from cause

@@ -406,6 +406,29 @@ async def test_kept_connection_that_the_provider_has_closed_costs_no_grant() -> 
         await source.obtain(GATEWAY, refused=token)
 
 
+@pytest.mark.parametrize(("closing", "cause"), [(1, ""), (2, PROVIDER_ERROR)])
+async def test_connection_that_is_closed_by_a_request_is_replaced_once(closing: int, cause: str) -> None:
+    async with token_endpoint() as provider:
+        answered = 0
+
+        async def handle(request: Request, reply: Reply) -> None:
+            nonlocal answered
+            answered += 1
+            if 1 < answered <= 1 + closing:
+                reply.close()
+            else:
+                await provider.handle(request, reply)
+
+        async with raw_server(handle) as server:
+            url = f"http://127.0.0.1:{server.port}/token"
+            async with sourcing(provider, token_url=url) as source:
+                token = await source.obtain(GATEWAY)
+                if cause:
+                    assert (await failure(source, refused=token)).cause == cause
+                else:
+                    await source.obtain(GATEWAY, refused=token)
+
+
 # Challenges over the wire
 
 

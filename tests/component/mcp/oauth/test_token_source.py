@@ -7,17 +7,21 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
+from certificates import Authority
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF, TOKEN_EXCHANGE
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
+    BAD_ANSWER,
     CLOSED,
+    CONFIGURATION,
     INSUFFICIENT_SCOPE,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
@@ -26,9 +30,11 @@ from fairlead_mcp.oauth.errors import (
     NO_SUBJECT_TOKEN,
     SUBJECT_TOKEN_EXPIRED,
     TOKEN_REFUSED,
+    UNREACHABLE,
     GrantFailed,
 )
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
+from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS, RETRY_SECONDS
 from fairlead_mcp.oauth.token_source import TokenSource
 from tokenendpoint import CLIENT, SECRET, Client, TokenAnswer, TokenEndpoint, token_access, token_endpoint
 from virtualtime import HandClock
@@ -394,6 +400,93 @@ async def test_scopes_of_a_call_have_a_token_of_their_own() -> None:
         assert token.scopes == {"read", "admin"}
         assert tools.source.cached(alice, more) is token
         assert tools.source.cached(alice) is None
+
+
+async def test_demand_for_more_scopes_than_a_token_may_have_is_refused() -> None:
+    async with world(scopes=tuple(f"own{n}" for n in range(10))) as tools:
+        demand = Challenge("insufficient_scope", tuple(f"s{n}" for n in range(60)))
+        error = await tools.failure(tools.person("alice"), challenge=demand)
+        assert (error.cause, "too many" in str(error)) == (INSUFFICIENT_SCOPE, True)
+
+
+async def test_settings_without_their_secret_are_an_error_of_each_call_and_not_of_the_start() -> None:
+    async with world(credential=Credential()) as tools:
+        assert tools.source.cached(tools.person("alice")) is None
+        for _ in range(2):
+            error = await tools.failure(tools.person("alice"))
+            assert (error.cause, "secretRef" in str(error)) == (CONFIGURATION, True)
+        assert tools.requested == 0
+
+
+# Discovery
+
+
+async def test_discovered_endpoint_stays_in_use_while_the_issuers_metadata_is_away() -> None:
+    async with world() as tools:
+        provider = tools.provider
+        source = TokenSource(
+            provider.settings(TOKEN_EXCHANGE, issuer=provider.url),
+            provider.credential(),
+            token_access(clock=tools.clock, monotonic=tools.monotonic),
+        )
+        await source.obtain(tools.person("alice"))
+        provider.metadata_paths = ()
+        tools.later(DISCOVERY_SECONDS - 1)
+        await source.obtain(tools.person("bob"))
+        tools.later(1)
+        with pytest.raises(GrantFailed, match="publishes no metadata"):
+            await source.obtain(tools.person("carol"))
+        provider.metadata_status = 500
+        tools.later(5)
+        before = len(provider.received)
+        await source.obtain(tools.person("carol"))
+        await source.obtain(tools.person("dave"))
+        metadata = [request for request in provider.received[before:] if request.verb == "GET"]
+        assert len(metadata) == 2, "places of one failed discovery, after which there is a pause"
+        await source.aclose()
+
+
+async def test_endpoint_that_moved_is_discovered_within_a_minute() -> None:
+    async with world() as tools, token_endpoint() as other:
+        other.keys = tools.provider.keys
+        source = TokenSource(
+            tools.provider.settings(TOKEN_EXCHANGE, issuer=tools.provider.url),
+            tools.provider.credential(),
+            token_access(clock=tools.clock, monotonic=tools.monotonic),
+        )
+        await source.obtain(tools.person("alice"))
+        tools.later(RETRY_SECONDS)
+        tools.provider.metadata = {"token_endpoint": other.token_url}
+
+        def gone(answer: TokenAnswer) -> None:
+            answer.raw = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngone"
+
+        tools.provider.answer = gone
+        with pytest.raises(GrantFailed) as failed:
+            await source.obtain(tools.person("bob"))
+        assert failed.value.cause == BAD_ANSWER
+        await source.obtain(tools.person("carol"))
+        assert (other.granted, tools.provider.granted) == ({"carol": 1}, {"alice": 1, "bob": 1})
+        await source.aclose()
+
+
+async def test_token_endpoint_is_verified_by_its_own_certificates(tmp_path: Path) -> None:
+    authority = Authority()
+    async with token_endpoint(tls=authority.server_context(tmp_path)) as provider:
+        bundles = {authority.bundle: "", Authority().bundle: UNREACHABLE, "nonsense": CONFIGURATION}
+        causes = []
+        for bundle in bundles:
+            source = TokenSource(
+                provider.settings(issuer=provider.url, ca_bundle=bundle), provider.credential(), token_access()
+            )
+            try:
+                await source.obtain(GATEWAY)
+                causes.append("")
+            except GrantFailed as error:
+                causes.append(error.cause)
+            await source.aclose()
+        assert causes == list(bundles.values())
+        assert len(provider.requests) == 1
 
 
 # Ends

@@ -42,7 +42,7 @@ def test_failure_for_everybody_pauses_all() -> None:
     assert failures.find(key(BOB), BOB) is None
 
 
-def test_grants_pause_for_one_to_five_seconds_and_begin_anew_with_another_token() -> None:
+def test_pause_grows_from_one_to_five_seconds_until_another_token_comes() -> None:
     clock = HandClock()
     failures = GrantFailures(10, clock)
     pauses = []
