@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
-from gatewayworld import LEGACY, MODERN, Wire, ask, calling, legacy
+from gatewayworld import LEGACY, MODERN, Wire, ask, calling, legacy, scraped
 from oauthworld import exchanging, oauth_catalog, of, said
 from protectedservers import protected_server
 from tokenendpoint import token_endpoint
@@ -195,3 +196,24 @@ INITIALIZE: dict[str, Any] = {
     "capabilities": {"elicitation": {}},
     "clientInfo": {"name": "test", "version": "1"},
 }
+
+
+async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_without_a_token(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        provider.strangers.add("carol")
+        async with exchanging(tmp_path, provider, box, audit="all", audit_file=log) as gateway:
+            for person in ("alice", "carol"):
+                await ask(gateway, of(provider, person, calling("box__whoami")))
+            metrics = await scraped(gateway)
+    grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
+    assert [(entry["server"], entry["decision"], entry["outcome"]) for entry in grants] == [
+        ("default/box", "allowed", "ok"),
+        ("default/box", "refused", "access_denied"),
+    ]
+    assert [entry["principal"].partition("#")[2].partition("/")[0] for entry in grants] == ["alice", "carol"]
+    for outcome in ("ok", "access_denied"):
+        assert f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} 1.0' in metrics
+    assert "alice" not in metrics
+    assert not any(grant.token in log.read_text() for grant in provider.grants)
