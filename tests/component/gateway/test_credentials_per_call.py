@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
-from gatewayworld import LEGACY, MODERN, Wire, ask, calling, legacy, scraped
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, scraped
 from oauthworld import exchanging, oauth_catalog, of, said
 from protectedservers import protected_server
 from tokenendpoint import token_endpoint
@@ -217,3 +217,22 @@ async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_with
         assert f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} 1.0' in metrics
     assert "alice" not in metrics
     assert not any(grant.token in log.read_text() for grant in provider.grants)
+
+
+async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        robot = oauth_catalog(provider, "robot", server.url, oauth={"grant": CLIENT_CREDENTIALS})
+        open_server = catalog("open", server.url, ["whoami"])
+        async with exchanging(tmp_path, provider, box, robot, open_server, anonymous="allow") as gateway:
+
+            async def credential(person: str, name: str, path: str = "tools/{}__whoami/explain") -> str | None:
+                asked = Ask(verb="GET", body=b"", target=f"/v1/{path.format(name)}")
+                answer = await ask(gateway, of(provider, person, asked) if person else asked)
+                return str(answer.message["credential"]) if answer.message["credential"] else None
+
+            assert "the caller's own access token" in str(await credential("alice", "box"))
+            assert "the caller's own access token" in str(await credential("alice", "box", "access?tool={}__whoami"))
+            assert str(await credential("", "box")).startswith("none: the caller has no token")
+            assert "the gateway's own access token" in str(await credential("alice", "robot"))
+            assert await credential("alice", "open") is None
