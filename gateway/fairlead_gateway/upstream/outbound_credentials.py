@@ -25,6 +25,8 @@ from fairlead_mcp.oauth.token_source import TokenSource
 
 MAX_PERSONS: Final = 8_192
 """Limit on the persons whose newest subject token is known."""
+GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
+"""Caller in audit entries about the gateway's own tokens."""
 _FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
@@ -116,6 +118,10 @@ class ServerCredentials(CallCredentials):
             ", which the authorization server did not grant: allow it to the gateway's client and to the caller"
         )
         return GrantFailed(text, cause=INSUFFICIENT_SCOPE)
+
+    def identity_of(self, subject: TokenSubject) -> Identity:
+        """Caller for whom a token was requested; GATEWAY_ITSELF for the gateway's own, and for a person long gone."""
+        return self._newest.get(subject.person, GATEWAY_ITSELF)
 
     async def aclose(self) -> None:
         self._newest.clear()

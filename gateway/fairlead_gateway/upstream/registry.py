@@ -32,6 +32,7 @@ from fairlead_api.documents.oauth import TOKEN_EXCHANGE, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.core.share_counts import ShareCounts
@@ -61,6 +62,8 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.stdio import ChildSpec
@@ -159,6 +162,10 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Creates the upstream of the gateway's own tools, for the given number of concurrent calls."""
     keep_tokens: Callable[[bool], None] = lambda _: None
     """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
+    observe_grant: Callable[[ServerKey, Identity, str, float], None] = lambda *_: None
+    """Called after each request for an access token of a server, with the caller, the cause of a failure or an empty
+    text, and the duration in seconds.
+    """
 
 
 class Registry:
@@ -192,6 +199,7 @@ class Registry:
         self._resolve = access.resolve
         self._lost = lost
         self._keep_tokens = access.keep_tokens
+        self._observe_grant = access.observe_grant
         self._entries: dict[ServerKey, _Entry] = {}
         self._retiring: dict[asyncio.Task[None], _Connection] = {}
         self._system_tls: ssl.SSLContext | None = None
@@ -315,14 +323,21 @@ class Registry:
         endpoint = config.endpoint
         if config.oauth is None or not isinstance(endpoint, HttpEndpoint):
             return None
+
+        def observe(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
+            identity = credentials.identity_of(subject)
+            self._observe_grant(key, identity, "" if failure is None else failure.cause, seconds)
+
         access = TokenAccess(
             endpoint.url,
             self._resolve(key),
             host_header=endpoint.host_header,
             server_ca_bundle=endpoint.ca_bundle,
             make_tls=self._tls,
+            observe=observe,
         )
-        return ServerCredentials(str(key), config.oauth, TokenSource(config.oauth, credential, access))
+        credentials = ServerCredentials(str(key), config.oauth, TokenSource(config.oauth, credential, access))
+        return credentials
 
     async def _build_upstream(
         self, key: ServerKey, config: _UpstreamConfig, credential: Credential, credentials: ServerCredentials | None

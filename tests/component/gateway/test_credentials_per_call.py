@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
-from gatewayworld import LEGACY, MODERN, Wire, ask, calling, legacy
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, scraped
 from oauthworld import exchanging, oauth_catalog, of, said
 from protectedservers import protected_server
 from tokenendpoint import token_endpoint
@@ -195,3 +196,43 @@ INITIALIZE: dict[str, Any] = {
     "capabilities": {"elicitation": {}},
     "clientInfo": {"name": "test", "version": "1"},
 }
+
+
+async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_without_a_token(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        provider.strangers.add("carol")
+        async with exchanging(tmp_path, provider, box, audit="all", audit_file=log) as gateway:
+            for person in ("alice", "carol"):
+                await ask(gateway, of(provider, person, calling("box__whoami")))
+            metrics = await scraped(gateway)
+    grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
+    assert [(entry["server"], entry["decision"], entry["outcome"]) for entry in grants] == [
+        ("default/box", "allowed", "ok"),
+        ("default/box", "refused", "access_denied"),
+    ]
+    assert [entry["principal"].partition("#")[2].partition("/")[0] for entry in grants] == ["alice", "carol"]
+    for outcome in ("ok", "access_denied"):
+        assert f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} 1.0' in metrics
+    assert "alice" not in metrics
+    assert not any(grant.token in log.read_text() for grant in provider.grants)
+
+
+async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        robot = oauth_catalog(provider, "robot", server.url, oauth={"grant": CLIENT_CREDENTIALS})
+        open_server = catalog("open", server.url, ["whoami"])
+        async with exchanging(tmp_path, provider, box, robot, open_server, anonymous="allow") as gateway:
+
+            async def credential(person: str, name: str, path: str = "tools/{}__whoami/explain") -> str | None:
+                asked = Ask(verb="GET", body=b"", target=f"/v1/{path.format(name)}")
+                answer = await ask(gateway, of(provider, person, asked) if person else asked)
+                return str(answer.message["credential"]) if answer.message["credential"] else None
+
+            assert "the caller's own access token" in str(await credential("alice", "box"))
+            assert "the caller's own access token" in str(await credential("alice", "box", "access?tool={}__whoami"))
+            assert str(await credential("", "box")).startswith("none: the caller has no token")
+            assert "the gateway's own access token" in str(await credential("alice", "robot"))
+            assert await credential("alice", "open") is None

@@ -171,14 +171,18 @@ class _OfToken:
         return self._identity
 
 
+def _held(identity: Identity) -> SubjectToken | None:
+    return identity.subject_token
+
+
 async def test_a_raw_token_is_kept_with_its_identity_only_while_a_server_needs_it() -> None:
     authenticator: Any = _OfToken(of_jwt(ends=FOREVER, token=""))
     identities = Identities([authenticator])
     identity = await identities.identify(b"Bearer raw-token")
     assert isinstance(identity, Identity)
-    assert identity.subject_token is None
+    assert _held(identity) is None
     identities.keep_tokens(True)
-    held = identity.subject_token
+    held = _held(identity)
     assert held is not None
     assert held.value == held.subject(b"alice").token == "raw-token"
     assert "raw-token" not in repr(identity) + repr(held) + repr(held.subject(b"alice"))
