@@ -50,11 +50,13 @@ GRANTS = (
         (
             (
                 "        if 300 <= answer.status < 400:\n",
-                "        if 300 <= answer.status < 400:\n"
-                '            at = Target.from_url(answer.headers[b"location"].decode())\n'
-                "            other = Pool(at.host, at.port, ssl=None, limit=1, clock=self._clock)\n"
-                "            await other.exchange(with_body(head, form), deadline=self._clock() + 5)\n"
-                "            await other.aclose()\n",
+                (
+                    "        if 300 <= answer.status < 400:\n"
+                    '            at = Target.from_url(answer.headers[b"location"].decode())\n'
+                    "            other = Pool(at.host, at.port, ssl=None, limit=1, clock=self._clock)\n"
+                    "            await other.exchange(with_body(head, form), deadline=self._clock() + 5)\n"
+                    "            await other.aclose()\n"
+                ),
             ),
         ),
         f"{_ATTACKS}::test_redirect_of_a_token_request_is_not_followed",
