@@ -7,11 +7,15 @@ to users.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from exchangeworld import complaint_of, exchange_world, text_of
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
@@ -225,13 +229,15 @@ async def test_sdk_clients_of_two_persons_call_as_themselves(tmp_path: Path) -> 
                     assert result.content[0].text == person
 
 
-def signed_in(gateway: Reachable, token: str, mode: Any) -> Client:
+@asynccontextmanager
+async def signed_in(gateway: Reachable, token: str, mode: Any) -> AsyncIterator[Client]:
     """A client of the SDK with a token."""
-    import httpx2
-    from mcp.client.streamable_http import streamable_http_client
-
-    http = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"})
-    return Client(streamable_http_client(f"http://127.0.0.1:{gateway.port}/mcp", http_client=http), mode=mode)
+    url = f"http://127.0.0.1:{gateway.port}/mcp"
+    async with (
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield client
 
 
 async def test_two_hundred_calls_at_once_ask_for_one_token(tmp_path: Path) -> None:
