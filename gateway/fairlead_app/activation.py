@@ -117,6 +117,7 @@ class Activation:
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or SERVER_INFO,
             retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
+            credentials=self._registry.credentials(server.key),
         )
 
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fairlead_api.meta import ServerKey
 from fairlead_app.governance import result_store
 from fairlead_app.shared_parts import CLIENT, SERVER_INFO, SharedParts
 from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
@@ -23,6 +24,8 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import TaskSubscrip
 from fairlead_gateway.calls.tasks.client_tasks import ClientTasks
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.core.grant_counts import GRANTED
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.event_store import EventStore
@@ -70,6 +73,13 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
     remembered = RememberedNames(servers.resolve, shared.clock)
+
+    def observe_grant(server: ServerKey, identity: Identity, cause: str, seconds: float) -> None:
+        shared.metrics.grants.count(server, cause or GRANTED, seconds)
+        auditor = shared.governance.auditor
+        if auditor is not None:
+            auditor.record_grant(identity, server, cause, seconds)
+
     access = UpstreamAccess(
         client=CLIENT,
         installation=shared.installation,
@@ -80,6 +90,8 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
         local=lambda limit: LocalUpstream(
             servers.custom, limit=limit, threads=calls.custom.threads, clock=shared.clock
         ),
+        keep_tokens=shared.identities.keep_tokens,
+        observe_grant=observe_grant,
     )
     return Registry(
         access,

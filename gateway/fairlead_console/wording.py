@@ -30,6 +30,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
     refusal.RATE_LIMITED: "too many calls",
     refusal.OVER_BUDGET: "the tool is too slow for the tier",
     refusal.UPSTREAM_ERROR: "error of the server",
+    refusal.CREDENTIAL_UNAVAILABLE: "no access token for the caller",
     refusal.BREAKER_OPEN: "circuit breaker open",
     refusal.CANCELLED: "cancelled by the client",
     refusal.MISSING_CLIENT_CAPABILITY: "the client lacks a capability",

@@ -9,9 +9,12 @@ from typing import Any
 from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.outbound import CallCredential, cause_of_refusal
 from fairlead_gateway.core.ports import Gauges, Upstream
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_mcp.errors import ConnectionLost
+from fairlead_mcp.errors import ConnectionLost, McpError
 from fairlead_mcp.messages import Message, ResultMembers
 
 
@@ -26,6 +29,36 @@ async def result_of(
     except asyncio.CancelledError:
         pending.cancel()
         raise
+
+
+async def result_as(
+    binding: ServerBinding,
+    identity: Identity,
+    request: UpstreamRequest,
+    notify: Callable[[Message], None] | None = None,
+) -> Raw:
+    """Send a request on behalf of a caller, like `result_of`, with the caller's access token if the server needs one.
+
+    A token that the server refuses is replaced by another one, once per cause.
+    """
+    upstream, credentials = binding.upstream, binding.credentials
+    if credentials is None:
+        return await result_of(upstream, request, notify)
+    credential = credentials.cached(identity) or await credentials.acquire(identity, request.deadline)
+    causes = ""
+    while True:
+        request.authorize(credential)
+        try:
+            return await result_of(upstream, request, notify)
+        except McpError as error:
+            cause = cause_of_refusal(error)
+            if not cause:
+                raise
+            if cause in causes:
+                raise credentials.refusal(error) from error
+            causes += cause
+            credential = await credentials.acquire(identity, request.deadline, credential, error)
+        request = request.with_id(upstream.next_id())
 
 
 class FutureSink(ResponseSink):
@@ -95,8 +128,10 @@ class RelayUpstream(Upstream):
     def modern_for(self, client: ClientPeer | None) -> bool | None:
         return self.upstream.modern_for(client)
 
-    async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
-        return await self.upstream.negotiate(client, deadline)
+    async def negotiate(
+        self, client: ClientPeer | None, deadline: float, credential: CallCredential | None = None
+    ) -> bool:
+        return await self.upstream.negotiate(client, deadline, credential)
 
     def end_session(self, session: bytes) -> None:
         self.upstream.end_session(session)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fairlead_gateway.core import ports
+from fairlead_gateway.core.grant_counts import GrantCounts
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.page_counts import PageCounts
@@ -157,6 +158,7 @@ class MetricsRegistry:
         self.llm = LlmCounts()
         self.console = PageCounts()
         self.shares = ShareCounts()
+        self.grants = GrantCounts()
 
     def count_kept(self, *, recorded: bool) -> None:
         self.results_kept[recorded] += 1

@@ -200,10 +200,14 @@ class HttpRefused(McpError):
 
     reason = "HTTPRefused"
 
-    def __init__(self, message: str, *, status: int, retry_after: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int, retry_after: str | None = None, challenge: bytes | None = None
+    ) -> None:
+        """`challenge`: value of `WWW-Authenticate` (RFC 9110 section 11.6.1)."""
         super().__init__(message, reason=_refusal_reason(status))
         self.status = status
         self.retry_after = retry_after
+        self.challenge = challenge
 
 
 def _refusal_reason(status: int) -> str:

@@ -40,7 +40,7 @@ class Mask:
         sent = credential or Credential()
         # variables for certificates and proxies are public, and needed to understand failures
         own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
-        values = {*sent.headers.values(), *own, sent.token}
+        values = {*sent.headers.values(), *own, sent.token, sent.client_secret, sent.private_key}
         values |= {value.rpartition(" ")[2] for value in sent.headers.values()}
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
 
@@ -56,6 +56,12 @@ class Mask:
         passwords = [match[1] for word in (*args, *env.values()) if (match := _PASSWORD.match(word))]
         values = (*secrets, *(value.rpartition(" ")[2] for value in secrets), *passwords)
         return cls(Credential(env={str(number): value for number, value in enumerate(values)}))
+
+    def adding(self, value: str) -> Mask:
+        """A mask of the value of one more header too, such as `Bearer` with a token."""
+        mask = Mask(Credential(headers={"": value}))
+        mask._values = sorted({*self._values, *mask._values}, key=len, reverse=True)
+        return mask
 
     def __bool__(self) -> bool:
         return bool(self._values)

@@ -12,9 +12,11 @@ from typing import Final
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities as client_capabilities
 from fairlead_mcp import errors, jsonrpc
+from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.wording import without_address
 from fairlead_tools.refusal import (
     CONNECTION_LOST,
+    CREDENTIAL_UNAVAILABLE,
     INVALID_ARGUMENTS,
     META_ERROR,
     MISSING_CLIENT_CAPABILITY,
@@ -33,6 +35,7 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.TooLarge, RESULT_TOO_LARGE),
     (errors.PoolFull, RATE_LIMITED),
     (errors.HeldUp, RATE_LIMITED),
+    (GrantFailed, CREDENTIAL_UNAVAILABLE),
 )
 
 

@@ -65,9 +65,9 @@ class LegacyAsker:
         reply.end_stream()
 
 
-async def session_of(gateway: Reachable, capabilities: dict[str, Any]) -> str:
+async def session_of(gateway: Reachable, capabilities: dict[str, Any], **headers: str) -> str:
     hello = {"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}}
-    return (await ask(gateway, legacy("initialize", hello))).headers["mcp-session-id"]
+    return (await ask(gateway, legacy("initialize", hello).with_headers(**headers))).headers["mcp-session-id"]
 
 
 async def _at_once() -> None:
@@ -80,14 +80,15 @@ async def conversation(
     response: dict[str, Any],
     thinking: Callable[[], Awaitable[None]] = _at_once,
     call: dict[str, Any] | None = None,
+    **headers: str,
 ) -> tuple[list[Any], Any]:
     """Call as a legacy client that answers each question, after `thinking`; the questions, and the last message.
-    `call` are the params, of demo__x without any.
+    `call` are the params, of demo__x without any; `headers` are added to each request.
     """
     questions: list[Any] = []
     async with await Wire.connect(gateway) as wire:
         params = call or {"name": "demo__x", "arguments": {}}
-        wire.send(legacy("tools/call", params, number=7, session=session))
+        wire.send(legacy("tools/call", params, number=7, session=session).with_headers(**headers))
         head = await wire.reader.readuntil(b"\r\n\r\n")
         if b"event-stream" not in head:
             length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
@@ -99,7 +100,7 @@ async def conversation(
                 questions.append((message["method"], message["params"]))
                 await thinking()
                 answer = {"jsonrpc": "2.0", "id": message["id"], **response}
-                posted = await ask(gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": session}))
+                posted = await ask(gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": session, **headers}))
                 assert posted.status == 202
             elif message.get("id") == 7:
                 return questions, message

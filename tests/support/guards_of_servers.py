@@ -46,8 +46,8 @@ POLICIES = (
         f"{GATEWAY}.calls.routes.routing",
         (
             (
-                "catalog.endpoint, catalog.credential, catalog.protocol_version",
-                "catalog.endpoint, catalog.protocol_version",
+                "catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version",
+                "catalog.endpoint, catalog.oauth, catalog.protocol_version",
             ),
         ),
         f"{AT}/test_cached_calls.py::test_another_principal_and_another_definition_get_their_own",
@@ -159,9 +159,9 @@ TENANCY = (
     ),
     Guard(
         "a Secret that would go out in clear, or to another port of its host",
-        "fairlead_operator.server.hosts",
+        "fairlead_mcp.credential_hosts",
         (("    if entry.scheme:\n", "    if True:\n        return True\n    if entry.scheme:\n"),),
-        "tests/unit/operator/test_hosts.py",
+        "tests/unit/mcp/test_credential_hosts.py",
         "assert",
     ),
     Guard(

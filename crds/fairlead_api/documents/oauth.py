@@ -19,6 +19,35 @@ ENTRA_ON_BEHALF_OF: Final = "EntraOnBehalfOf"
 """Profile of `tokenExchange`: Microsoft Entra's on-behalf-of flow (RFC 7523 section 2.1 with Entra's parameters)."""
 PERSON: Final = "Person"
 AGENT: Final = "Agent"
+STANDARD_PARAMETERS: Final = frozenset(
+    {
+        "actor_token",
+        "actor_token_type",
+        "assertion",
+        "audience",
+        "client_assertion",
+        "client_assertion_type",
+        "client_id",
+        "client_secret",
+        "code",
+        "code_verifier",
+        "device_code",
+        "grant_type",
+        "password",
+        "redirect_uri",
+        "refresh_token",
+        "requested_token_type",
+        "requested_token_use",
+        "resource",
+        "scope",
+        "subject_token",
+        "subject_token_type",
+        "username",
+    }
+)
+"""Parameters of token requests, in lower case, that `parameters` must not contain (RFC 6749, RFC 7523, RFC 8693,
+RFC 8707): they would replace the credential, the person or the target of a grant.
+"""
 
 
 class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):

@@ -102,6 +102,7 @@ class GatewayCollector(Collector):
         for recorded, count in list(metrics.results_kept.items()):
             results.add_metric(["true" if recorded else "false"], count)
         yield results
+        yield from self._grants()
         yield from _searches(metrics.search)
         text = "Turns of conversations with models whose tier differs from that of the turn before, by the new tier"
         changes = CounterMetricFamily("fairlead_llm_tier_changes", text, labels=["tier"])
@@ -114,6 +115,22 @@ class GatewayCollector(Collector):
         for (kind, outcome), count in list(metrics.shares.outcomes.items()):
             shares.add_metric([kind, outcome], count)
         yield shares
+
+    def _grants(self) -> Iterable[Metric]:
+        counts = self._metrics.grants
+        shown = set(sorted({server for server, _ in list(counts.by_outcome)})[:MAX_SERVERS])
+        text = "Requests for access tokens of a server, by outcome: ok, or the cause of the failure"
+        outcomes = CounterMetricFamily("fairlead_server_grants", text, labels=["fairlead_server", "outcome"])
+        for (server, outcome), count in list(counts.by_outcome.items()):
+            if server in shown:
+                outcomes.add_metric([str(server), outcome], count)
+        yield outcomes
+        text = "Time spent on requests for access tokens of a server, in seconds"
+        seconds = CounterMetricFamily("fairlead_server_grant_seconds", text, labels=["fairlead_server"])
+        for server, spent in list(counts.seconds.items()):
+            if server in shown:
+                seconds.add_metric([str(server)], spent)
+        yield seconds
 
     def _catalog(self) -> Iterable[Metric]:
         snapshots = self._snapshots

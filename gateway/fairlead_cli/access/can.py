@@ -99,6 +99,8 @@ def decision_lines(decision: dict[str, Any]) -> list[str]:
     rows = [("tool", f"{decision['tool']} of {decision['server']}")]
     if decision.get("serverState", READY) != READY:
         rows.append(("server", f"{decision['serverState']}: {meaning(decision) or 'calls fail'}"))
+    if decision.get("credential"):
+        rows.append(("called as", decision["credential"]))
     if decision["bounded"]:
         rows.append(("arguments", "a policy restricts the arguments"))
     if decision["hidden"]:

@@ -105,7 +105,7 @@ def explanation(answer: dict[str, Any]) -> list[str]:
         if latency.get("measured_at"):
             measurement += f", the last at {printable(latency['measured_at'])}"
         measurement += "; tiers use these measurements"
-    policy = answer.get("noCallsBy")
+    policy, credential = answer.get("noCallsBy"), answer.get("credential")
     return [
         f"{printable(answer['name'])} of {printable(answer['server'])}",
         f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),
@@ -113,4 +113,5 @@ def explanation(answer: dict[str, Any]) -> list[str]:
         f"  network   {network}",
         f"  health    {health['state']}, {health['score']} of 100",
         *([f"  calls     none: the ToolPolicy {printable(policy)} has limits.callsPerMinute: 0"] if policy else ()),
+        *([f"  called as {printable(credential)}"] if credential else ()),
     ]

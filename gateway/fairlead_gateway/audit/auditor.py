@@ -21,10 +21,12 @@ from fairlead_tools.refusal import RATE_LIMITED
 
 Level = Literal["off", "denials", "all"]
 
+GRANT: Final = "oauth/token"
+"""Method of entries about access tokens."""
 MAX_NAME: Final = 256
 """Maximum number of characters that are recorded of a name that the caller chose freely."""
 _REFUSED_BY_GATEWAY: Final = frozenset(
-    {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"}
+    {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY", "CREDENTIAL_UNAVAILABLE"}
 )
 """Outcome codes of calls that the gateway did not send to the server, although policies allow them."""
 
@@ -138,6 +140,17 @@ class Auditor:
                 administers=True,
             )
         )
+
+    def record_grant(self, identity: Identity, server: ServerKey, cause: str, seconds: float) -> None:
+        """Record a request for an access token of a server. `cause` tells why it failed; empty for a success."""
+        if self.every:
+            decision: Decision = REFUSED if cause else ALLOWED
+            at = self._now()
+            self.writer.put(
+                AuditEntry(
+                    at, decision, identity, "", GRANT, server=server, outcome=cause, seconds=seconds, grants=True
+                )
+            )
 
     def record_rejection(self, request: AuditedRequest, status: int, reason: str) -> None:
         """Record a request that was rejected because it has no valid credential."""

@@ -96,18 +96,24 @@ class AuditEntry(msgspec.Struct, gc=False):
     administers: bool = False
     """Whether the entry is a change of the installation: `method` is the action, `tool` the name of the changed object.
     """
+    grants: bool = False
+    """Whether the entry is a request for an access token of `server` for `identity`; `outcome` is the cause of a
+    failure.
+    """
     span: SpanIds | None = None
     """Span of the call, if spans are exported."""
     times: int = 0
     """Number of denials that the line sums up; 0 for a line about a single denial."""
 
     @property
-    def event(self) -> Literal["call", "model", "request", "admin"]:
-        """Kind of the entry: a call, a request to an LLM endpoint, a rejected request, or a change of the
-        installation.
+    def event(self) -> Literal["call", "model", "request", "admin", "grant"]:
+        """Kind of the entry: a call, a request to an LLM endpoint, a rejected request, a change of the installation, or
+        a request for an access token.
         """
         if self.administers:
             return "admin"
+        if self.grants:
+            return "grant"
         return "request" if self.status else "call" if self.model is None else "model"
 
     @property

@@ -13,7 +13,7 @@ from fairlead_gateway.audit.lines import CALL, MAX_NAME, trace_of
 from fairlead_otel.events import LogEvent
 
 NAME: Final = "fairlead.audit"
-"""Prefix of event names, which end with `.call`, `.model`, `.request` or `.admin`."""
+"""Prefix of event names, which end with `.call`, `.model`, `.request`, `.admin` or `.grant`."""
 SEQUENCE: Final = "fairlead.audit.sequence"
 """Attribute with the number of the entry in its process, from 1. A missing number means that an entry was lost."""
 

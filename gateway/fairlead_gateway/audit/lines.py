@@ -54,7 +54,7 @@ def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
         return encode_line(members)
     if not entry.status and not entry.administers:
         members["durationMs"] = round(entry.seconds * 1000, 3)
-    if entry.model is None and not entry.status and not entry.administers:
+    if entry.model is None and not (entry.status or entry.administers or entry.grants):
         members["argumentsBytes"] = entry.arguments_bytes
         members["resultBytes"] = entry.result_bytes
     trace = trace_of(entry)

@@ -26,3 +26,5 @@ class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
     """Normalized capabilities, raw JSON; `{}` for none."""
     passing: bool = False
     """Whether its sessions serve different clients, one after the other, and must not keep state of any of them."""
+    person: bytes = b""
+    """Outbound person of these clients; empty for clients of all persons, and where `session` tells the person."""

@@ -14,6 +14,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from fairlead_mcp.oauth.subject import TokenSubject
+
+JWT_PREFIX: Final = b"jwt:"
+"""Begins the principals of JWTs: `jwt:ISSUER#SUBJECT/AGENT`, with subject and agent in percent-encoding."""
 Kind = Literal["anonymous", "apiKey", "jwt", "serviceAccount"]
 
 
@@ -25,6 +29,34 @@ class ServiceAccount(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class SubjectToken:
+    """Raw token of an identity, from which tokens for servers are obtained (RFC 8693). Its text never shows it."""
+
+    __slots__ = ("__weakref__", "_subjects", "expires_at", "value")
+
+    def __init__(self, value: str, expires_at: float) -> None:
+        self.value = value
+        """The token; empty once no server needs it any more."""
+        self.expires_at = expires_at
+        """`exp` of the token, in seconds since the epoch."""
+        self._subjects: dict[bytes, TokenSubject] = {}
+
+    def subject(self, person: bytes) -> TokenSubject:
+        """The token as that of a person. Kept, because every call needs it."""
+        subject = self._subjects.get(person)
+        if subject is None:
+            subject = self._subjects[person] = TokenSubject(person, self.value, self.expires_at)
+        return subject
+
+    def drop(self) -> None:
+        """Forget the token."""
+        self.value = ""
+        self._subjects.clear()
+
+    def __repr__(self) -> str:
+        return "<SubjectToken>"
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -62,11 +94,21 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """When the credential expires, in seconds since the epoch."""
     owner: str = ""
     """Owner of the principal's sessions and streams: a digest of `principal`, or empty for anonymous callers."""
+    person: bytes = b""
+    """Key of the person towards servers, the same for all of a person's agents; empty for anonymous callers."""
+    subject_token: SubjectToken | None = None
+    """The credential itself, if it is a JWT and a server needs it (`Identities.keep_tokens`)."""
 
     def __post_init__(self) -> None:
         if self.kind != "anonymous" and not self.owner:
-            digest = hashlib.blake2b(self.principal.encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
-            msgspec.structs.force_setattr(self, "owner", digest)
+            principal = self.principal.encode("utf-8", "surrogatepass")
+            msgspec.structs.force_setattr(self, "owner", hashlib.blake2b(principal, digest_size=9).hexdigest())
+            msgspec.structs.force_setattr(self, "person", _without_agent(principal))
+
+
+def _without_agent(principal: bytes) -> bytes:
+    """The principal of a JWT, or of a key that was made with one, without the agent at its end."""
+    return principal.rpartition(b"/")[0] if principal.startswith(JWT_PREFIX) else principal
 
 
 IDENTITY: Final = "fairlead.identity"

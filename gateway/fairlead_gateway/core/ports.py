@@ -13,6 +13,7 @@ from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
 from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.outbound import CallCredential
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import McpError
 from fairlead_tools.refusal import Refusal
@@ -208,8 +209,13 @@ class Upstream:
         """Whether requests of a client are sent in the modern era; None if only `negotiate` can decide that."""
         return self.modern
 
-    async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
-        """Whether requests of a client are sent in the modern era; opens a session if needed. Raises McpError."""
+    async def negotiate(
+        self, client: ClientPeer | None, deadline: float, credential: CallCredential | None = None
+    ) -> bool:
+        """Whether requests of a client are sent in the modern era; opens a session, with `credential`, if needed.
+
+        Raises McpError.
+        """
         return self.modern
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:

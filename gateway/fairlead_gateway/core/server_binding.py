@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.core.ports import AdmissionGuard, Upstream
 from fairlead_gateway.core.server import Server
 
@@ -24,5 +25,7 @@ class ServerBinding(msgspec.Struct, frozen=True):
     """Attempts after the first."""
     max_timeout: float = 0.0
     """Longest duration in seconds of a request that keeps reporting progress."""
+    credentials: CallCredentials | None = None
+    """Access tokens per call; None if `upstream` has the credential of all requests."""
     caller_deadline: bool = False
     """Whether the caller or its tier set `timeout`, so that a timeout does not count against the server."""

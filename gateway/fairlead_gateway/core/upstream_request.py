@@ -12,6 +12,7 @@ from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.outbound import CallCredential
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.exchange import Counter
 from fairlead_mcp.messages import Message, ResultMembers
@@ -24,6 +25,7 @@ class UpstreamRequest:
     """
 
     __slots__ = (
+        "authorization",
         "client",
         "counter",
         "deadline",
@@ -38,6 +40,7 @@ class UpstreamRequest:
         "method",
         "name_lines",
         "params",
+        "person",
         "session",
         "tasks",
     )
@@ -64,6 +67,10 @@ class UpstreamRequest:
         self.header_lines = b""
         """`traceparent`, `tracestate`, `Via` and other header lines for servers over HTTP. `params` have the trace
         context too (SEP-414)."""
+        self.authorization = b""
+        """`Authorization` header line with the access token of this request; empty if the server has one for all."""
+        self.person = b""
+        """Key of the outbound person to whom the token belongs (`core.outbound`); empty if all callers share it."""
         self.counter: Counter | None = None
         """Counts a large response while it arrives; None if no budget applies."""
         self.client: ClientPeer | None = None
@@ -98,6 +105,11 @@ class UpstreamRequest:
         copy.header_lines = trace_lines + self.header_lines
         return copy
 
+    def authorize(self, credential: CallCredential) -> None:
+        """Set the token, before the request is sent."""
+        self.authorization = credential.line
+        self.person = credential.person
+
     def in_session(self, ident: bytes, client: ClientPeer | None) -> UpstreamRequest:
         """A copy with another id, for the session of `client`."""
         copy = self._copy()
@@ -109,6 +121,8 @@ class UpstreamRequest:
         copy = UpstreamRequest(self.id, self.method, self.params, self.deadline, self.max_bytes)
         copy.name_lines = self.name_lines
         copy.header_lines = self.header_lines
+        copy.authorization = self.authorization
+        copy.person = self.person
         copy.counter = self.counter
         copy.instance = self.instance
         copy.idempotent = self.idempotent

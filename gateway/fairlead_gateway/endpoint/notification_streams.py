@@ -16,7 +16,12 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.subscriptions.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import (
+    UPDATED,
+    ResourceSubscriptions,
+    Subscriber,
+    subscribable,
+)
 from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     ACKNOWLEDGED,
     NOTIFIED,
@@ -240,7 +245,8 @@ class NotificationStreams:
                 bindings.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
         for binding, uris in bindings.values():
             notify = partial(stream.updated, view.offers.names(binding.server.key))
-            self._watches.hold((stream, binding.server.key), stream.agent, binding, uris, notify)
+            subscriber = Subscriber(stream.agent, stream.exchange.identity)
+            self._watches.hold((stream, binding.server.key), subscriber, binding, uris, notify)
             stream.watched.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:

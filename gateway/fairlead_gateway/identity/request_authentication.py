@@ -12,11 +12,14 @@ import hashlib
 import logging
 import re
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fairlead_gateway.core.identity import ANONYMOUS, Identity
+import msgspec
+
+from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
 from fairlead_gateway.identity.authenticator import Authenticator, Verdict
 from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
 
@@ -73,6 +76,9 @@ class Identities:
         self._refused: dict[bytes, tuple[CredentialRefusal, float]] = {}
         self._pending: dict[bytes, asyncio.Task[Verdict]] = {}
         self._slots = asyncio.Semaphore(LOOKING)
+        self._keeps_tokens = False
+        self._subject_tokens: weakref.WeakSet[SubjectToken] = weakref.WeakSet()
+        """Raw tokens of identities; empty unless `keep_tokens` was called."""
         self._held: dict[object, tuple[Identity, Callable[[], None]]] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """Verdicts by kind of credential and `accepted`, `refused` or `unavailable`; cached verdicts are not counted
@@ -137,6 +143,21 @@ class Identities:
             now = self._now()
             self._end(lambda identity: identity.expires_at <= now)
 
+    def keep_tokens(self, wanted: bool) -> None:
+        """Keep the raw token of each JWT with its identity, because a server needs it; or drop all that were kept."""
+        if wanted == self._keeps_tokens:
+            return
+        self._keeps_tokens = wanted
+        if not wanted:
+            for token in self._subject_tokens:
+                token.drop()
+            return
+        for entries in (self._young, self._old):
+            for authorization, (identity, _) in entries.items():
+                match = None if authorization is None else _BEARER.fullmatch(authorization)
+                if match is not None:
+                    self._keep_token(identity, match.group(1).decode())
+
     async def start(self) -> None:
         """Start all authenticators."""
         for authenticator in self._authenticators:
@@ -154,7 +175,7 @@ class Identities:
     async def _verdict(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
         verdict = authenticator.check(token)
         if verdict is not None:
-            return self._judge(authorization, authenticator, verdict)
+            return self._judge(authorization, token, authenticator, verdict)
         task = self._pending.get(authorization)
         if task is None:
             if len(self._pending) >= WAITING:
@@ -175,11 +196,13 @@ class Identities:
         except Exception as error:  # noqa: BLE001  # a defect; its message and traceback might quote the credential
             log.error("A credential could not be looked up (%s): %s", authenticator.kind, type(error).__name__)
             verdict = AWAY
-        return self._judge(authorization, authenticator, verdict)
+        return self._judge(authorization, token, authenticator, verdict)
 
-    def _judge(self, authorization: bytes, authenticator: Authenticator, verdict: Verdict) -> Verdict:
+    def _judge(self, authorization: bytes, token: str, authenticator: Authenticator, verdict: Verdict) -> Verdict:
         now = self._now()
         if isinstance(verdict, Identity):
+            if self._keeps_tokens:
+                self._keep_token(verdict, token)
             self.outcomes[authenticator.kind, "accepted"] += 1
             self._remember(authorization, verdict, min(verdict.expires_at, now + authenticator.keeps))
         elif verdict.status == AWAY.status:
@@ -190,6 +213,15 @@ class Identities:
                 self._refused.clear()
             self._refused[_digest(authorization)] = verdict, now + REFUSED_SECONDS
         return verdict
+
+    def _keep_token(self, identity: Identity, token: str) -> None:
+        """Set the raw token of an identity, if it is a JWT."""
+        if identity.kind not in ("jwt", "serviceAccount"):
+            return
+        expires = identity.claims.get("exp")  # `expires_at` has the issuer's leeway too
+        held = SubjectToken(token, float(expires) if isinstance(expires, int | float) else identity.expires_at)
+        msgspec.structs.force_setattr(identity, "subject_token", held)
+        self._subject_tokens.add(held)
 
     def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
         if len(self._young) >= self._most or self._young_bytes >= KEPT_BYTES:

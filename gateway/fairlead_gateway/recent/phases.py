@@ -14,6 +14,8 @@ CHECKS: Final = "checks"
 """Checks of the gateway, and preparation of the request to the server."""
 CACHE: Final = "cache"
 """Look-up of a cached result, or wait for the result of an equal call that is in flight."""
+CREDENTIAL: Final = "credential"
+"""Request for the access token with which the call goes to the server."""
 QUEUE: Final = "queue"
 """Wait for admission to the server."""
 SESSION: Final = "session"
@@ -28,7 +30,7 @@ TASK: Final = "task"
 """Wait for the task that the server created for the call."""
 TRANSLATION: Final = "translation"
 """From the server's response to the client's: translation, checks, and storage of the result."""
-KINDS: Final = (CHECKS, CACHE, QUEUE, SESSION, ATTEMPT, BACKOFF, CLIENT, TASK, TRANSLATION)
+KINDS: Final = (CHECKS, CACHE, CREDENTIAL, QUEUE, SESSION, ATTEMPT, BACKOFF, CLIENT, TASK, TRANSLATION)
 
 NEVER: Final = -1.0
 """Stands for a time that is not set."""

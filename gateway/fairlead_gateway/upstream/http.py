@@ -1,7 +1,8 @@
 """Upstream of a server with Streamable HTTP, for both eras.
 
-An `HttpUpstream` has one endpoint and one credential; the heads of its requests are prepared once. Modern servers are
-called without a handshake. With a legacy server, the first request opens a session, which is reopened if the server
+An `HttpUpstream` has one endpoint; the heads of its requests are prepared once. They have the server's credential, if
+it has one for all requests; otherwise each request brings its own access token. Modern servers are called without a
+handshake. With a legacy server, the first request opens a session, which is reopened if the server
 loses it. Clients without capabilities share a session, so the gateway assigns unique ids and progress tokens.
 """
 
@@ -18,6 +19,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.outbound import CallCredential, CallCredentials
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream import affinity
@@ -26,8 +28,8 @@ from fairlead_gateway.upstream.http_call import HttpCall
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
 from fairlead_gateway.upstream.server_facts import ServerTraits
-from fairlead_gateway.upstream.server_session import ServerSession
-from fairlead_gateway.upstream.session_pool import IDLE_SECONDS, RequestForm, ServerSessions
+from fairlead_gateway.upstream.server_session import ServerSession, shared_key
+from fairlead_gateway.upstream.session_pool import IDLE_SECONDS, MAX_SESSIONS, RequestForm, ServerSessions
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, UnsupportedVersion
 from fairlead_mcp.http.answer import Answer
@@ -55,6 +57,10 @@ class HttpAccess:
     headers: Mapping[str, str]
     tls: ssl.SSLContext | None = None
     resolve: Resolve = resolve_by_dns
+    credentials: CallCredentials | None = None
+    """Access tokens per request; None if `headers` have the credential."""
+    most_sessions: int = MAX_SESSIONS
+    """Limit on the sessions with a legacy server."""
 
 
 class HttpUpstream(Upstream):
@@ -89,8 +95,10 @@ class HttpUpstream(Upstream):
         self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
         self.pool = self._pools.any_pod.calls
         self.background = Background(target.host, self.pool.clock)
-        form = RequestForm(self._head, client, self.next_id, self._read_plainly)
-        self.sessions = ServerSessions(form, self._pools, self.background, session_idle)
+        credentials = access.credentials
+        newest_line = _no_line if credentials is None else credentials.newest_line
+        form = RequestForm(self._head, client, self.next_id, self._read_plainly, newest_line)
+        self.sessions = ServerSessions(form, self._pools, self.background, session_idle, access.most_sessions)
         # copied, because every call reads them
         self._sessions = self.sessions.open
         self._idle = self.sessions.idle
@@ -110,15 +118,20 @@ class HttpUpstream(Upstream):
             return self._modern
         return False if client in self._sessions else None
 
-    async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
+    async def negotiate(
+        self, client: ClientPeer | None, deadline: float, credential: CallCredential | None = None
+    ) -> bool:
         """Whether the client is served in the modern era. Clients with capabilities get a legacy session if the server
         supports one, because only there can a server send requests to the client.
         """
         if not self._modern or client is None or self._no_legacy:
             return self._modern
+        person, line = (b"", b"") if credential is None else (credential.person, credential.line)
         try:
-            await self.sessions.get_or_open(client, deadline)
-        except (HandshakeRefused, HttpRefused, NotMcp, UnsupportedVersion):
+            await self.sessions.get_or_open(client, deadline, person=person, authorization=line)
+        except (HandshakeRefused, HttpRefused, NotMcp, UnsupportedVersion) as error:
+            if isinstance(error, HttpRefused) and error.status in (401, 403) and line:
+                raise  # of this token, which says nothing about the server's era
             self._no_legacy = True
             return True
         return False
@@ -157,10 +170,12 @@ class HttpUpstream(Upstream):
 
     def send_in_session(self, call: HttpCall) -> None:
         """Send a request in the legacy session of its client, or in the shared session of some pod."""
-        client = call.request.client
+        client, person = call.request.client, call.request.person
         if client is None and self._pools.spread:
             call.pod = self._pools.pick()
-            session = self.sessions.shared_at(call.pod)
+            session = self.sessions.shared_at(call.pod, person)
+        elif client is None and person:
+            session = self._sessions.get(shared_key(person, None))
         else:
             session = self._sessions.get(client)
         if session is None:
@@ -178,8 +193,11 @@ class HttpUpstream(Upstream):
 
     async def _open_and_send(self, call: HttpCall) -> None:
         """Open a session, then send the request in it."""
+        request = call.request
         try:
-            session = await self.sessions.get_or_open(call.request.client, call.deadline, call.pod)
+            session = await self.sessions.get_or_open(
+                request.client, call.deadline, call.pod, request.person, request.authorization
+            )
         except ConnectFailed as error:
             if not self.send_to_other_pod(call):
                 call.refuse(error)
@@ -193,20 +211,25 @@ class HttpUpstream(Upstream):
                 self._send_in(call, session)
 
     def end_request(self, session: ServerSession, sink: ResponseSink) -> None:
-        """Record the end of a request in a client's own session."""
+        """Record the end of a request in a session of one client or person."""
         if session.leave(sink):
             self._idle.mark_idle(session)
 
     def answer_server(self, session: ServerSession, body: bytes) -> None:
         """Send a JSON-RPC response to a legacy server, over the control pool: a call may wait for it."""
-        self.background.post(self.sessions.pools(session).control, session.head, body)
+        self.background.post(self.sessions.pools(session).control, session.authorized_head(), body)
 
     def notify_cancelled(self, call: HttpCall, session: ServerSession) -> None:
         """Send `notifications/cancelled` to a legacy server. For a modern server, closing the connection cancels."""
         params = b'{"requestId":%b,"reason":"The client cancelled the call, or its deadline passed"}' % call.request.id
         note = jsonrpc.notification("notifications/cancelled", params)
         pools = self.sessions.pools(session) if call.pod is None else call.pod.pools
-        self.background.post(pools.control, session.head, note)
+        self.background.post(pools.control, session.authorized_head(), note)
+
+    def mask_of(self, request: UpstreamRequest) -> Mask:
+        """The mask of everything secret that was sent with a request."""
+        line = request.authorization
+        return self.mask.adding(line.decode("latin-1").partition(": ")[2].strip()) if line else self.mask
 
     def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
         """The raw result in an answer; with `tasks` it may be a task. Raises McpError."""
@@ -258,6 +281,9 @@ class HttpUpstream(Upstream):
     # Internals
 
     def _send_again(self, call: HttpCall) -> None:
+        session = call.session
+        if session is not None and session.owned:
+            self.end_request(session, call.sink)
         call.session = None
         call.pool = None
         call.connection = None
@@ -289,7 +315,8 @@ class HttpUpstream(Upstream):
             method = self._methods[request.method] = _METHOD % request.method.encode()
         ident, params = request.id, request.params
         length = str(_FRAME + len(ident) + len(method) + len(params)).encode()
-        return b"".join((head, names, request.header_lines, _LENGTH, length, _START, ident, method, params, _END))
+        own = request.authorization
+        return b"".join((head, names, request.header_lines, own, _LENGTH, length, _START, ident, method, params, _END))
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
         """Send a request to the pod of its instance, or a `subscriptions/listen` over the control pool."""
@@ -307,10 +334,11 @@ class HttpUpstream(Upstream):
         request = call.request
         call.data = self._serialize(session.head, b"", request)
         call.session = session
-        if session.client is not None:
+        if session.client is not None or session.person:
             session.enter(call.sink)
             self._idle.mark_used(session)
-            session.subscribe(request.method, call.sink)
+            if session.client is not None:
+                session.subscribe(request.method, call.sink)
         if request.level is not None:
             due = self.sessions.level_due(session, request.session, request.level)
             if due is not None or session.setting_level.locked():
@@ -336,3 +364,8 @@ class HttpUpstream(Upstream):
             pool = self.pool
         call.pool = pool
         pool.submit(call)
+
+
+def _no_line(person: bytes) -> bytes:
+    """`newest_line` of a server whose credential is in the head of all requests."""
+    return b""

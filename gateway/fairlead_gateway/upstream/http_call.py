@@ -128,7 +128,8 @@ class HttpCall(Call):
     def refuse(self, error: Exception) -> None:
         """End the call with an error, in which credentials are masked."""
         if self._end():
-            self.sink.take_error(self._upstream.mask.error(error) if isinstance(error, McpError) else error)
+            mask = self._upstream.mask_of(self.request)
+            self.sink.take_error(mask.error(error) if isinstance(error, McpError) else error)
 
     def cancel(self) -> None:
         if self.over:
@@ -223,7 +224,7 @@ class HttpCall(Call):
             return False
         self.over = True
         session = self.session
-        if session is not None and session.client is not None:
+        if session is not None and (session.client is not None or session.person):
             self._upstream.end_request(session, self.sink)
         return True
 
@@ -239,7 +240,7 @@ class HttpCall(Call):
         upstream = self._upstream
         self._reopened = True
         upstream.sessions.forget_session(session)
-        if session.client is not None:
+        if session.owned:
             session.leave(self.sink)
         self.session = None
         self.pool = None
@@ -260,7 +261,7 @@ class HttpCall(Call):
         reader = resuming.AnswerReader(
             request.deadline, request.max_bytes, self.on_event, self.on_open, request.counter
         )
-        get = get_head(self.session.head)
+        get = get_head(self.session.authorized_head())
         try:
             self.take_answer(await resuming.resume_stream(self.pool, get, cursor, before, reader, self.sink.pause))
         except ConnectFailed as error:  # an error of the GET; the call itself was sent

@@ -13,7 +13,7 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Hashable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,9 +28,11 @@ from fairlead_api.documents.catalog import (
     LocalEndpoint,
     TcpEndpoint,
 )
+from fairlead_api.documents.oauth import TOKEN_EXCHANGE, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.core.share_counts import ShareCounts
@@ -42,11 +44,13 @@ from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
+from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
+from fairlead_gateway.upstream.session_pool import MAX_SESSIONS
 from fairlead_gateway.upstream.settings import UpstreamSettings
 from fairlead_gateway.upstream.shared_stream import ClientStream
 from fairlead_gateway.yielding import in_turns
@@ -58,6 +62,10 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.subject import TokenSubject
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
@@ -100,6 +108,7 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
 
     endpoint: Endpoint
     credential: CredentialRef | None
+    oauth: OAuthSettings | None
     traits: ServerTraits
     rate: float | None
     """Calls a second."""
@@ -107,15 +116,33 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
     """Calls that are admitted at once after a pause."""
     per_client: bool
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether calls go with tokens that are exchanged for those of callers (RFC 8693)."""
+        return self.oauth is not None and self.oauth.grant == TOKEN_EXCHANGE
+
+
+class _Connection(NamedTuple):
+    """Upstream of one server, with its source of access tokens."""
+
+    upstream: Upstream
+    credentials: ServerCredentials | None = None
+    """Access tokens per call; None if `upstream` has the credential of all requests."""
+    complete: bool = True
+    """False if `upstream` is a substitute that the next `sync` tries to replace."""
+
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
+        await self.upstream.aclose(grace, replaced=replaced)
+        if self.credentials is not None:
+            await self.credentials.aclose()
+
 
 class _Entry(msgspec.Struct):
-    """Upstream of one server, with the configuration that it was created from and its guard."""
+    """Connection of one server, with the configuration that it was created from and its guard."""
 
     config: _UpstreamConfig
-    upstream: Upstream
+    connection: _Connection
     guard: Guard
-    complete: bool
-    """False if `upstream` is a substitute that the next `sync` tries to replace."""
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +160,12 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     shared_children: bool
     local: Callable[[int], Upstream]
     """Creates the upstream of the gateway's own tools, for the given number of concurrent calls."""
+    keep_tokens: Callable[[bool], None] = lambda _: None
+    """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
+    observe_grant: Callable[[ServerKey, Identity, str, float], None] = lambda *_: None
+    """Called after each request for an access token of a server, with the caller, the cause of a failure or an empty
+    text, and the duration in seconds.
+    """
 
 
 class Registry:
@@ -165,19 +198,21 @@ class Registry:
         self._sharing = sharing
         self._resolve = access.resolve
         self._lost = lost
+        self._keep_tokens = access.keep_tokens
+        self._observe_grant = access.observe_grant
         self._entries: dict[ServerKey, _Entry] = {}
-        self._retiring: dict[asyncio.Task[None], Upstream] = {}
+        self._retiring: dict[asyncio.Task[None], _Connection] = {}
         self._system_tls: ssl.SSLContext | None = None
 
     @property
     def incomplete(self) -> bool:
         """Whether `sync` should be repeated although no document has changed."""
-        return any(not entry.complete for entry in self._entries.values())
+        return any(not entry.connection.complete for entry in self._entries.values())
 
     def gauges(self) -> dict[ServerKey, Gauges]:
         gauges = {}
         for key, entry in list(self._entries.items()):
-            upstream = entry.upstream.gauges()
+            upstream = entry.connection.upstream.gauges()
             gauges[key] = upstream._replace(waiting=upstream.waiting + entry.guard.waiting)
         return gauges
 
@@ -186,10 +221,14 @@ class Registry:
         return {key: entry.guard for key, entry in list(self._entries.items())}
 
     def upstream(self, key: ServerKey) -> Upstream:
-        return self._entries[key].upstream
+        return self._entries[key].connection.upstream
 
     def guard(self, key: ServerKey) -> Guard:
         return self._entries[key].guard
+
+    def credentials(self, key: ServerKey) -> ServerCredentials | None:
+        """Access tokens per call of a server; None if its upstream has the credential of all requests."""
+        return self._entries[key].connection.credentials
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
@@ -202,26 +241,31 @@ class Registry:
         changed = {
             key: config
             for key, config in configs.items()
-            if key not in self._entries or self._entries[key].config != config or not self._entries[key].complete
+            if key not in self._entries
+            or self._entries[key].config != config
+            or not self._entries[key].connection.complete
         }
+        if any(config.exchanges for config in configs.values()):
+            self._keep_tokens(True)  # before the first call that needs one
         made = await asyncio.gather(*(self._make(key, config) for key, config in changed.items()))
         for key in [key for key in self._entries if key not in configs]:
-            self._retire(key, self._entries.pop(key).upstream)
-        for (key, config), (upstream, complete) in zip(changed.items(), made, strict=True):
+            self._retire(key, self._entries.pop(key).connection)
+        for (key, config), connection in zip(changed.items(), made, strict=True):
             entry = self._entries.get(key)
             if entry is not None:
-                if entry.config == config and not complete:
+                if entry.config == config and not connection.complete:
                     continue  # the retry failed again, so the old substitute stays
-                self._retire(key, entry.upstream)
-            self._entries[key] = _Entry(config, upstream, self._guard(key, config), complete)
+                self._retire(key, entry.connection)
+            self._entries[key] = _Entry(config, connection, self._guard(key, config))
+        self._keep_tokens(any(config.exchanges for config in configs.values()))
 
     async def aclose(self, grace: float) -> None:
-        upstreams = [*(entry.upstream for entry in self._entries.values()), *self._retiring.values()]
+        connections = [*(entry.connection for entry in self._entries.values()), *self._retiring.values()]
         self._entries.clear()
         for task in self._retiring:
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
-        await asyncio.gather(*(upstream.aclose(grace) for upstream in upstreams))
+        await asyncio.gather(*(connection.aclose(grace) for connection in connections))
 
     def _config(self, catalog: Catalog) -> _UpstreamConfig:
         modern = eras.era_of(catalog.protocol_version) is eras.Era.MODERN
@@ -229,6 +273,7 @@ class Registry:
         return _UpstreamConfig(
             catalog.endpoint,
             catalog.credential,
+            catalog.oauth,
             ServerTraits(modern, limit),
             rate=catalog.limits.calls_per_second,
             burst=catalog.limits.burst,
@@ -252,27 +297,51 @@ class Registry:
             Timing(loop.call_later),
             sharing=self._sharing,
             lost=lambda reason: self._lost(key, reason),
-            ping=Pinger(lambda: self._entries[key].upstream, self._client, time.monotonic, PING_SECONDS),
+            ping=Pinger(lambda: self.upstream(key), self._client, time.monotonic, PING_SECONDS),
         )
 
-    async def _make(self, key: ServerKey, config: _UpstreamConfig) -> tuple[Upstream, bool]:
+    async def _make(self, key: ServerKey, config: _UpstreamConfig) -> _Connection:
         try:
             credential = Credential()
             if config.credential is not None:
                 async with asyncio.timeout(CREDENTIAL_SECONDS):
                     credential = await self._credentials.read(config.credential)
-            return await self._build_upstream(key, config, credential), True
+            credentials = self._server_credentials(key, config, credential)
+            return _Connection(await self._build_upstream(key, config, credential, credentials), credentials)
         except (CredentialUnreadable, TimeoutError) as error:
             why = str(error) or f"the credential was not read within {CREDENTIAL_SECONDS:g} s"
             log.warning("Server %s cannot be called, as its credential cannot be read: %s", key, why)
-            return Unreachable(
-                f"the gateway cannot read the credential of the server {key}; its log has the reason"
-            ), False
+            unreadable = f"the gateway cannot read the credential of the server {key}; its log has the reason"
+            return _Connection(Unreachable(unreadable), complete=False)
         except (McpError, ssl.SSLError, ValueError) as error:
             log.warning("Server %s cannot be called: %s", key, error)
-            return Unreachable(f"the server {key} cannot be called; the gateway's log has the reason"), True
+            return _Connection(Unreachable(f"the server {key} cannot be called; the gateway's log has the reason"))
 
-    async def _build_upstream(self, key: ServerKey, config: _UpstreamConfig, credential: Credential) -> Upstream:
+    def _server_credentials(
+        self, key: ServerKey, config: _UpstreamConfig, credential: Credential
+    ) -> ServerCredentials | None:
+        endpoint = config.endpoint
+        if config.oauth is None or not isinstance(endpoint, HttpEndpoint):
+            return None
+
+        def observe(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
+            identity = credentials.identity_of(subject)
+            self._observe_grant(key, identity, "" if failure is None else failure.cause, seconds)
+
+        access = TokenAccess(
+            endpoint.url,
+            self._resolve(key),
+            host_header=endpoint.host_header,
+            server_ca_bundle=endpoint.ca_bundle,
+            make_tls=self._tls,
+            observe=observe,
+        )
+        credentials = ServerCredentials(str(key), config.oauth, TokenSource(config.oauth, credential, access))
+        return credentials
+
+    async def _build_upstream(
+        self, key: ServerKey, config: _UpstreamConfig, credential: Credential, credentials: ServerCredentials | None
+    ) -> Upstream:
         endpoint = config.endpoint
         if isinstance(endpoint, LocalEndpoint):
             return self._local(config.traits.limit)
@@ -288,7 +357,7 @@ class Registry:
                 return sessions
             return GatedUpstream(self._child(key, config, endpoint, credential), sessions)
         make = await (
-            self._http(key, config, endpoint, credential)
+            self._http(key, config, endpoint, credential, credentials)
             if isinstance(endpoint, HttpEndpoint)
             else self._link(key, config, endpoint, credential)
         )
@@ -308,7 +377,7 @@ class Registry:
     def end_session(self, session: bytes) -> None:
         """End all server sessions of a client session."""
         for entry in self._entries.values():
-            entry.upstream.end_session(session)
+            entry.connection.upstream.end_session(session)
 
     def _child(
         self,
@@ -330,13 +399,24 @@ class Registry:
         )
 
     async def _http(
-        self, key: ServerKey, config: _UpstreamConfig, endpoint: HttpEndpoint, credential: Credential
+        self,
+        key: ServerKey,
+        config: _UpstreamConfig,
+        endpoint: HttpEndpoint,
+        credential: Credential,
+        credentials: ServerCredentials | None,
     ) -> Callable[[bytes | None], Upstream]:
         target = Target.from_url(endpoint.url, endpoint.host_header)
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
         idle = NEVER if config.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
-        access = HttpAccess({**credential.headers, **self._via}, tls, self._resolve(key))
+        access = HttpAccess(
+            {**credential.headers, **self._via},
+            tls,
+            self._resolve(key),
+            credentials,
+            self._settings.per_client.most if config.exchanges else MAX_SESSIONS,
+        )
         return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
 
     async def _link(
@@ -376,11 +456,11 @@ class Registry:
             self._system_tls = await asyncio.to_thread(ssl.create_default_context)
         return self._system_tls
 
-    def _retire(self, key: ServerKey, upstream: Upstream) -> None:
-        task = asyncio.get_running_loop().create_task(self._close_later(key, upstream), name=f"retire {key}")
-        self._retiring[task] = upstream
+    def _retire(self, key: ServerKey, connection: _Connection) -> None:
+        task = asyncio.get_running_loop().create_task(self._close_later(key, connection), name=f"retire {key}")
+        self._retiring[task] = connection
         task.add_done_callback(self._retiring.pop)
 
-    async def _close_later(self, key: ServerKey, upstream: Upstream) -> None:
+    async def _close_later(self, key: ServerKey, connection: _Connection) -> None:
         await asyncio.sleep(RETIRE_DELAY)
-        await upstream.aclose(RETIRE_SECONDS, replaced=key in self._entries)
+        await connection.aclose(RETIRE_SECONDS, replaced=key in self._entries)

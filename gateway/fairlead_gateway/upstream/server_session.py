@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink
@@ -14,10 +15,38 @@ from fairlead_mcp.http.dial import Address
 
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
-SessionKey: TypeAlias = ClientPeer | Address | None
-"""Key of a session: the client for a client's own session, the address of the pod for a session that clients share at
-the pod, or None for a shared session that is not assigned to a pod.
+SharedPlace: TypeAlias = Address | None
+"""Where a shared session is: the address of its pod, or None for a session that is not assigned to a pod."""
+
+
+class PersonKey(NamedTuple):
+    """Key of a session that all clients of one outbound person share."""
+
+    person: bytes
+    place: SharedPlace
+
+
+SessionKey: TypeAlias = ClientPeer | PersonKey | SharedPlace
+"""Key of a session: the client for a client's own session, whose id belongs to one principal; a `PersonKey`, or the
+place of a session that all clients share.
 """
+
+
+def shared_key(person: bytes, place: SharedPlace) -> SessionKey:
+    """Key of the session that the clients of a person share; those of all persons if `person` is empty."""
+    return PersonKey(person, place) if person else place
+
+
+def place_of(key: SessionKey) -> SharedPlace:
+    """Where a shared session is; None for a client's own session too."""
+    if isinstance(key, PersonKey):
+        return key.place
+    return None if isinstance(key, ClientPeer) else key
+
+
+def no_authorization() -> bytes:
+    """`Authorization` header line of servers whose credential is in the head of all requests."""
+    return b""
 
 
 class ServerSession:
@@ -25,31 +54,49 @@ class ServerSession:
 
     __slots__ = (
         "active_sinks",
+        "authorization",
         "client",
         "closed",
         "has_id",
         "head",
         "key",
         "levels",
+        "person",
         "pod",
+        "requests",
         "setting_level",
         "stream",
         "subscriber",
         "subscriptions",
     )
 
-    def __init__(self, head: bytes, version: str, ident: bytes | None, client: ClientPeer | None) -> None:
+    def __init__(
+        self,
+        head: bytes,
+        version: str,
+        ident: bytes | None,
+        client: ClientPeer | None,
+        person: bytes = b"",
+        authorization: Callable[[], bytes] = no_authorization,
+    ) -> None:
         self.has_id = ident is not None
         session_line = header(eras.H_SESSION, ident) if ident is not None else b""
         self.head = head + header(eras.H_VERSION, version.encode()) + session_line
+        """Head of the session's requests, to which each adds its own access token if the server has one per call."""
+        self.authorization = authorization
+        """Returns the newest `Authorization` header line of the session's person; empty if it is in `head`."""
         self.client = client
         """Client that owns the session; None for a shared session."""
-        self.key: SessionKey = client
+        self.person = person
+        """Outbound person whose clients share the session; empty for a session of all persons."""
+        self.key: SessionKey = client if client is not None else shared_key(person, None)
         """Key of the session in `ServerSessions.open`."""
         self.pod: Address | None = None
         """Address of the pod that holds the session; None for any pod."""
         self.active_sinks: list[ResponseSink] = []
         """Sinks of the requests in progress; only used in a client's own session."""
+        self.requests = 0
+        """Number of requests in progress; only used in a session that a person's clients share."""
         self.levels: LogLevels | None = None
         """Log levels; None if the server has no log messages."""
         self.setting_level = asyncio.Lock()
@@ -61,19 +108,40 @@ class ServerSession:
         """Sink for resource updates. A session with one does not time out when idle."""
         self.closed = False
 
+    @property
+    def owned(self) -> bool:
+        """Whether the session belongs to one client or person, and ends when it is idle."""
+        return self.client is not None or self.person != b""
+
+    def authorized_head(self) -> bytes:
+        """Head of the gateway's own messages in the session, such as cancellations."""
+        return self.head + self.authorization()
+
     def is_lost(self, answer: Answer) -> bool:
         """Whether an answer says that the server lost the session: 404 as in MCP, or 400 as in the TypeScript SDK."""
         if answer.status == 404:
             return self.has_id
         return answer.status == 400 and b"session" in answer.body.lower()
 
+    @property
+    def in_use(self) -> bool:
+        """Whether an owned session has requests in progress or subscriptions."""
+        return self.requests > 0 or self.active_sinks != [] or self.subscriber is not None
+
     def enter(self, sink: ResponseSink) -> None:
-        self.active_sinks.append(sink)
+        """Record a request in an owned session, which has to `leave` it once."""
+        if self.client is None:
+            self.requests += 1
+        else:
+            self.active_sinks.append(sink)
 
     def leave(self, sink: ResponseSink) -> bool:
         """Record the end of a request. True if the session is now idle: without requests and subscriptions."""
-        self.active_sinks = [other for other in self.active_sinks if other is not sink]
-        return not self.active_sinks and self.subscriber is None and not self.closed
+        if self.client is None:
+            self.requests -= 1
+        else:
+            self.active_sinks = [other for other in self.active_sinks if other is not sink]
+        return not self.in_use and not self.closed
 
     def subscribe(self, method: str, sink: ResponseSink) -> None:
         """Record `resources/subscribe` and `resources/unsubscribe`; no-op for other methods."""

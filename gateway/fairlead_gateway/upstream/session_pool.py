@@ -1,5 +1,8 @@
 """Sessions with one legacy server over HTTP: a shared one at each pod, and one for each client with capabilities.
 
+At a server with access tokens per call, a session is shared by the clients of one person only, as servers bind sessions
+to users. It ends when it is idle.
+
 A client with capabilities (sampling, elicitation, roots) needs a session that declares them, so that the server can
 send requests to it during a call. The session stays the client's own for a while after its requests: many servers send
 requests on the session's GET stream, where only the session identifies the client.
@@ -18,9 +21,9 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
-from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head
+from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head, place_of, shared_key
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, RpcError, Timeout
+from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.pool import NEVER
@@ -50,14 +53,24 @@ class RequestForm(NamedTuple):
     next_id: Callable[[], bytes]
     read: Callable[[Answer, bytes], Raw]
     """Returns the result in the answer to a request id. Raises McpError."""
+    newest_line: Callable[[bytes], bytes]
+    """Returns the `Authorization` header line of a person's valid token, or empty."""
 
 
 class ServerSessions:
     """Legacy sessions with one server: shared sessions, and clients' own. `idle` is in seconds."""
 
-    def __init__(self, form: RequestForm, pools: PodPools, background: Background, idle: float = IDLE_SECONDS) -> None:
-        self.most = MAX_SESSIONS
+    def __init__(
+        self,
+        form: RequestForm,
+        pools: PodPools,
+        background: Background,
+        idle: float = IDLE_SECONDS,
+        most: int = MAX_SESSIONS,
+    ) -> None:
+        self.most = most
         """Limit on open sessions, beyond which an idle one is ended."""
+        self._newest_line = form.newest_line
         self._head = form.head
         self._client = form.client
         self._pools = pools
@@ -73,26 +86,37 @@ class ServerSessions:
     def pools(self, session: ServerSession) -> Pools:
         return self._pools.pools_at(session.pod)
 
-    def shared_at(self, pod: ServerPod) -> ServerSession | None:
+    def shared_at(self, pod: ServerPod, person: bytes = b"") -> ServerSession | None:
         """The shared session for calls to a pod: the pod's, or the only one of a server without session ids."""
-        session = self.open.get(None)
-        return self.open.get(pod.address) if session is None else session
+        session = self.open.get(shared_key(person, None))
+        return self.open.get(shared_key(person, pod.address)) if session is None else session
 
     async def get_or_open(
-        self, client: ClientPeer | None, deadline: float, pod: ServerPod | None = None
+        self,
+        client: ClientPeer | None,
+        deadline: float,
+        pod: ServerPod | None = None,
+        person: bytes = b"",
+        authorization: bytes = b"",
     ) -> ServerSession:
-        """The session of a client, or the shared one at a pod, opened on first use.
+        """The session of a client, or the one that a person's clients share at a pod, opened on first use.
 
-        A cancelled request does not cancel the opening, as others may wait for it. Raises McpError.
+        `authorization` is the header line with which it is opened. A cancelled request does not cancel the opening, as
+        others may wait for it. Raises McpError.
         """
-        key = client if pod is None else pod.address
-        session = self.open.get(key) if pod is None else self.shared_at(pod)
+        if pod is not None:
+            key, session = shared_key(person, pod.address), self.shared_at(pod, person)
+        else:
+            key = client if client is not None else shared_key(person, None)
+            session = self.open.get(key)
         if session is not None:
             return session
         opening = self._opening.get(key)
         if opening is None:
+            if person:
+                self._make_room_for_person()
             opening = asyncio.get_running_loop().create_task(
-                self._open(client, pod), name=f"session {self._pools.host}"
+                self._open(client, pod, person, authorization), name=f"session {self._pools.host}"
             )
             self._opening[key] = opening
             opening.add_done_callback(lambda task: self._session_opened(key, task))
@@ -110,23 +134,22 @@ class ServerSessions:
             self._close(session)
 
     def spread(self) -> None:
-        """Assign the shared session to its pod, as calls are now spread over several. No-op without session ids."""
-        session = self.open.get(None)
-        if session is not None and session.has_id and session.pod is not None:
-            del self.open[None]
-            session.key = session.pod
-            self.open[session.key] = session
+        """Assign shared sessions to their pods, as calls are now spread over several. No-op without session ids."""
+        for session in [session for session in self.open.values() if session.client is None]:
+            if place_of(session.key) is None and session.has_id and session.pod is not None:
+                del self.open[session.key]
+                session.key = shared_key(session.person, session.pod)
+                self.open[session.key] = session
 
     def stop_opening(self, pod: ServerPod) -> None:
-        """Fail the requests that wait for the opening of a pod's shared session, with ConnectFailed."""
-        opening = self._opening.get(pod.address)
-        if opening is not None:
-            opening.cancel()
+        """Fail the requests that wait for the opening of a pod's shared sessions, with ConnectFailed."""
+        for key, opening in [*self._opening.items()]:
+            if place_of(key) == pod.address:
+                opening.cancel()
 
     def forget(self, address: Address) -> None:
-        """Drop the shared session of a removed pod."""
-        session = self.open.get(address)
-        if session is not None:
+        """Drop the shared sessions of a removed pod."""
+        for session in [session for session in self.open.values() if place_of(session.key) == address]:
             self.forget_session(session)
 
     def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
@@ -145,7 +168,8 @@ class ServerSessions:
         async with session.setting_level:
             if level is not None:
                 body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": level}))
-                await self._background.post_and_wait(self.pools(session).control, session.head, body, POST_SECONDS)
+                head = session.authorized_head()
+                await self._background.post_and_wait(self.pools(session).control, head, body, POST_SECONDS)
 
     async def aclose(self) -> None:
         """End all sessions, within END_SECONDS."""
@@ -164,7 +188,7 @@ class ServerSessions:
     async def _end(self, session: ServerSession) -> None:
         """Delete the session at the server (MCP 2025-11-25, Transports, "Session Management")."""
         if session.has_id:
-            head = session.head.replace(b"POST ", b"DELETE ", 1)
+            head = session.authorized_head().replace(b"POST ", b"DELETE ", 1)
             await self._background.post_and_wait(self.pools(session).control, head, b"", END_SECONDS)
 
     def _drop(self, session: ServerSession) -> None:
@@ -182,40 +206,62 @@ class ServerSessions:
         if not task.cancelled() and task.exception() is None:
             session = task.result()
             self.open[session.key] = session
-            if session.client is not None:
+            if session.owned:
                 self.idle.mark_idle(session)  # the request that needed it may have been cancelled
             if len(self.open) > self.most:
                 self._make_room(session)
 
-    def _make_room(self, newest: ServerSession) -> None:
-        """Drop the oldest client session without requests in progress, if there is one."""
+    def _make_room(self, newest: ServerSession | None) -> bool:
+        """Drop the oldest session of a client or person without requests in progress; False if there is none."""
         for session in self.open.values():
-            if session.client is not None and session is not newest and not session.active_sinks:
+            if session.owned and session is not newest and not (session.active_sinks or session.requests):
                 self._drop(session)
-                return
+                return True
+        return False
 
-    async def _open(self, client: ClientPeer | None, pod: ServerPod | None) -> ServerSession:
+    def _make_room_for_person(self) -> None:
+        """Keep within the limit before a session is opened for a person. Raises PoolFull."""
+        if len(self.open) + len(self._opening) >= self.most and not self._make_room(None):
+            raise PoolFull(
+                f"{self.most} sessions of other persons with {self._pools.host} are in use (FAIRLEAD_UPSTREAM_SESSIONS)"
+                ": retry later"
+            )
+
+    async def _open(
+        self, client: ClientPeer | None, pod: ServerPod | None, person: bytes, authorization: bytes
+    ) -> ServerSession:
         deadline = self._clock() + OPEN_SECONDS
         target_pod = pod if pod is not None or not self._pools.spread else self._pools.pick()
         calls = self._pools.any_pod.calls if target_pod is None else target_pod.pools.calls
         ident = self._next_id()
         capabilities = b"{}" if client is None else client.features
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, capabilities))
-        answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
+        head = self._head + authorization
+        answer = await calls.exchange(with_body(head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
         try:
             result = self._read(answer, ident)
         except RpcError as error:
             raise HandshakeRefused.of(error) from error
         negotiated = eras.read_initialize(result)
-        session = ServerSession(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
+        session = ServerSession(
+            self._head,
+            negotiated.protocol_version,
+            answer.headers.get(b"mcp-session-id"),
+            client,
+            person,
+            # the token may have expired by the time of the gateway's own messages
+            lambda: (self._newest_line(person) or authorization) if authorization else b"",
+        )
         if client is not None or session.has_id:
             session.pod = self._pools.pod(answer.connection.peer) if target_pod is None else target_pod.address
         if client is None and session.has_id and self._pools.spread:
-            session.key = session.pod
+            session.key = shared_key(person, session.pod)
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
-        note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
-        note_pool = calls if target_pod is not None or client is None else self.pools(session).calls
+        note = with_body(session.authorized_head(), jsonrpc.notification("notifications/initialized"))
+        # connections of `any_pod` may lead to several pods by now
+        pinned = session.pod is not None and (client is not None or self._pools.spread)
+        note_pool = self.pools(session).calls if pinned else calls
         await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
             stream_opened = asyncio.Event()
@@ -229,7 +275,7 @@ class ServerSessions:
         pools = self.pools(session)
 
         def answer(body: bytes) -> None:
-            self._background.post(pools.control, session.head, body)
+            self._background.post(pools.control, session.authorized_head(), body)
 
         def on_event(event: bytes) -> bool:
             try:
@@ -248,7 +294,7 @@ class ServerSessions:
 
         try:
             await pools.control.exchange(
-                with_body(get_head(session.head), b""),
+                with_body(get_head(session.authorized_head()), b""),
                 deadline=NEVER,
                 max_bytes=ANSWER_BYTES,
                 on_event=on_event,

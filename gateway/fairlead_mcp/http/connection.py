@@ -42,6 +42,7 @@ _TYPE: Final = b"content-type"
 _CODING: Final = b"transfer-encoding"
 _CONTENT_CODING: Final = b"content-encoding"
 _KEEP_ALIVE: Final = b"keep-alive"
+_CHALLENGE: Final = b"www-authenticate"
 _SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED}
 _LENGTHS: Final = frozenset(len(name) for name in WANTED)
 
@@ -279,8 +280,11 @@ class Connection(asyncio.Protocol):
         wanted = _SPELLINGS.get(name)
         if wanted is None and len(name) in _LENGTHS:
             wanted = _SPELLINGS.get(name.lower())
-        if wanted is not None:
-            self._fields[wanted] = value
+        if wanted is None:
+            return
+        if wanted == _CHALLENGE and wanted in self._fields:
+            value = b"%b, %b" % (self._fields[wanted], value)  # each line may have a challenge (RFC 9110, 11.6.1)
+        self._fields[wanted] = value
 
     def on_headers_complete(self) -> None:
         status = self._status = self._parser.get_status_code()

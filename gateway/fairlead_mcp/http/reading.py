@@ -61,6 +61,7 @@ def refusal(answer: Answer) -> McpError:
         _refusal_sentence(answer),
         status=status,
         retry_after=retry_after.decode("latin-1") if retry_after is not None else None,
+        challenge=answer.headers.get(b"www-authenticate"),
     )
 
 
@@ -96,13 +97,13 @@ def _refusal_sentence(answer: Answer) -> str:
         return "the server's URL leads back to this gateway, or the request passed too many gateways (508)"
     if 300 <= status < 400:
         location = answer.headers.get(b"location", b"").decode("latin-1")
-        where = f"redirects to {_address_of(location)}" if location else "redirects without a Location header"
+        where = f"redirects to {plain_address(location)}" if location else "redirects without a Location header"
         return f"the server {where} ({status}); only a trailing slash may differ: set the url to that address"
     return f"the server answered with status {status}{_quote(answer)}"
 
 
-def _address_of(location: str) -> str:
-    """Return a Location without the parts that may be secret: user information, query and fragment."""
+def plain_address(location: str) -> str:
+    """Return a URL, such as a Location, without the parts that may be secret: user information, query and fragment."""
     try:
         parts = urlsplit(location)
     except ValueError:

@@ -20,6 +20,7 @@ from fairlead_formats.names import did_you_mean
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
+from fairlead_offers.catalogs.call_identity import credential_for
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
 from fairlead_rest.context import RestContext
@@ -43,6 +44,7 @@ EXAMPLE: Final[dict[str, Any]] = {
         "bounded": False,
         "listed": False,
         "pinned": False,
+        "credential": None,
         "hidden": None,
         "tier": "fast",
         "maxTier": None,
@@ -79,6 +81,8 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     listed: bool
     """Whether `/mcp` lists the tool."""
     pinned: bool
+    credential: str | None
+    """Under whose credential a call of this subject goes to the server; null if the server gets none."""
     hidden: str | None
     """Reason why an allowed tool is not listed: its tier, or a limit; else null."""
     tier: str | None
@@ -211,7 +215,8 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
     if no_calls_by is not None:
         allowed, reason = False, f"limits.callsPerMinute of {no_calls_by} is 0, so all calls are refused"
         policy, rule, rule_name = no_calls_by, None, None
-    state, cause = server_state(catalog.snapshot.servers.get(key), catalog.snapshot.entries.get(key))
+    server = catalog.snapshot.servers.get(key)
+    state, cause = server_state(server, catalog.snapshot.entries.get(key))
     return AccessDocument(
         agent=catalog.identity.agent,
         tool=exposed or server_name,
@@ -226,6 +231,7 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         bounded=constraint is not None,
         listed=(exposed or "") in view.routes,
         pinned=(exposed or "") in view.pinned,
+        credential=None if server is None else credential_for(server.catalog, catalog.identity),
         hidden=hidden.reason if hidden is not None else None,
         tier=catalog.default_tier,
         max_tier=decision.max_tier,

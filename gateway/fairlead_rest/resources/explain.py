@@ -15,6 +15,7 @@ from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
+from fairlead_offers.catalogs.call_identity import credential_for
 from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import unknown_tool
@@ -44,6 +45,7 @@ EXAMPLE: Final[dict[str, Any]] = {
         },
         "minTier": None,
         "noCallsBy": None,
+        "credential": None,
         "tiers": [
             {
                 "tier": "fast",
@@ -77,6 +79,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """Fastest tier that may show the tool to this caller, whatever the tool's latency; null if any tier may."""
     no_calls_by: str | None
     """ToolPolicy whose `limits.callsPerMinute: 0` refuses all calls of this caller; null if there is none."""
+    credential: str | None
+    """Under whose credential a call of this caller goes to the server; null if the server gets none."""
     tiers: list[TierVerdict]
     """Decisions by tier, the fastest tier first."""
     decided_at: str
@@ -112,6 +116,7 @@ def explain(catalog: SubjectCatalog, name: str) -> Explanation:
         measured=measured_of(state, snapshot.round_trips.get(server.key)),
         min_tier=None if floor is None else floor.tier,
         no_calls_by=None if quota is None else quota.no_calls_by,
+        credential=credential_for(server.catalog, catalog.identity),
         tiers=[_verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
         decided_at=snapshot.decided_at,
     )

@@ -59,7 +59,8 @@ class Place:
     requests: dict[str, list[bytes]]
 
 
-async def _world(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
+async def guarded_world(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
+    """A gateway over the documents in `folder`, which ends with the stack, and calls with the caller's `credential`."""
     gateway = compose(
         GatewaySettings.of(port=0, metrics_port=0),
         CatalogFeed(source=DirectorySource(folder)),
@@ -95,7 +96,9 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
     }
     times: Times = {}
     async with AsyncExitStack() as stack:
-        places = {what: await _world(stack, where, loop, trust, word) for what, (where, trust, word) in cases.items()}
+        places = {
+            what: await guarded_world(stack, where, loop, trust, word) for what, (where, trust, word) in cases.items()
+        }
         for _ in range((2 if settings.quick else 6) * settings.rounds):
             for era in VERSIONS:
                 for what, each_world in places.items():

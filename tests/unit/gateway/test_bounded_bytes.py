@@ -24,6 +24,7 @@ from fairlead_gateway.calls.subscriptions.resource_subscriptions import (
     MAX_EVENT,
     MAX_URI,
     ResourceSubscriptions,
+    Subscriber,
     subscribable,
 )
 from fairlead_gateway.core.client_peer import ClientPeer
@@ -240,6 +241,6 @@ def test_an_unset_id_is_not_a_question() -> None:
 async def test_answers_of_a_server_to_a_watch_are_bounded() -> None:
     upstream = Silent()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
-    watches.hold("holder", "agent", binding(upstream), ["file:///a"], lambda params: None)
+    watches.hold("holder", Subscriber("agent", ANONYMOUS), binding(upstream), ["file:///a"], lambda params: None)
     assert (await upstream.requests.get()).max_bytes == MAX_EVENT
     await watches.aclose()

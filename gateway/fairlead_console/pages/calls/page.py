@@ -36,6 +36,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "checks": "checks of the gateway",
     "cache": "cached result",
     "queue": "queue",
+    "credential": "gets an access token",
     "session": "opens a session",
     "attempt": "server",
     "backoff": "waits to retry",

@@ -1,7 +1,8 @@
 """Sends one request to its server: admission by the server's guard (limits, circuit breaker), sending, and retries.
 
 `Attempts` is a `ResponseSink`: the parser of the server's response calls its methods, so that a call needs no asyncio
-task. Only the negotiation of the era with a server, before the first request, runs in a task.
+task. Only the acquisition of an access token that is not cached, and the negotiation of the era with a server before
+the first request, run in a task. A token is acquired before admission, so that the wait takes no other call's place.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.watched_calls import CALL_ENDED
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.core.outbound import CallCredential, CallCredentials, cause_of_refusal
 from fairlead_gateway.core.ports import Pending, Ticket
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, NEVER, QUEUE, SESSION, CallPhase, CallTrail
+from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, CREDENTIAL, NEVER, QUEUE, SESSION, CallPhase, CallTrail
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED
@@ -44,6 +47,11 @@ class AttemptOwner:
     def agent(self) -> str:
         """Agent that the request is counted for."""
         return ""
+
+    @property
+    def identity(self) -> Identity:
+        """Caller whose credential the request has at a server with access tokens per call."""
+        return ANONYMOUS
 
     def build_request(self, modern: bool) -> UpstreamRequest | None:
         """The request to send; None if none is needed, because this method has answered the client itself.
@@ -95,9 +103,11 @@ class Attempts(ResponseSink):
 
     __slots__ = (
         "_attempts",
+        "_credential",
         "_measured",
         "_outgoing",
         "_owner",
+        "_renewed_for",
         "_responses_seen",
         "_ticket",
         "_watched",
@@ -138,6 +148,10 @@ class Attempts(ResponseSink):
         """The guard's admission of the current attempt; QUEUED, which is false, without one."""
         self._responses_seen = 0
         """`responses_seen` of the guard when the current attempt was admitted."""
+        self._credential: CallCredential | None = None
+        """Access token of the current attempt; None if the server has one credential for all requests."""
+        self._renewed_for = ""
+        """Causes for which the server refused a token so far, each of which is answered with another token once."""
         self._measured = 0
         """Number that the tool's latency meter gave the attempt; 0 between attempts."""
         self.moved_to = NEVER
@@ -162,14 +176,21 @@ class Attempts(ResponseSink):
         return self.started + self.route.timeout if self.moved_to < 0 else self.moved_to
 
     def begin(self) -> None:
-        """Send the request as soon as the server's guard admits it. Raises nothing."""
+        """Send the request as soon as it has a credential and the server's guard admits it. Raises nothing."""
+        credentials = self.route.binding.credentials
+        if credentials is None or self._take_cached(credentials):
+            self._enter()
+
+    def _enter(self) -> None:
+        """Send the request as soon as the server's guard admits it."""
         guard = self.route.guard
         if guard.enter_now():
             self.proceed(PLAIN)
             return
         try:
             # `retry` exempts from the server's rate limit: requests about a task are polls, which must not use it up
-            ticket = guard.enter(self, retry=self._attempts > 0 or self.route.task is not None)
+            again = self._attempts > 0 or self._renewed_for != ""
+            ticket = guard.enter(self, retry=again or self.route.task is not None)
         except McpError as error:
             self.reject(error)
             return
@@ -215,6 +236,14 @@ class Attempts(ResponseSink):
             self.span.end_attempt(type(error).__name__)
         self._leave_attempt(type(error).__name__)
         self._leave(error, abandoned=caller_timeout)
+        credentials = self.route.binding.credentials
+        if credentials is not None and isinstance(error, McpError) and not self.done:
+            cause = cause_of_refusal(error)
+            if cause and cause not in self._renewed_for:
+                self._renew(credentials, cause, error)
+                return
+            if cause:
+                error = credentials.refusal(error)
         if not self._retry_later(error):
             self._owner.give_up(error)
 
@@ -242,6 +271,7 @@ class Attempts(ResponseSink):
         """Build and send the owner's next request, with the full number of retries."""
         self._outgoing = None
         self._attempts = 0
+        self._renewed_for = ""
         self.begin()
 
     def release(self, *, listens: bool = False) -> None:
@@ -353,6 +383,8 @@ class Attempts(ResponseSink):
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
             request = request.with_trace(jsonrpc.encode(params), lines)  # each attempt has a span of its own
+        if self._credential is not None:
+            request.authorize(self._credential)
         now = self.context.clock()
         if self.trail is not None:
             self.trail.end(now)
@@ -372,7 +404,7 @@ class Attempts(ResponseSink):
 
     async def _send_negotiated(self) -> None:
         try:
-            modern = await self.route.upstream.negotiate(self.client, self.deadline)
+            modern = await self.route.upstream.negotiate(self.client, self.deadline, self._credential)
             request = self._outgoing = self._owner.build_request(modern)
             if request is not None:
                 self._send(request)
@@ -382,6 +414,44 @@ class Attempts(ResponseSink):
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
             self.take_error(error)
+
+    def _take_cached(self, credentials: CallCredentials) -> bool:
+        """Take the caller's cached credential; False if it has to be acquired, or the request has failed."""
+        try:
+            self._credential = credentials.cached(self._owner.identity)
+        except McpError as error:
+            self.reject(error)
+            return False
+        if self._credential is None:
+            self._acquire(credentials, None)
+        return self._credential is not None
+
+    def _renew(self, credentials: CallCredentials, cause: str, error: McpError) -> None:
+        """Send the request again with another token, because the server refused the token and so executed nothing."""
+        self._renewed_for += cause
+        self._attempts -= 1
+        if self._outgoing is not None:
+            self._outgoing = self._outgoing.with_id(self.route.upstream.next_id())
+        self._acquire(credentials, error)
+
+    def _acquire(self, credentials: CallCredentials, error: McpError | None) -> None:
+        self.enter_phase(CREDENTIAL)
+        work = self._acquire_and_enter(credentials, error)
+        self.pending = task = asyncio.get_running_loop().create_task(work, name="acquire a credential")
+        self.context.keep_task(task)
+
+    async def _acquire_and_enter(self, credentials: CallCredentials, error: McpError | None) -> None:
+        refused, owner = self._credential, self._owner
+        try:
+            self._credential = await credentials.acquire(owner.identity, self.deadline, refused, error)
+            self.pending = None
+            self._enter()
+        except asyncio.CancelledError:
+            if not self.done:
+                owner.give_up(McpError("the gateway was stopped before it sent the request"))
+            raise
+        except Exception as failure:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
+            owner.give_up(failure)
 
     def _leave(self, error: Exception | None, *, abandoned: bool = False) -> None:
         """Return the attempt's ticket to the server's guard; no-op after the first time in an attempt."""
@@ -457,6 +527,10 @@ class ClientCall(AttemptOwner):
         """Name of the policy that forbids the arguments; empty if none does."""
         self.limit = ""
         """Name of the limit on calls that refused the call; empty if none did."""
+
+    @property
+    def identity(self) -> Identity:
+        return self.exchange.identity
 
     @property
     def done(self) -> bool:

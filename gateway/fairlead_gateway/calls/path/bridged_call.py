@@ -21,6 +21,7 @@ from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, supports_request
 from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.reports.outcomes import outcome_of_result
@@ -46,6 +47,7 @@ class BridgedCall(AttemptOwner):
         "_call",
         "_count",
         "_flushing",
+        "_identity",
         "_progress_token",
         "_relay",
         "attempts",
@@ -74,6 +76,8 @@ class BridgedCall(AttemptOwner):
         self.error: Exception | None = None
         """Error of the call, stored until the client's next request."""
         self._agent = agent
+        self._identity = ANONYMOUS
+        """Caller of the client's latest request, whose token is the newest."""
         self._bridge: Bridge[BridgedCall] = context.bridge
         self._call: ClientCall | None = None
         """Client's request that is to be answered; None while the client has not sent its next one."""
@@ -88,6 +92,10 @@ class BridgedCall(AttemptOwner):
     @property
     def agent(self) -> str:
         return self._agent
+
+    @property
+    def identity(self) -> Identity:
+        return self._identity
 
     @property
     def deadline(self) -> float:
@@ -110,6 +118,7 @@ class BridgedCall(AttemptOwner):
         The first request starts the call.
         """
         self._call = call
+        self._identity = call.identity
         self._relay = relay
         if not self._progress_token:
             self.attempts.span = call.attempts.span

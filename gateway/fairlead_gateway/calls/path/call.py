@@ -28,6 +28,7 @@ from fairlead_gateway.calls.results.outputs import CACHEABLE, present, with_cach
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.sealed.client_capabilities import features_of
 from fairlead_gateway.calls.subscriptions import legacy_subscriptions
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import Subscriber
 from fairlead_gateway.calls.tasks import client_tasks, task_wait
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.calls.translation.errors import (
@@ -471,7 +472,10 @@ class ToolCall(ClientCall):
             features = features_of(request)
             if features is None:
                 return False
-            call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, bridge.lease(features))
+            credentials, identity = route.binding.credentials, self.exchange.identity
+            person = b"" if credentials is None else credentials.person(identity)
+            peer = bridge.lease(features, person)
+            call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
         self.level = requested_level(request) if request.meta.log_level else None
         self.continued = request.continued
         relay = self._open_relay()
@@ -487,7 +491,12 @@ class ToolCall(ClientCall):
         """
         context, session, subscribes = self.context, self.request.session or b"", self.request.method == SUBSCRIBE
         legacy_subscriptions.change_subscription(
-            context.subscriptions, context.server_requests, self.route, session, self.agent, subscribes=subscribes
+            context.subscriptions,
+            context.server_requests,
+            self.route,
+            session,
+            Subscriber(self.agent, self.identity),
+            subscribes=subscribes,
         )
         self._modern = False
         self.attempts.take_result(Raw(b"{}"))
@@ -526,7 +535,7 @@ class ToolCall(ClientCall):
         if self._declaration == client_tasks.DECLARED:
             sealed = self.context.tasks.hand_over(self.exchange, self.route, outcome.result)
             return TranslatedResult(sealed, is_error=False, is_task=True)
-        task_wait.cancel_soon(self.context.tasks, self.route, outcome.result)
+        task_wait.cancel_soon(self.context.tasks, self.route, outcome.result, self.identity)
         raise NotMcp("the server created a task although the call did not declare tasks")
 
     def _wait_for(self, created: Raw) -> None:
@@ -535,7 +544,7 @@ class ToolCall(ClientCall):
         notify = task_wait.progress_reporter(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)
-        task = task_wait.ServerTask.of(self.route, created, features)
+        task = task_wait.ServerTask.of(self.route, created, features, self.identity)
         tasks, deadline = self.context.tasks, self.attempts.deadline
         wait = task_wait.TaskWait(tasks, task, relay, notify, deadline, on_questions=self._unshare)
         self._continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")

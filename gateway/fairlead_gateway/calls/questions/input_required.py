@@ -92,20 +92,28 @@ class Bridge(Generic[CallT]):
         self._new_id = new_id
         self._parked: OrderedDict[str, CallT] = OrderedDict()
         """Parked calls by `requestState`, oldest first."""
-        self._unused_peers: dict[bytes, list[ClientPeer]] = {}
-        """Peers without a call, by their capabilities."""
+        self._unused_peers: dict[tuple[bytes, bytes], list[ClientPeer]] = {}
+        """Peers without a call, by their capabilities and person."""
         self._count = itertools.count(1).__next__
 
     def __len__(self) -> int:
         return len(self._parked)
 
-    def lease(self, features: bytes) -> ClientPeer:
-        """A peer with these capabilities, for one call at a time: `release` makes it available to other calls."""
-        free = self._unused_peers.get(features)
-        return free.pop() if free else ClientPeer(b"modern-%d" % self._count(), features, passing=True)
+    def lease(self, features: bytes, person: bytes = b"") -> ClientPeer:
+        """A peer with these capabilities, for one call at a time: `release` makes it available to other calls.
+
+        `person` is the outbound person of the call, at a server that can tie its sessions to persons.
+        """
+        free = self._unused_peers.get((features, person))
+        if free:
+            return free.pop()
+        return ClientPeer(b"modern-%d" % self._count(), features, passing=True, person=person)
 
     def release(self, client: ClientPeer) -> None:
-        self._unused_peers.setdefault(client.features, []).append(client)
+        key = client.features, client.person
+        self._unused_peers.setdefault(key, []).append(client)
+        if client.person and len(self._unused_peers) > MAX_PARKED:
+            del self._unused_peers[next(iter(self._unused_peers))]
 
     def park(self, call: CallT) -> bytes:
         """Park a call. Returns its questions as an `input_required` result."""

@@ -119,5 +119,5 @@ def _cache_scope(server: Server, tool: Tool) -> bytes:
     if not tool.cacheable_seconds:
         return b""
     catalog = server.catalog
-    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.protocol_version))
+    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
     return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)

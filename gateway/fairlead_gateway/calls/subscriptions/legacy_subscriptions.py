@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
-from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions, Subscriber
 from fairlead_gateway.core.route import Route
 from fairlead_mcp import jsonrpc
 
@@ -15,7 +15,7 @@ def change_subscription(
     server_requests: ServerRequests,
     route: Route,
     session: bytes,
-    agent: str,
+    subscriber: Subscriber,
     *,
     subscribes: bool,
 ) -> None:
@@ -33,6 +33,6 @@ def change_subscription(
             server_requests.send_update(session, update)
 
     if subscribes:
-        subscriptions.hold((session, uri), agent, route.binding, [uri], notify)
+        subscriptions.hold((session, uri), subscriber, route.binding, [uri], notify)
     else:
         subscriptions.drop((session, uri))

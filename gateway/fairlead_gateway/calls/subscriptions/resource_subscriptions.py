@@ -12,17 +12,18 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Raw
 
 from fairlead_gateway.calls.subscriptions.watches import WatchTasks
 from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
 from fairlead_gateway.policy.resource_index import is_watchable
-from fairlead_gateway.sending import result_of
+from fairlead_gateway.sending import result_as
 from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.asyncio_tasks import TaskSet
@@ -50,6 +51,15 @@ def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
     return None if resource is None or not is_watchable(resource[0].server) else resource
 
 
+class Subscriber(NamedTuple):
+    """Client that subscribes to resources."""
+
+    agent: str
+    """Agent that the subscription is counted for."""
+    identity: Identity
+    """Caller whose credential a server with access tokens per call gets."""
+
+
 class ResourceSubscriptions:
     """Resource subscriptions of one gateway. `holder` is any key that identifies a subscription."""
 
@@ -63,13 +73,19 @@ class ResourceSubscriptions:
         return len(self._watches)
 
     def hold(
-        self, holder: object, agent: str, reach: Reach, uris: Sequence[str], notify_client: Callable[[Raw], None]
+        self,
+        holder: object,
+        subscriber: Subscriber,
+        reach: Reach,
+        uris: Sequence[str],
+        notify_client: Callable[[Raw], None],
     ) -> None:
         """Subscribe to the server's `uris`, in place of an earlier subscription with the key `holder`.
 
         `notify_client` gets the params of each `notifications/resources/updated`.
         """
-        self._watches.hold(holder, agent, self._watch(reach, uris, notify_client), f"watch {reach.server.key}")
+        work = self._watch(reach, subscriber.identity, uris, notify_client)
+        self._watches.hold(holder, subscriber.agent, work, f"watch {reach.server.key}")
 
     def drop(self, holder: object) -> None:
         self._watches.drop(holder)
@@ -79,7 +95,9 @@ class ResourceSubscriptions:
         await self._watches.cancel()
         await self._unsubscribing.cancel()
 
-    async def _watch(self, reach: Reach, uris: Sequence[str], notify_client: Callable[[Raw], None]) -> None:
+    async def _watch(
+        self, reach: Reach, identity: Identity, uris: Sequence[str], notify_client: Callable[[Raw], None]
+    ) -> None:
         def notify(message: Message) -> None:
             if message.method == UPDATED and isinstance(message.params, Raw):
                 notify_client(message.params)
@@ -89,9 +107,9 @@ class ResourceSubscriptions:
             began = self._clock()
             try:
                 if reach.upstream.modern:
-                    await self._listen(reach, uris, notify)
+                    await self._listen(reach, identity, uris, notify)
                 else:
-                    await self._subscribe(reach, uris, notify)
+                    await self._subscribe(reach, identity, uris, notify)
             except McpError as error:
                 log.info("The subscription at %s broke off and is renewed in %g s: %s", reach.server.key, delay, error)
             if self._clock() - began > LAST_DELAY:
@@ -99,27 +117,32 @@ class ResourceSubscriptions:
             await asyncio.sleep(delay)
             delay = min(2 * delay, LAST_DELAY)
 
-    async def _listen(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
+    async def _listen(
+        self, reach: Reach, identity: Identity, uris: Sequence[str], notify: Callable[[Message], None]
+    ) -> None:
         filter_params = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
         ident, params = reach.upstream.next_id(), eras.modern_params(filter_params, self._client)
         max_bytes = min(reach.max_bytes, MAX_EVENT)
         request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, max_bytes)
         request.listens = True
-        await result_of(reach.upstream, request, notify)
+        await result_as(reach, identity, request, notify)
 
-    async def _subscribe(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
+    async def _subscribe(
+        self, reach: Reach, identity: Identity, uris: Sequence[str], notify: Callable[[Message], None]
+    ) -> None:
         client = ClientPeer(b"watch-" + secrets.token_hex(8).encode(), b"{}")
         try:
             for uri in uris:
-                await result_of(reach.upstream, self._legacy_request(reach, SUBSCRIBE, uri, client), notify)
+                await result_as(reach, identity, self._legacy_request(reach, SUBSCRIBE, uri, client), notify)
             await asyncio.Event().wait()
         finally:
-            self._unsubscribing.start(self._unsubscribe(reach, uris, client), f"unsubscribe {reach.server.key}")
+            work = self._unsubscribe(reach, identity, uris, client)
+            self._unsubscribing.start(work, f"unsubscribe {reach.server.key}")
 
-    async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: ClientPeer) -> None:
+    async def _unsubscribe(self, reach: Reach, identity: Identity, uris: Sequence[str], client: ClientPeer) -> None:
         try:
             for uri in uris:
-                await result_of(reach.upstream, self._legacy_request(reach, UNSUBSCRIBE, uri, client))
+                await result_as(reach, identity, self._legacy_request(reach, UNSUBSCRIBE, uri, client))
         except McpError as error:
             log.debug("resources/unsubscribe at %s failed: %s", reach.server.key, error)
 

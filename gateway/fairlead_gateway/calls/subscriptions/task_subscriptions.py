@@ -28,7 +28,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.view import View
-from fairlead_gateway.sending import result_of
+from fairlead_gateway.sending import result_as
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, RpcError, TooLarge
 from fairlead_mcp.messages import Message
@@ -162,10 +162,10 @@ class _TaskWatch:
             del self._open[task.id]
             return MAX_POLL_SECONDS
         tasks = subscriptions.tasks
-        server_task = ServerTask(route, task.id, task.pod, listener.capabilities)
+        server_task = ServerTask(route, task.id, task.pod, listener.capabilities, listener.exchange.identity)
         try:
             request = server_task.request(tasks.client, GET, {}, tasks.clock() + route.timeout)
-            notice = read_notice(route, await result_of(route.binding.upstream, request))
+            notice = read_notice(route, await server_task.result_of(request))
         except TooLarge as error:  # the answer would be too large each time
             notice = failed_notice(task, error)
         except (RpcError, NotMcp):  # the task has expired or is lost, as the client learns from its own `tasks/get`
@@ -202,7 +202,7 @@ class _TaskWatch:
         request.instance = pod
         request.listens = True
         with contextlib.suppress(McpError):
-            await result_of(upstream, request, self._take_notification)
+            await result_as(route.binding, listener.exchange.identity, request, self._take_notification)
         self._pushed_by_server.clear()
         self._wake_up.set()
 

@@ -18,10 +18,11 @@ from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.routes.routing import name_lines
 from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, declaring
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import Exchange
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.sending import result_of
+from fairlead_gateway.sending import result_as
 from fairlead_gateway.upstream import affinity
 from fairlead_mcp import eras, jsonrpc, progress_token, server_tasks, task_polling
 from fairlead_mcp.errors import McpError, NotMcp
@@ -43,12 +44,14 @@ class ServerTask(NamedTuple):
     """Tag of the pod that runs the task (`upstream.affinity`)."""
     capabilities: bytes
     """Client capabilities, raw JSON, declared by all requests about the task."""
+    identity: Identity
+    """Caller to whom the task belongs."""
 
     @classmethod
-    def of(cls, route: Route, created: bytes | Raw, capabilities: bytes | None) -> ServerTask:
+    def of(cls, route: Route, created: bytes | Raw, capabilities: bytes | None, identity: Identity) -> ServerTask:
         """The task in a `tools/call` result. Raises NotMcp if the result is not a task."""
         task_id, pod = affinity.split(server_tasks.read(created).task_id)
-        return cls(route, task_id, pod, declaring(capabilities))
+        return cls(route, task_id, pod, declaring(capabilities), identity)
 
     def request(self, client: eras.Client, method: str, params: jsonrpc.RawObject, deadline: float) -> UpstreamRequest:
         """A request of the gateway itself about the task, addressed to the task's pod."""
@@ -59,6 +62,10 @@ class ServerTask(NamedTuple):
         request.name_lines = name_lines(self.id)
         request.instance = self.pod
         return request
+
+    async def result_of(self, request: UpstreamRequest) -> Raw:
+        """Send a request about the task, on behalf of its owner. Raises McpError."""
+        return await result_as(self.route.binding, self.identity, request)
 
 
 class TaskWait:
@@ -91,7 +98,7 @@ class TaskWait:
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
         request = self._task.request(self._tasks.client, method, params, self._deadline)
-        return await result_of(self._task.route.binding.upstream, request)
+        return await self._task.result_of(request)
 
     async def answer(self, raw_questions: dict[str, Raw]) -> jsonrpc.RawObject:
         try:
@@ -125,16 +132,16 @@ def progress_reporter(exchange: Exchange, token: ProgressToken | None, *, escape
     return report
 
 
-def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw) -> None:
+def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw, identity: Identity) -> None:
     """Cancel the task in a `tools/call` result in the background. Raises NotMcp if the result is not a task."""
-    _cancel_soon(tasks, ServerTask.of(route, created, None))
+    _cancel_soon(tasks, ServerTask.of(route, created, None, identity))
 
 
 def _cancel_soon(tasks: ClientTasks, task: ServerTask) -> None:
     request = task.request(tasks.client, CANCEL, {}, tasks.clock() + CANCEL_SECONDS)
-    tasks.running.start(_cancel(task.route, request), "cancel a task")
+    tasks.running.start(_cancel(task, request), "cancel a task")
 
 
-async def _cancel(route: Route, request: UpstreamRequest) -> None:
+async def _cancel(task: ServerTask, request: UpstreamRequest) -> None:
     with contextlib.suppress(McpError):  # the task will end after its `ttlMs`
-        await result_of(route.binding.upstream, request)
+        await task.result_of(request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_operator.server.hosts import hosts_allow, origin
+from fairlead_mcp.credential_hosts import hosts_allow, origin
 
 PLAIN = "tools.example.com"
 

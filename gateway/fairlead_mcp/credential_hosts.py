@@ -46,6 +46,12 @@ def hosts_allow(annotation: str | None, url: str) -> bool:
     return any(_allows(_address(entry.strip()), address) for entry in annotation.split(","))
 
 
+def is_confidential(url: str) -> bool:
+    """Whether requests to `url` are encrypted, or stay inside of the machine or cluster."""
+    address = _address(url)
+    return address is not None and (address.scheme == "https" or _is_internal(address.host))
+
+
 def origin(url: str) -> str:
     """The entry that allows only the origin of `url`; `url` itself if it is invalid."""
     address = _address(url)

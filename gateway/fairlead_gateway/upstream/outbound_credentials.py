@@ -1,0 +1,168 @@
+"""Access tokens of one server for its callers: whose token a call gets, and what a caller without one can do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.outbound import UNAUTHORIZED, CallCredential, CallCredentials, cause_of_refusal
+from fairlead_mcp.errors import HttpRefused, McpError, Timeout
+from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.errors import (
+    INSUFFICIENT_SCOPE,
+    NO_SUBJECT_TOKEN,
+    SUBJECT_TOKEN_EXPIRED,
+    TOKEN_REFUSED,
+    GrantFailed,
+)
+from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
+from fairlead_mcp.oauth.token_source import TokenSource
+
+MAX_PERSONS: Final = 8_192
+"""Limit on the persons whose newest subject token is known."""
+GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
+"""Caller in audit entries about the gateway's own tokens."""
+_FOREVER: Final = float("inf")
+_OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
+_SIGN_IN: Final = "call the gateway with a token of its identity provider"
+
+
+class ServerCredentials(CallCredentials):
+    """Access tokens of the server `server`, from `source`. `clock` is in seconds since the epoch, `monotonic` that of
+    deadlines.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        settings: OAuthSettings,
+        source: TokenSource,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = server
+        self._source = source
+        self._clock = clock
+        self._monotonic = monotonic
+        self.exchanges = settings.grant == TOKEN_EXCHANGE
+        """Whether callers need a token of their own."""
+        self._per_agent = settings.grants_per == AGENT
+        self._newest: OrderedDict[bytes, Identity] = OrderedDict()
+        """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
+        token that they began with.
+        """
+
+    def person(self, identity: Identity) -> bytes:
+        if not self.exchanges:
+            return b""
+        return identity.principal.encode("utf-8", "surrogatepass") if self._per_agent else identity.person
+
+    def cached(self, identity: Identity) -> CallCredential | None:
+        if not self.exchanges:
+            token = self._source.cached(GATEWAY)
+            return None if token is None else CallCredential(b"", token)
+        subject = self._subject(identity, self.person(identity))
+        token = self._source.cached(subject)
+        return None if token is None else CallCredential(subject.person, token)
+
+    async def acquire(
+        self,
+        identity: Identity,
+        deadline: float,
+        refused: CallCredential | None = None,
+        error: McpError | None = None,
+    ) -> CallCredential:
+        subject = GATEWAY
+        if self.exchanges:
+            person = self.person(identity)
+            if identity.expires_at <= self._clock():  # of a stream or task, which outlives its first token
+                token = self._source.cached(TokenSubject(person))
+                if token is not None and (refused is None or token.value != refused.token.value):
+                    return CallCredential(person, token)
+            identity = self._newest_of(identity, person)
+            subject = self._subject(identity, person)
+        challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
+        try:
+            async with asyncio.timeout(max(deadline - self._monotonic(), 0) if deadline < _FOREVER else None):
+                token = await self._source.obtain(
+                    subject, refused=None if refused is None else refused.token, challenge=challenge
+                )
+        except TimeoutError as late:
+            text = f"the authorization server gave no token for the server {self._server} before the call's deadline"
+            raise Timeout(text, sent=False) from late
+        except GrantFailed as failure:
+            raise failure.at_server(self._server) from failure
+        return CallCredential(subject.person, token)
+
+    def newest_line(self, person: bytes) -> bytes:
+        token = self._source.cached(TokenSubject(person))
+        return b"" if token is None else token.header_line
+
+    def refusal(self, error: McpError) -> McpError:
+        challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
+        if cause_of_refusal(error) == UNAUTHORIZED:
+            text = (
+                f"the server {self._server} refuses the access token, also a new one (401): check that the "
+                "authorization server issues tokens for it (issuer, audience and resource)"
+            )
+            return GrantFailed(text, cause=TOKEN_REFUSED)
+        scopes = " ".join(challenge.scopes) if challenge is not None else ""
+        text = (
+            f"the server {self._server} refuses the access token, as it lacks a scope{f' ({scopes})' if scopes else ''}"
+            ", which the authorization server did not grant: allow it to the gateway's client and to the caller"
+        )
+        return GrantFailed(text, cause=INSUFFICIENT_SCOPE)
+
+    def identity_of(self, subject: TokenSubject) -> Identity:
+        """Caller for whom a token was requested; GATEWAY_ITSELF for the gateway's own, and for a person long gone."""
+        return self._newest.get(subject.person, GATEWAY_ITSELF)
+
+    async def aclose(self) -> None:
+        self._newest.clear()
+        await self._source.aclose()
+
+    # Internals
+
+    def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
+        """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token."""
+        held = identity.subject_token
+        if held is None or not held.value:
+            raise self._lacks_token(identity)
+        return held.subject(person)
+
+    def _newest_of(self, identity: Identity, person: bytes) -> Identity:
+        """The identity, or if it has expired the newest one of the person; the newer of both is remembered.
+
+        Raises GrantFailed if none is valid.
+        """
+        known = self._newest.pop(person, None)
+        if known is None or (identity.subject_token is not None and identity.expires_at >= known.expires_at):
+            known = identity
+        if known.subject_token is not None:
+            self._newest[person] = known
+            if len(self._newest) > MAX_PERSONS:
+                self._newest.popitem(last=False)
+        if identity.expires_at > self._clock():
+            return identity
+        if known.expires_at <= self._clock():
+            sentence = self._sentence("the caller's token has expired", "sign in again")
+            raise GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
+        return known
+
+    def _lacks_token(self, identity: Identity) -> GrantFailed:
+        if identity.kind == "anonymous":
+            return GrantFailed(self._sentence("this call has none", _SIGN_IN), cause=NO_SUBJECT_TOKEN)
+        if identity.kind == "apiKey":
+            lacks = "an API key cannot be exchanged for a token of the server"
+            return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
+        lacks = "the gateway does not have the caller's token any more"
+        return GrantFailed(self._sentence(lacks, "connect again"), cause=NO_SUBJECT_TOKEN)
+
+    def _sentence(self, lacks: str, advice: str) -> str:
+        return f"{_OWN_IDENTITY.format(server=self._server, lacks=lacks)}: {advice}"

@@ -1,0 +1,213 @@
+"""Authentication of the client at the token endpoint (RFC 6749 section 2.3, RFC 7523). No I/O.
+
+| method | how |
+|---|---|
+| `client_secret_basic` | header `Authorization: Basic`, of form-encoded id and secret (RFC 6749 section 2.3.1) |
+| `client_secret_post` | parameters `client_id` and `client_secret` |
+| `private_key_jwt` | parameter `client_assertion`: a JWT that is signed with the client's private key |
+| `none` | parameter `client_id`: a public client |
+
+Audience of the JWT is the issuer, where the settings name one: draft-ietf-oauth-rfc7523bis demands it, since a
+malicious server could otherwise make clients sign for the token endpoint of another one. Microsoft Entra takes its
+token endpoint only, and without an issuer there is nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
+from joserfc.jws import JWSRegistry
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import ENTRA_ON_BEHALF_OF, OAuthSettings
+from fairlead_mcp.oauth.errors import CONFIGURATION, GrantFailed
+
+BASIC: Final = "client_secret_basic"
+POST: Final = "client_secret_post"
+PRIVATE_KEY_JWT: Final = "private_key_jwt"
+NONE: Final = "none"
+ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+ASSERTION_SECONDS: Final = 60
+"""Lifetime of a client assertion, on the authorization server's clock (`clock_offset`)."""
+MIN_RSA_BITS: Final = 2_048
+MAX_KEY_CHARACTERS: Final = 64 << 10
+_ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
+    "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+    "P-256": frozenset({"ES256"}),
+    "P-384": frozenset({"ES384"}),
+    "P-521": frozenset({"ES512"}),
+    "Ed25519": frozenset({"EdDSA", "Ed25519"}),
+}
+"""Algorithms by type of key or its curve (RFC 7518 section 3.1, RFC 8037 section 3.1)."""
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "RSA": "RS256",
+    "P-256": "ES256",
+    "P-384": "ES384",
+    "P-521": "ES512",
+    "Ed25519": "EdDSA",
+}
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_PEM_KEY: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----.+?-----END \1PRIVATE KEY-----", re.DOTALL)
+_HEADER_MEMBERS: Final = ("kid", "x5t", "x5t#S256")
+
+
+class SigningKey:
+    """Private key of a client, with the algorithm and the header of its assertions.
+
+    The algorithm is the JWK's `alg`, else RS256 for RSA (PS256 at Microsoft Entra, as it recommends), and that of the
+    curve for others. A certificate beside a PEM key gives the thumbprint by which Entra finds the key.
+    """
+
+    def __init__(self, text: str, *, entra: bool = False) -> None:
+        """`text`: PEM (PKCS #8, PKCS #1 or SEC 1, not encrypted) or JWK (RFC 7517). Raises GrantFailed."""
+        if len(text) > MAX_KEY_CHARACTERS:
+            raise _unusable("it is too long")
+        try:
+            self._key, members = _read_jwk(text) if text.lstrip().startswith("{") else _read_pem(text)
+            kind = "RSA" if isinstance(self._key, RSAKey) else str(self._key.as_dict(private=False).get("crv"))
+        except (JoseError, ValueError, TypeError, KeyError, msgspec.MsgspecError, RecursionError):
+            raise _unusable("it is neither an unencrypted PEM private key nor a JWK") from None  # which may quote it
+        if kind not in _ALGORITHMS or not self._key.is_private:
+            raise _unusable("it must be a private RSA, EC (P-256, P-384, P-521) or Ed25519 key")
+        if isinstance(self._key, RSAKey) and self._key.raw_value.key_size < MIN_RSA_BITS:
+            raise _unusable(f"an RSA key must have at least {MIN_RSA_BITS} bits")
+        self.algorithm = members.get("alg") or ("PS256" if entra and kind == "RSA" else _DEFAULTS[kind])
+        if self.algorithm not in _ALGORITHMS[kind]:
+            raise _unusable(f"its alg {self.algorithm[:20]!r} does not fit its type")
+        self._header = {"alg": self.algorithm, "typ": "JWT"}
+        self._header |= {name: members[name] for name in _HEADER_MEMBERS if name in members}
+
+    def assertion(self, client_id: str, audience: str, now: float) -> str:
+        """Sign a new assertion (RFC 7523 section 3). `now` is in seconds since the epoch."""
+        claims = {
+            "iss": client_id,
+            "sub": client_id,
+            "aud": audience,
+            "jti": secrets.token_urlsafe(24),
+            "iat": int(now),
+            "exp": int(now) + ASSERTION_SECONDS,
+        }
+        return jwt.encode(self._header, claims, self._key, registry=_SIGNING)
+
+
+class _SigningRegistry(JWSRegistry):
+    """Registry without the warning about EdDSA, whose new name Ed25519 (RFC 9864) few authorization servers know."""
+
+    def get_alg(self, name: str) -> Any:
+        return self.algorithms[name]
+
+
+_SIGNING: Final = _SigningRegistry()
+
+
+class ClientAuthentication:
+    """Authentication of one client, by the method of the settings.
+
+    At Microsoft Entra, whose parameters always have the client's id, `client_secret_basic` is sent as
+    `client_secret_post`.
+    """
+
+    def __init__(self, settings: OAuthSettings, credential: Credential) -> None:
+        """Raises GrantFailed if the method is unknown, or the credential lacks its secret or key."""
+        entra = settings.profile == ENTRA_ON_BEHALF_OF
+        method = settings.client_authentication
+        self.method = POST if entra and method == BASIC else method
+        self._client_id = settings.client_id
+        self._secret = credential.client_secret
+        self._issuer = "" if entra else settings.issuer
+        self._key: SigningKey | None = None
+        if self.method == PRIVATE_KEY_JWT:
+            if not credential.private_key:
+                raise GrantFailed("private_key_jwt needs a private key in secretRef", cause=CONFIGURATION)
+            self._key = SigningKey(credential.private_key, entra=entra)
+        elif self.method in (BASIC, POST):
+            if not self._secret:
+                raise GrantFailed(f"{method} needs a client secret in secretRef", cause=CONFIGURATION)
+        elif self.method != NONE:
+            raise GrantFailed(f"the clientAuthentication {method[:40]!r} is unknown", cause=CONFIGURATION)
+
+    @property
+    def signs(self) -> bool:
+        """Whether requests have an assertion, whose times the authorization server compares with its clock."""
+        return self._key is not None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Texts that messages must not have."""
+        if not self._secret:
+            return ()
+        return (self._secret, quote_plus(self._secret), self._pair)
+
+    def header_line(self) -> bytes:
+        """Header line of a token request; empty if the client authenticates by parameters."""
+        return f"Authorization: Basic {self._pair}\r\n".encode("ascii") if self.method == BASIC else b""
+
+    def parameters(self, token_url: str, now: float) -> dict[str, str]:
+        """Parameters of a token request, with a new assertion at each call. `now` is in seconds since the epoch."""
+        if self.method == BASIC:
+            return {}
+        if self.method == POST:
+            return {"client_id": self._client_id, "client_secret": self._secret}
+        if self._key is None:
+            return {"client_id": self._client_id}
+        assertion = self._key.assertion(self._client_id, self._issuer or token_url, now)
+        return {
+            "client_id": self._client_id,
+            "client_assertion_type": ASSERTION_TYPE,
+            "client_assertion": assertion,
+        }
+
+    @property
+    def _pair(self) -> str:
+        pair = f"{quote_plus(self._client_id)}:{quote_plus(self._secret)}"
+        return base64.b64encode(pair.encode("ascii")).decode("ascii")
+
+
+def _read_jwk(text: str) -> tuple[Key, dict[str, str]]:
+    members = msgspec.json.decode(text, type=dict[str, Any])
+    kinds: dict[str, type[RSAKey | ECKey | OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+    key = kinds[str(members.get("kty"))].import_key(members)
+    texts = {name: members[name] for name in ("alg", *_HEADER_MEMBERS) if isinstance(members.get(name), str)}
+    return key, texts
+
+
+def _read_pem(text: str) -> tuple[Key, dict[str, str]]:
+    match = _PEM_KEY.search(text)
+    if match is None:
+        raise ValueError("no private key")
+    pem = match[0]
+    certificate = _CERTIFICATE.search(text)
+    members = {} if certificate is None else _thumbprints(certificate[0])
+    for kind in (RSAKey, ECKey, OKPKey):
+        try:
+            return kind.import_key(pem), members
+        except (JoseError, ValueError, TypeError):
+            continue
+    raise ValueError("no supported private key")
+
+
+def _thumbprints(certificate: str) -> dict[str, str]:
+    """Thumbprints of a PEM certificate as members of a header (RFC 7515 sections 4.1.7 and 4.1.8)."""
+    der = x509.load_pem_x509_certificate(certificate.encode()).public_bytes(Encoding.DER)
+    sha1 = hashlib.sha1(der, usedforsecurity=False).digest()  # the thumbprint's definition
+    return {"x5t": _base64url(sha1), "x5t#S256": _base64url(hashlib.sha256(der).digest())}
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def _unusable(reason: str) -> GrantFailed:
+    return GrantFailed(f"the private key of the OAuth client cannot be used: {reason}", cause=CONFIGURATION)

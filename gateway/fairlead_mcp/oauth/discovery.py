@@ -1,0 +1,88 @@
+"""Discovery of an issuer's token endpoint, and of the issuers that a server names.
+
+Requests about the server go to the server itself, and requests about the issuer to the issuer of the settings: no
+document or challenge leads to a third host, except the issuer's own token endpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_mcp.http.target import Target
+from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, PROVIDER_ERROR, TIMEOUT, UNREACHABLE, GrantFailed
+from fairlead_mcp.oauth.metadata import (
+    AuthorizationServerMetadata,
+    includes,
+    other_resource,
+    read_resource_metadata,
+    read_server_metadata,
+    require_issuer,
+    resource_metadata_path,
+    resource_metadata_paths,
+    server_metadata_urls,
+)
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_http import open_http
+
+_NO_METADATA: Final = frozenset({BAD_ANSWER, PROVIDER_ERROR, TIMEOUT, UNREACHABLE})
+"""Causes for which a server counts as one without metadata."""
+
+
+async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str) -> None:
+    """Compare the issuers that a server names in its metadata with the client's. `resource_metadata` is the URL in the
+    server's challenge; empty without one, to look at the well-known places alone.
+
+    Raises GrantFailed if the metadata names other issuers only. That of a challenge may also be neither at another
+    origin nor about another resource. Missing or unreadable metadata does not matter, as the settings name the issuer.
+    """
+    server = Target.from_url(access.server_url, access.host_header)
+    paths = resource_metadata_paths(server)
+    if resource_metadata:
+        paths = (resource_metadata_path(server, resource_metadata), *paths)
+    http = await open_http(server, access, access.server_ca_bundle, "server")
+    try:
+        for number, path in enumerate(dict.fromkeys(paths)):
+            answer = await http.get(path)
+            metadata = read_resource_metadata(answer.body) if answer.status == 200 else None
+            if metadata is None:
+                continue
+            if includes(metadata.resource, server):
+                require_issuer(metadata, issuer)
+                return
+            if resource_metadata and number == 0:
+                raise other_resource(metadata, server)
+    except GrantFailed as error:
+        if error.cause not in _NO_METADATA:
+            raise
+    finally:
+        await http.aclose()
+
+
+async def discover_token_endpoint(
+    access: TokenAccess, issuer: str, ca_bundle: str | None
+) -> AuthorizationServerMetadata:
+    """Read an issuer's metadata at its well-known places. Raises GrantFailed."""
+    failure: GrantFailed | None = None
+    status = 0
+    urls = server_metadata_urls(issuer)
+    http = await open_http(Target.from_url(issuer), access, ca_bundle, "issuer")
+    try:
+        for url in urls:
+            answer = await http.get(Target.from_url(url).path)
+            if answer.status == 200:
+                try:
+                    return read_server_metadata(answer.body, issuer, url)
+                except GrantFailed as error:  # another place may have the issuer's own metadata
+                    failure = failure or error
+            elif answer.status >= 500:
+                status = answer.status
+    finally:
+        await http.aclose()
+    if failure is not None:
+        raise failure
+    if status:
+        raise GrantFailed(f"the issuer {issuer} failed with status {status}: try again later", cause=PROVIDER_ERROR)
+    raise GrantFailed(
+        f"the issuer {issuer} publishes no metadata at {', '.join(urls)}: correct the issuer, or set tokenURL",
+        cause=DISCOVERY,
+    )

@@ -1,0 +1,114 @@
+"""Failure to obtain an access token."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_mcp.errors import McpError
+
+UNREACHABLE: Final = "unreachable"
+"""No connection to the token endpoint, or to the server's or issuer's metadata."""
+TIMEOUT: Final = "timeout"
+"""The token endpoint did not answer in time."""
+PROVIDER_ERROR: Final = "provider_error"
+"""The token endpoint failed (5xx), or asks to come later (429)."""
+BAD_ANSWER: Final = "bad_answer"
+"""The answer is not that of a token endpoint."""
+DISCOVERY: Final = "discovery"
+"""Metadata is missing, unusable or of another origin."""
+ISSUER_MISMATCH: Final = "issuer_mismatch"
+"""Metadata names another issuer than the client's."""
+HOST_NOT_ALLOWED: Final = "host_not_allowed"
+"""The client's secret may not be sent to the token endpoint, or its address is not allowed for servers."""
+CONFIGURATION: Final = "configuration"
+"""Settings or the private key are unusable."""
+INVALID_CLIENT: Final = "invalid_client"
+UNAUTHORIZED_CLIENT: Final = "unauthorized_client"
+UNSUPPORTED_GRANT_TYPE: Final = "unsupported_grant_type"
+INVALID_REQUEST: Final = "invalid_request"
+INVALID_GRANT: Final = "invalid_grant"
+"""The person's token is not accepted, for example because it has expired or is for another audience."""
+INVALID_SCOPE: Final = "invalid_scope"
+INVALID_TARGET: Final = "invalid_target"
+"""`resource` or `audience` is unknown to the authorization server (RFC 8693 section 2.2.2)."""
+INTERACTION_REQUIRED: Final = "interaction_required"
+"""The person has to consent or to authenticate again, which needs a browser."""
+ACCESS_DENIED: Final = "access_denied"
+NO_SUBJECT_TOKEN: Final = "no_subject_token"  # noqa: S105  # the name of a cause, not a secret
+"""The caller has no token that can be exchanged."""
+SUBJECT_TOKEN_EXPIRED: Final = "subject_token_expired"  # noqa: S105  # likewise
+INSUFFICIENT_SCOPE: Final = "insufficient_scope"
+"""The server asks for more scopes than it names, or than the person gets."""
+TOKEN_REFUSED: Final = "token_refused"  # noqa: S105  # likewise
+"""The server refuses each token that the authorization server gives."""
+CLOSED: Final = "closed"
+"""The server was removed or its settings changed meanwhile."""
+
+GRANT_CAUSES: Final = frozenset(
+    {
+        UNREACHABLE,
+        TIMEOUT,
+        PROVIDER_ERROR,
+        BAD_ANSWER,
+        DISCOVERY,
+        ISSUER_MISMATCH,
+        HOST_NOT_ALLOWED,
+        CONFIGURATION,
+        INVALID_CLIENT,
+        UNAUTHORIZED_CLIENT,
+        UNSUPPORTED_GRANT_TYPE,
+        INVALID_REQUEST,
+        INVALID_GRANT,
+        INVALID_SCOPE,
+        INVALID_TARGET,
+        INTERACTION_REQUIRED,
+        ACCESS_DENIED,
+        NO_SUBJECT_TOKEN,
+        SUBJECT_TOKEN_EXPIRED,
+        INSUFFICIENT_SCOPE,
+        TOKEN_REFUSED,
+        CLOSED,
+    }
+)
+"""All values of `GrantFailed.cause`: labels of a metric."""
+_FOR_EVERYBODY: Final = frozenset(
+    {
+        UNREACHABLE,
+        DISCOVERY,
+        ISSUER_MISMATCH,
+        HOST_NOT_ALLOWED,
+        CONFIGURATION,
+        INVALID_CLIENT,
+        UNAUTHORIZED_CLIENT,
+        UNSUPPORTED_GRANT_TYPE,
+    }
+)
+
+
+class GrantFailed(McpError):
+    """No access token could be obtained. The message says what to do, and has neither secrets nor tokens.
+
+    `cause` is one of GRANT_CAUSES.
+    """
+
+    reason = "GrantFailed"
+
+    def __init__(self, message: str, *, cause: str, claims: str = "") -> None:
+        """`claims`: JSON that Microsoft Entra asks the client to pass on in a new authorization request; or empty."""
+        super().__init__(message)
+        self.cause = cause
+        self.claims = claims
+
+    @property
+    def for_everybody(self) -> bool:
+        """Whether the cause is the same for all persons, so that no grant of another person would succeed."""
+        return self.cause in _FOR_EVERYBODY
+
+    def at_server(self, server: str) -> GrantFailed:
+        """Copy the exception with the server's name in front, for a message that stands alone."""
+        message = f"there is no access token for a call of the server {server}: {self}"
+        return GrantFailed(message, cause=self.cause, claims=self.claims)
+
+    def again(self) -> GrantFailed:
+        """Copy the exception, without its traceback, to raise it for another caller."""
+        return GrantFailed(str(self), cause=self.cause, claims=self.claims)

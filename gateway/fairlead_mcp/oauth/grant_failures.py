@@ -1,0 +1,75 @@
+"""Memory of failed grants, so that a burst of calls does not become a burst of grants. No I/O; the clock is a
+parameter.
+
+A failure is remembered for 1 s, then for twice as long each time up to 5 s: per person and scopes, or for everybody if
+the person is not its cause. A person's newer subject token is tried at once, unless the failure is everybody's.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.subject import TokenSubject
+from fairlead_mcp.oauth.token_cache import CacheKey
+
+FIRST_PAUSE: Final = 1.0
+"""Seconds."""
+LONGEST_PAUSE: Final = 5.0
+"""Seconds."""
+
+
+class _Failure(NamedTuple):
+    error: GrantFailed
+    until: float
+    pause: float
+    subject: int
+    """Hash of the subject token."""
+
+
+class GrantFailures:
+    """Failures of at most `most` persons. `clock` is in monotonic seconds."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self._most = most
+        self._clock = clock
+        self._by_key: OrderedDict[CacheKey, _Failure] = OrderedDict()
+        self._everybody: _Failure | None = None
+
+    def find(self, key: CacheKey, subject: TokenSubject) -> GrantFailed | None:
+        """The failure for which no grant should be tried now, as a copy to raise."""
+        now = self._clock()
+        if self._everybody is not None and now < self._everybody.until:
+            return self._everybody.error.again()
+        failure = self._by_key.get(key)
+        if failure is None or now >= failure.until or failure.subject != hash(subject.token):
+            return None
+        return failure.error.again()
+
+    def note(self, key: CacheKey, subject: TokenSubject, error: GrantFailed) -> None:
+        """Remember the failure of a grant."""
+        if error.for_everybody:
+            self._everybody = self._next(self._everybody, subject, error)
+            return
+        before = self._by_key.pop(key, None)
+        if before is not None and before.subject != hash(subject.token):
+            before = None
+        self._by_key[key] = self._next(before, subject, error)
+        if len(self._by_key) > self._most:
+            self._by_key.popitem(last=False)
+
+    def succeeded(self, key: CacheKey) -> None:
+        """Forget the failures that a successful grant disproves."""
+        self._everybody = None
+        self._by_key.pop(key, None)
+
+    def forget(self, person: bytes) -> None:
+        """Forget all failures of a person."""
+        for key in [key for key in self._by_key if key[0] == person]:
+            del self._by_key[key]
+
+    def _next(self, before: _Failure | None, subject: TokenSubject, error: GrantFailed) -> _Failure:
+        pause = FIRST_PAUSE if before is None else min(2 * before.pause, LONGEST_PAUSE)
+        return _Failure(error.again(), self._clock() + pause, pause, hash(subject.token))

@@ -1,0 +1,95 @@
+"""Forms of token requests: client credentials (RFC 6749 section 4.4), token exchange (RFC 8693 section 2.1), and the
+on-behalf-of flow of Microsoft Entra. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import urlencode
+
+from fairlead_api.documents.oauth import (
+    CLIENT_CREDENTIALS,
+    ENTRA_ON_BEHALF_OF,
+    STANDARD_PARAMETERS,
+    TOKEN_EXCHANGE,
+    OAuthSettings,
+)
+from fairlead_mcp.oauth.errors import CONFIGURATION, NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, GrantFailed
+from fairlead_mcp.oauth.subject import TokenSubject
+
+ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  # the name of a type
+JWT_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"
+_TOKEN_EXCHANGE_GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  # the name of a grant
+_JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+def check_settings(settings: OAuthSettings) -> None:
+    """Raise GrantFailed if no request can be made out of the settings."""
+    problem = ""
+    standard = sorted(name for name in settings.parameters if name.lower() in STANDARD_PARAMETERS)
+    if settings.grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE):
+        problem = f"the grant {settings.grant[:40]!r} is unknown"
+    elif settings.profile not in ("", ENTRA_ON_BEHALF_OF):
+        problem = f"the profile {settings.profile[:40]!r} is unknown"
+    elif not settings.client_id:
+        problem = "clientID is empty"
+    elif not (settings.issuer or settings.token_url):
+        problem = "set issuer or tokenURL"
+    elif standard:
+        problem = f"parameters must not replace the standard parameter {standard[0][:40]}"
+    elif settings.profile == ENTRA_ON_BEHALF_OF and (settings.resource or settings.audience or not settings.scopes):
+        problem = "EntraOnBehalfOf needs scopes, such as api://APPLICATION/.default, and has no resource or audience"
+    if problem:
+        raise GrantFailed(f"the OAuth settings of the server cannot be used: {problem}", cause=CONFIGURATION)
+
+
+def check_subject(settings: OAuthSettings, subject: TokenSubject, now: float) -> None:
+    """Raise GrantFailed if the person has no token that can be exchanged. `now` is in seconds since the epoch."""
+    if settings.grant != TOKEN_EXCHANGE:
+        return
+    if not subject.token:
+        raise GrantFailed(
+            "the server is called with a token of its caller's own, but this caller has none that can be exchanged: "
+            "sign in to the gateway with a token of your identity provider instead of a key",
+            cause=NO_SUBJECT_TOKEN,
+        )
+    if subject.expires_at <= now:
+        raise GrantFailed("your token has expired: sign in again", cause=SUBJECT_TOKEN_EXPIRED)
+
+
+def ordered_scopes(settings: OAuthSettings, more: Iterable[str]) -> tuple[str, ...]:
+    """Scopes of a request: those of the settings in their order, then others sorted."""
+    return tuple(dict.fromkeys((*settings.scopes, *sorted(more))))
+
+
+def token_form(
+    settings: OAuthSettings, subject: TokenSubject, scopes: tuple[str, ...], client: Mapping[str, str]
+) -> bytes:
+    """Body of a token request. `client` has the parameters that authenticate the client.
+
+    `requested_token_type` is left out, as some authorization servers refuse an explicit one.
+    """
+    parameters = {**_grant_parameters(settings, subject), **client}
+    if scopes:
+        parameters["scope"] = " ".join(scopes)
+    return urlencode({**settings.parameters, **parameters}).encode("ascii")
+
+
+def _grant_parameters(settings: OAuthSettings, subject: TokenSubject) -> dict[str, str]:
+    if settings.grant == TOKEN_EXCHANGE and settings.profile == ENTRA_ON_BEHALF_OF:
+        return {
+            "grant_type": _JWT_BEARER_GRANT,
+            "requested_token_use": "on_behalf_of",
+            "assertion": subject.token,
+        }
+    target = {"resource": settings.resource, "audience": settings.audience}
+    parameters = {name: value for name, value in target.items() if value}
+    if settings.grant == TOKEN_EXCHANGE:
+        return {
+            "grant_type": _TOKEN_EXCHANGE_GRANT,
+            "subject_token": subject.token,
+            "subject_token_type": settings.subject_token_type or ACCESS_TOKEN_TYPE,
+            **parameters,
+        }
+    return {"grant_type": "client_credentials", **parameters}

@@ -1,0 +1,130 @@
+"""Causes and remedies for the errors of token endpoints (RFC 6749 section 5.2, RFC 8693 section 2.2.2, AADSTS codes of
+Microsoft Entra). No I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from fairlead_mcp.oauth.errors import (
+    ACCESS_DENIED,
+    INTERACTION_REQUIRED,
+    INVALID_CLIENT,
+    INVALID_GRANT,
+    INVALID_REQUEST,
+    INVALID_SCOPE,
+    INVALID_TARGET,
+    PROVIDER_ERROR,
+    UNAUTHORIZED_CLIENT,
+    UNSUPPORTED_GRANT_TYPE,
+)
+
+
+class RefusalAdvice(NamedTuple):
+    """Cause of a refusal, and a sentence that says what to do."""
+
+    cause: str
+    sentence: str
+
+    @property
+    def about_client(self) -> bool:
+        return self.cause == INVALID_CLIENT
+
+    @property
+    def interaction(self) -> bool:
+        return self.cause == INTERACTION_REQUIRED
+
+
+_SIGN_IN: Final = "sign in again; if that does not help, let the token be issued for this gateway, as its audience"
+_CONSENT: Final = (
+    "the person or an administrator has to consent to this client's access first, by signing in to it in a browser"
+)
+_BUSY: Final = RefusalAdvice(PROVIDER_ERROR, "the authorization server failed or is busy: try again in a moment")
+_MALFORMED: Final = RefusalAdvice(
+    INVALID_REQUEST,
+    "the person's token is not accepted, or a parameter is: sign in again, then compare subjectTokenType, resource, "
+    "audience and parameters with the authorization server's documentation",
+)
+_CLIENT: Final = RefusalAdvice(
+    INVALID_CLIENT, "compare clientID, secretRef and clientAuthentication with the client's registration"
+)
+_SCOPE: Final = RefusalAdvice(
+    INVALID_SCOPE, "let the client have these scopes at the authorization server, or correct scopes"
+)
+_TARGET: Final = RefusalAdvice(
+    INVALID_TARGET, "correct resource or audience, or make it known to the authorization server for this client"
+)
+_INTERACTION: Final = RefusalAdvice(INTERACTION_REQUIRED, _CONSENT)
+_BY_ERROR: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
+    {
+        "invalid_client": _CLIENT,
+        "unauthorized_client": RefusalAdvice(
+            UNAUTHORIZED_CLIENT, "let the client use this grant at the authorization server"
+        ),
+        "unsupported_grant_type": RefusalAdvice(
+            UNSUPPORTED_GRANT_TYPE, "turn on this grant at the authorization server, or correct tokenURL"
+        ),
+        "invalid_grant": RefusalAdvice(INVALID_GRANT, f"the person's token is not accepted: {_SIGN_IN}"),
+        "invalid_token": RefusalAdvice(INVALID_GRANT, f"the person's token is not accepted: {_SIGN_IN}"),
+        "invalid_request": _MALFORMED,
+        "invalid_scope": _SCOPE,
+        "invalid_target": _TARGET,
+        "interaction_required": _INTERACTION,
+        "consent_required": _INTERACTION,
+        "login_required": _INTERACTION,
+        "access_denied": RefusalAdvice(
+            ACCESS_DENIED, "give the person, or this client, access to the server at the authorization server"
+        ),
+        "temporarily_unavailable": _BUSY,
+        "server_error": _BUSY,
+        "slow_down": _BUSY,
+    }
+)
+_BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
+    {
+        50001: RefusalAdvice(INVALID_TARGET, "correct scopes: their application is not known in this tenant"),
+        50013: RefusalAdvice(
+            INVALID_GRANT, "the person's token must be an access token that Entra issued for this gateway's application"
+        ),
+        50076: RefusalAdvice(INTERACTION_REQUIRED, "the person has to sign in again with a second factor"),
+        50079: RefusalAdvice(INTERACTION_REQUIRED, "the person has to register a second factor, then sign in again"),
+        50105: RefusalAdvice(ACCESS_DENIED, "assign the person to the application in Entra"),
+        50158: RefusalAdvice(INTERACTION_REQUIRED, "the person has to satisfy conditional access, by signing in again"),
+        65001: RefusalAdvice(
+            INTERACTION_REQUIRED, "an administrator has to grant consent for the scopes to the gateway's application"
+        ),
+        70011: _SCOPE,
+        90002: RefusalAdvice(UNAUTHORIZED_CLIENT, "correct the tenant in issuer or tokenURL"),
+        500011: RefusalAdvice(INVALID_TARGET, "correct scopes: their application is not known in this tenant"),
+        500131: RefusalAdvice(
+            INVALID_GRANT, "the person's token is for another application: its audience must be that of the clientID"
+        ),
+        500133: RefusalAdvice(INVALID_GRANT, "the person's token has expired: sign in again"),
+        700016: RefusalAdvice(UNAUTHORIZED_CLIENT, "correct clientID: the tenant has no such application"),
+        700027: RefusalAdvice(
+            INVALID_CLIENT, "upload the certificate of the private key to the application, and put it beside the key"
+        ),
+        901002: RefusalAdvice(INVALID_TARGET, "remove resource: Entra has scopes in its place"),
+        7000215: RefusalAdvice(INVALID_CLIENT, "the client secret is wrong: its value is needed, not its ID"),
+        7000222: RefusalAdvice(INVALID_CLIENT, "the client secret has expired: make a new one"),
+    }
+)
+_ENTRA_CODE: Final = re.compile(r"\bAADSTS([0-9]{4,8})\b")
+
+
+def advise(status: int, error: str, description: str, codes: Sequence[Any]) -> RefusalAdvice:
+    """Return the cause and remedy for an error answer. `codes` are Entra's `error_codes`."""
+    match = _ENTRA_CODE.search(description[:200])
+    numbers = [code for code in codes[:8] if isinstance(code, int)] + ([int(match[1])] if match else [])
+    for number in numbers:
+        if number in _BY_ENTRA_CODE:
+            return _BY_ENTRA_CODE[number]
+    advice = _BY_ERROR.get(error)
+    if advice is not None:
+        return advice
+    if status >= 500 or status == 429:
+        return _BUSY
+    return _CLIENT if status == 401 else _MALFORMED

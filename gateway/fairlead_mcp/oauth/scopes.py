@@ -1,0 +1,22 @@
+"""Scopes in challenges and answers (RFC 6749 section 3.3). No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+MAX_SCOPES: Final = 64
+"""Limit on the scopes of one token."""
+MAX_SCOPE_CHARACTERS: Final = 256
+_SCOPE: Final = re.compile(rf"[\x21\x23-\x5b\x5d-\x7e]{{1,{MAX_SCOPE_CHARACTERS}}}")
+
+
+def split_scopes(text: str) -> tuple[str, ...]:
+    """Return the distinct valid scopes of a list separated by spaces, at most MAX_SCOPES of them."""
+    return bounded_scopes(text.split(" "))
+
+
+def bounded_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """Return the distinct valid scopes, at most MAX_SCOPES of them."""
+    return tuple(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))[:MAX_SCOPES]

@@ -1,0 +1,61 @@
+"""Task whose result several callers wait for, and which is cancelled when the last of them is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class TaskStopped(Exception):
+    """The task was cancelled by others than its waiters."""
+
+
+class SharedTask(Generic[T]):
+    """Runs `work` at once. A waiter's cancellation does not end the work for the others."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], name: str) -> None:
+        self._task = asyncio.get_running_loop().create_task(work, name=name)
+        self._task.add_done_callback(_retrieve)
+        self._waiters = 0
+        self._stopping = False
+
+    @property
+    def running(self) -> bool:
+        """Whether more callers can wait for the result."""
+        return not self._stopping and not self._task.done()
+
+    def is_run_by(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether `task` is the one that runs the work."""
+        return self._task is task
+
+    async def result(self) -> T:
+        """Wait for the result. Raises the exceptions of the work, and TaskStopped."""
+        self._waiters += 1
+        try:
+            await asyncio.wait([self._task])
+        finally:
+            self._waiters -= 1
+            if not self._waiters:
+                self._stop()
+        if self._task.cancelled():
+            raise TaskStopped
+        return self._task.result()
+
+    async def aclose(self) -> None:
+        """Cancel the work and wait for its end."""
+        self._stop()
+        await asyncio.wait([self._task])
+
+    def _stop(self) -> None:
+        if not self._task.done():
+            self._stopping = True
+            self._task.cancel()
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task, which asyncio would log if no waiter is left."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,56 @@
+"""Surroundings of a source of tokens: the server's address, resolver, certificates and clocks."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl as tls
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.subject import TokenSubject
+
+MAX_TOKENS: Final = 8_192
+"""Limit on cached tokens of one server, beyond which the one used longest ago is dropped."""
+
+MakeTls: TypeAlias = Callable[[str | None], Awaitable[tls.SSLContext]]
+"""Makes a TLS context that trusts the CA certificates in a PEM text, or those of the system for None."""
+ObserveGrant: TypeAlias = Callable[[TokenSubject, GrantFailed | None, float], None]
+"""Called after each request for a token, with its failure (None: success) and its duration in seconds. It may not
+raise."""
+
+
+async def load_tls(ca_bundle: str | None) -> tls.SSLContext:
+    """Make a TLS context in a thread, as reading the system's certificates takes tens of milliseconds.
+
+    Raises ssl.SSLError or ValueError for an invalid bundle.
+    """
+    return await asyncio.to_thread(tls.create_default_context, cadata=ca_bundle)
+
+
+def _ignore(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
+    """Observe nothing."""
+
+
+@dataclass(frozen=True)
+class TokenAccess:
+    """Surroundings of the source of tokens of one server."""
+
+    server_url: str
+    """URL of the MCP server."""
+    resolve: Resolve
+    """Resolver that `Egress.guard` has wrapped, so that addresses are checked right before the connection."""
+    host_header: str | None = None
+    """`Host` of requests to the server, in place of the URL's."""
+    server_ca_bundle: str | None = None
+    """PEM certificates that verify the server, from which protected resource metadata is read; None: the system's."""
+    make_tls: MakeTls = load_tls
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Monotonic seconds, in which pauses and time limits are measured."""
+    max_tokens: int = MAX_TOKENS
+    observe: ObserveGrant = _ignore

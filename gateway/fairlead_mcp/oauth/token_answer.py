@@ -1,0 +1,173 @@
+"""Reader of the answers of token endpoints (RFC 6749 section 5, RFC 8693 section 2.2). No I/O.
+
+Answers are untrusted: each member is bounded and its type checked, and any other answer raises GrantFailed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote_plus
+
+import msgspec
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.masking import SHOWN, Mask
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.errors import BAD_ANSWER, SUBJECT_TOKEN_EXPIRED, GrantFailed
+from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE, JWT_TYPE
+from fairlead_mcp.oauth.refusal_advice import RefusalAdvice, advise
+from fairlead_mcp.oauth.scopes import bounded_scopes, split_scopes
+
+DEFAULT_LIFETIME: Final = 300.0
+"""Seconds for which a token is used whose answer has no `expires_in`."""
+MAX_LIFETIME: Final = 86_400.0
+"""Limit in seconds on the use of one token, whatever `expires_in` is."""
+MAX_TOKEN_CHARACTERS: Final = 16 << 10
+MAX_CLAIMS_CHARACTERS: Final = 4 << 10
+_MAX_ERROR: Final = 64
+_VALUE: Final = re.compile(r"[\x21-\x7e]+")
+"""Token that is valid in a header (RFC 6750 section 2.1 is narrower, but real tokens are not)."""
+_SECONDS: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
+_JWT: Final = re.compile(r"[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)*")
+_LEAST_PART: Final = 16
+"""Characters from which a part of a token is masked by itself."""
+
+
+class _TokenMembers(msgspec.Struct, frozen=True):
+    """Members of an answer with a token, or with an error."""
+
+    access_token: str | None = None
+    token_type: str | None = None
+    issued_token_type: str | None = None
+    expires_in: int | float | str | None = None
+    scope: str | list[str] | None = None
+    error: Any = None
+
+
+class _ErrorMembers(msgspec.Struct, frozen=True):
+    """Members of an answer with an error; those of the wrong type are ignored."""
+
+    error: Any = None
+    error_description: Any = None
+    error_codes: Any = None
+    claims: Any = None
+
+
+_read_token: Final = msgspec.json.Decoder(_TokenMembers).decode
+_read_error: Final = msgspec.json.Decoder(_ErrorMembers).decode
+
+
+class TokenRequest(NamedTuple):
+    """Properties of a request that its answer is read with."""
+
+    endpoint: str
+    """Host and port of the token endpoint, for messages."""
+    scopes: tuple[str, ...]
+    subject_expires_at: float
+    """`exp` of the subject token; infinite without one."""
+    mask: Mask
+    """Masks all secrets of the request."""
+    authentication_methods: tuple[str, ...] = ()
+    """Methods that the issuer's metadata names."""
+
+
+def secret_mask(secrets: Iterable[str]) -> Mask:
+    """Make a mask for secrets and tokens, whole, form-encoded, and each long part of a JWT."""
+    values: list[str] = []
+    for secret in secrets:
+        parts = [part for part in secret.split(".") if len(part) >= _LEAST_PART]
+        values += [secret, quote_plus(secret), *parts]
+    return Mask(Credential(env={str(number): value for number, value in enumerate(values)}))
+
+
+def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> AccessToken:
+    """Read the answer of a token endpoint, received at `now` (seconds since the epoch). Raises GrantFailed.
+
+    `expires_in` is relative, so a difference between the clocks of both sides does not matter.
+    """
+    try:
+        members = _read_token(body) if 200 <= status < 300 else None
+    except jsonrpc.UNREADABLE as error:
+        raise _bad(request, "sent something else than a JSON object with a token") from error
+    if members is None or members.error is not None:  # some answer errors with status 200
+        raise _refusal(status, body, request)
+    value = members.access_token or ""
+    if not value or len(value) > MAX_TOKEN_CHARACTERS or _VALUE.fullmatch(value) is None:
+        raise _bad(request, "sent no usable access_token")
+    if members.token_type is not None and members.token_type.lower() != "bearer":
+        kind = _quote(members.token_type, request)
+        raise _bad(request, f"sent a token of the token_type {kind}, which is not for calling servers (Bearer is)")
+    if members.issued_token_type not in (None, "", ACCESS_TOKEN_TYPE, JWT_TYPE):
+        kind = _quote(members.issued_token_type or "", request)
+        raise _bad(request, f"sent a token of the issued_token_type {kind} instead of an access token")
+    expires_at = min(now + _lifetime(members.expires_in, request), request.subject_expires_at)
+    if expires_at <= now:
+        raise GrantFailed("your token has expired: sign in again", cause=SUBJECT_TOKEN_EXPIRED)
+    return AccessToken.bearer(value, expires_at, _granted_scopes(members.scope, request))
+
+
+def _granted_scopes(scope: str | list[str] | None, request: TokenRequest) -> frozenset[str]:
+    """Scopes of a token (RFC 6749 section 5.1); some authorization servers send a list."""
+    if scope is None:
+        return frozenset(request.scopes)
+    return frozenset(split_scopes(scope) if isinstance(scope, str) else bounded_scopes(scope))
+
+
+def _lifetime(expires_in: float | str | None, request: TokenRequest) -> float:
+    """Seconds for which a token is valid, at most MAX_LIFETIME."""
+    if expires_in is None:
+        return DEFAULT_LIFETIME
+    if isinstance(expires_in, str):
+        seconds = float(expires_in) if _SECONDS.fullmatch(expires_in) else math.nan
+    else:
+        seconds = min(expires_in, MAX_LIFETIME)  # before the conversion, as an integer may be huge
+    if not seconds > 0:  # not even for NaN
+        raise _bad(request, "sent a token whose expires_in is not a positive number of seconds")
+    return min(seconds, MAX_LIFETIME)
+
+
+def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
+    try:
+        members = _read_error(body)
+    except jsonrpc.UNREADABLE:
+        members = _ErrorMembers()
+    code = members.error if isinstance(members.error, str) else ""
+    description = members.error_description if isinstance(members.error_description, str) else ""
+    codes = members.error_codes if isinstance(members.error_codes, list) else []
+    advice = advise(status, code, description, codes)
+    words = f"“{_quote(description, request)}”" if description else ""
+    problem = ": ".join(part for part in (_quote(code, request)[:_MAX_ERROR] or f"status {status}", words) if part)
+    hint = advice.sentence
+    if advice.about_client and request.authentication_methods:
+        methods = ", ".join(bounded_scopes(request.authentication_methods))
+        hint = f"{hint}; the issuer names the methods {_quote(methods, request)}"
+    return GrantFailed(
+        f"the token endpoint {request.endpoint} gave no token ({problem}): {hint}",
+        cause=advice.cause,
+        claims=_claims(members.claims, advice, request),
+    )
+
+
+def _claims(claims: Any, advice: RefusalAdvice, request: TokenRequest) -> str:
+    """Claims that Entra wants to have in a new authorization request; empty unless they are a JSON object."""
+    if not advice.interaction or not isinstance(claims, str) or len(claims) > MAX_CLAIMS_CHARACTERS:
+        return ""
+    try:
+        is_object = isinstance(msgspec.json.decode(claims), dict)
+    except jsonrpc.UNREADABLE:
+        return ""
+    return claims if is_object and request.mask.text(claims) == claims else ""
+
+
+def _quote(text: str, request: TokenRequest) -> str:
+    """Beginning of an untrusted text without secrets, on one line."""
+    return jsonrpc.excerpt(_JWT.sub(SHOWN, request.mask.text(text)).encode("utf-8", "replace"))
+
+
+def _bad(request: TokenRequest, what: str) -> GrantFailed:
+    message = f"the token endpoint {request.endpoint} {what}: check tokenURL and the authorization server"
+    return GrantFailed(message, cause=BAD_ANSWER)

@@ -1,0 +1,109 @@
+"""Cache of access tokens by person and scopes. No I/O; the clock is a parameter.
+
+A token is given out until it expires, less a skew, and never after the expiry of the subject token that it was obtained
+with, nor of the subject token that a caller has now: the authorization server may have ended the person's session
+(CVE-2026-96460 of Keycloak). So a person's newer subject token keeps a cached token, unless it expires earlier.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from fairlead_mcp.oauth.access_token import AccessToken
+
+SKEW_SECONDS: Final = 30.0
+"""Time before its expiry from which a token is not used any more, so that it does not expire on its way."""
+SKEW_PART: Final = 0.1
+"""Limit on the skew, as a part of the token's lifetime."""
+_PRUNED: Final = 8
+"""Expired tokens that are looked for when one is added, so that tokens of absent persons do not stay in memory."""
+
+CacheKey: TypeAlias = tuple[bytes, frozenset[str]]
+"""Key of the person, and the scopes that a call needs beyond those of the settings."""
+
+
+class CachedToken(NamedTuple):
+    """Token with what is known of its request."""
+
+    token: AccessToken
+    until: float
+    """End of its use, in seconds since the epoch."""
+    requested: frozenset[str]
+    """Scopes that were requested."""
+    granted_at: float
+    """Monotonic seconds."""
+    after_refusal: bool
+    """Whether it replaces a token that the server refused."""
+
+
+class TokenCache:
+    """At most `most` tokens; beyond, the one used longest ago is dropped. `clock` is in seconds since the epoch."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self._most = most
+        self._clock = clock
+        self._entries: OrderedDict[CacheKey, CachedToken] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: CacheKey, subject_expires_at: float) -> AccessToken | None:
+        """The token of a key, for a caller whose subject token expires at `subject_expires_at`."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        now = self._clock()
+        if now >= entry.until:
+            del self._entries[key]
+            return None
+        if now >= subject_expires_at:
+            return None
+        self._entries.move_to_end(key)
+        return entry.token
+
+    def entry(self, key: CacheKey) -> CachedToken | None:
+        """The entry of a key, even if it has expired."""
+        return self._entries.get(key)
+
+    def put(
+        self,
+        key: CacheKey,
+        token: AccessToken,
+        *,
+        requested: frozenset[str] = frozenset(),
+        granted_at: float = 0.0,
+        after_refusal: bool = False,
+    ) -> None:
+        """Add a token that was just obtained."""
+        now = self._clock()
+        skew = min(SKEW_SECONDS, SKEW_PART * (token.expires_at - now))
+        self._prune(now)
+        self._entries[key] = CachedToken(token, token.expires_at - skew, requested, granted_at, after_refusal)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+
+    def drop(self, key: CacheKey, token: AccessToken) -> CachedToken | None:
+        """Remove a token and return its entry; None if another token is cached by now, which stays."""
+        entry = self._entries.get(key)
+        if entry is None or entry.token.value != token.value:
+            return None
+        del self._entries[key]
+        return entry
+
+    def forget(self, person: bytes) -> None:
+        """Remove all tokens of a person."""
+        for key in [key for key in self._entries if key[0] == person]:
+            del self._entries[key]
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+    def _prune(self, now: float) -> None:
+        for _ in range(min(_PRUNED, len(self._entries))):
+            key = next(iter(self._entries))
+            if now < self._entries[key].until:
+                return
+            del self._entries[key]

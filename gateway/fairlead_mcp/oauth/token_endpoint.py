@@ -1,0 +1,135 @@
+"""Token endpoint of one server: set, or discovered from the issuer of the settings."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_mcp.addresses import authority
+from fairlead_mcp.credential_hosts import hosts_allow
+from fairlead_mcp.http.target import InvalidTarget, Target
+from fairlead_mcp.oauth.discovery import check_issuer, discover_token_endpoint
+from fairlead_mcp.oauth.errors import (
+    CONFIGURATION,
+    HOST_NOT_ALLOWED,
+    PROVIDER_ERROR,
+    TIMEOUT,
+    UNREACHABLE,
+    GrantFailed,
+)
+from fairlead_mcp.oauth.metadata import require_confidential
+from fairlead_mcp.oauth.shared_task import SharedTask
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_http import TokenHttp, open_http
+
+DISCOVERY_SECONDS: Final = 3_600.0
+"""Time for which a discovered endpoint is used, before the issuer's metadata is read again."""
+RETRY_SECONDS: Final = 60.0
+"""Shortest time between two discoveries, while an endpoint is known that may have moved."""
+_PASSING: Final = frozenset({PROVIDER_ERROR, TIMEOUT, UNREACHABLE})
+"""Causes for which an endpoint that was discovered before stays in use."""
+
+
+class ResolvedEndpoint(NamedTuple):
+    """Token endpoint to which the client's secret may be sent."""
+
+    url: str
+    name: str
+    """Host and port, for messages."""
+    authentication_methods: tuple[str, ...]
+    until: float
+    """Monotonic seconds until which its discovery is fresh."""
+    http: TokenHttp
+
+
+class TokenEndpoint:
+    """Finds the token endpoint. Concurrent callers share one discovery."""
+
+    def __init__(self, settings: OAuthSettings, access: TokenAccess) -> None:
+        self._settings = settings
+        self._access = access
+        self._endpoint: ResolvedEndpoint | None = None
+        self._discovered_at = 0.0
+        """Monotonic seconds of the last discovery."""
+        self._checked: str | None = None
+        """`resource_metadata` of the last challenge that was compared with the issuer; empty for the well-known
+        places, None before."""
+        self._finding: SharedTask[ResolvedEndpoint] | None = None
+        self._retired: list[TokenHttp] = []
+        """Connections to endpoints that the issuer has replaced; requests on them may still run."""
+
+    async def find(self, resource_metadata: str = "") -> ResolvedEndpoint:
+        """The endpoint; discovered where the settings name only an issuer. `resource_metadata` is the URL in the
+        server's challenge. Raises GrantFailed.
+        """
+        endpoint = self._endpoint
+        if endpoint is not None and self._access.monotonic() < endpoint.until and self._has_checked(resource_metadata):
+            return endpoint
+        if self._finding is None or not self._finding.running:
+            self._finding = SharedTask(self._find(resource_metadata), f"discover {self._settings.issuer}")
+        return await self._finding.result()
+
+    def doubt(self) -> None:
+        """Discover the endpoint again before its next use, unless that was done within RETRY_SECONDS."""
+        if self._endpoint is not None and not self._settings.token_url:
+            soonest = self._discovered_at + RETRY_SECONDS
+            self._endpoint = self._endpoint._replace(until=min(self._endpoint.until, soonest))
+
+    async def aclose(self) -> None:
+        if self._finding is not None:
+            await self._finding.aclose()
+        if self._endpoint is not None:
+            self._retired.append(self._endpoint.http)
+        for http in self._retired:
+            await http.aclose()
+
+    def _has_checked(self, resource_metadata: str) -> bool:
+        return bool(self._settings.token_url) or not resource_metadata or resource_metadata == self._checked
+
+    async def _find(self, resource_metadata: str) -> ResolvedEndpoint:
+        settings = self._settings
+        if settings.token_url:
+            endpoint = await self._usable(settings.token_url, (), float("inf"))
+        else:
+            endpoint = await self._discover()
+            await check_issuer(self._access, settings.issuer, resource_metadata)
+            self._checked = resource_metadata
+        self._endpoint = endpoint
+        return endpoint
+
+    async def _discover(self) -> ResolvedEndpoint:
+        before = self._endpoint
+        now = self._access.monotonic()
+        if before is not None and now < before.until:
+            return before
+        self._discovered_at = now
+        try:
+            metadata = await discover_token_endpoint(self._access, self._settings.issuer, self._settings.ca_bundle)
+        except GrantFailed as error:
+            if before is None or error.cause not in _PASSING:
+                raise
+            return before._replace(until=now + RETRY_SECONDS)
+        methods = metadata.token_endpoint_auth_methods_supported
+        return await self._usable(metadata.token_endpoint, methods, now + DISCOVERY_SECONDS)
+
+    async def _usable(self, url: str, methods: tuple[str, ...], until: float) -> ResolvedEndpoint:
+        """Make the endpoint. Raises GrantFailed unless the client's secret may be sent to it."""
+        try:
+            target = Target.from_url(url)
+        except InvalidTarget as error:
+            raise GrantFailed(f"the token endpoint is invalid: {error}", cause=CONFIGURATION) from error
+        require_confidential(url, "token endpoint")
+        name = authority(target.host, target.port)
+        if not hosts_allow(self._settings.token_hosts or None, url):
+            raise GrantFailed(
+                f"the token endpoint is at {name}, to which the client's secret may not be sent: add this host to the "
+                "annotation fairlead.dev/hosts of its Secret",
+                cause=HOST_NOT_ALLOWED,
+            )
+        before = self._endpoint
+        if before is not None and before.url == url:
+            return before._replace(authentication_methods=methods, until=until)
+        http = await open_http(target, self._access, self._settings.ca_bundle, "token endpoint")
+        if before is not None:
+            self._retired.append(before.http)
+        return ResolvedEndpoint(url, name, methods, until, http)

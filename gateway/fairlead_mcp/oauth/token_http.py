@@ -1,0 +1,114 @@
+"""HTTP requests of grants and discovery: bounded, without redirects, and only to addresses that egress rules allow."""
+
+from __future__ import annotations
+
+import ssl as tls
+from typing import Final
+
+from fairlead_mcp.addresses import authority
+from fairlead_mcp.egress import NOT_ALLOWED
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.reading import plain_address
+from fairlead_mcp.http.target import Target, with_body
+from fairlead_mcp.oauth.errors import (
+    BAD_ANSWER,
+    CONFIGURATION,
+    HOST_NOT_ALLOWED,
+    PROVIDER_ERROR,
+    TIMEOUT,
+    UNREACHABLE,
+    GrantFailed,
+)
+from fairlead_mcp.oauth.token_access import TokenAccess
+
+MAX_BODY_BYTES: Final = 64 << 10
+"""Limit on the body of an answer."""
+REQUEST_SECONDS: Final = 5.0
+"""Time limit of one request, with its connection."""
+CONNECT_SECONDS: Final = 4.5
+"""Time limit of the lookup of a name, and of connecting."""
+CONNECTIONS: Final = 16
+"""Limit on the connections to one host."""
+_HEAD: Final = (
+    b"%b %b HTTP/1.1\r\nHost: %b\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: fairlead\r\n"
+)
+_FORM: Final = b"Content-Type: application/x-www-form-urlencoded\r\n"
+
+
+class TokenHttp:
+    """Sends requests to one host, over a pool of its own. `kind` names the host's part in messages."""
+
+    def __init__(self, target: Target, access: TokenAccess, ssl: tls.SSLContext | None, kind: str) -> None:
+        self._target = target
+        self._kind = f"the {kind} {authority(target.host, target.port)}"
+        self._clock = access.monotonic
+        self._pool = Pool(
+            target.host,
+            target.port,
+            ssl=ssl,
+            limit=CONNECTIONS,
+            connect_timeout=CONNECT_SECONDS,
+            resolve=access.resolve,
+            clock=access.monotonic,
+        )
+
+    async def get(self, path: bytes) -> Answer:
+        """Return the answer to a GET, whatever its status: a redirect is not followed. Raises GrantFailed."""
+        return await self._exchange(_HEAD % (b"GET", path, self._target.authority) + b"\r\n")
+
+    async def post(self, form: bytes, authorization: bytes) -> Answer:
+        """Return the answer to a form at the target's own path. `authorization` is a header line or empty.
+
+        Raises GrantFailed.
+        """
+        head = _HEAD % (b"POST", self._target.path, self._target.authority) + _FORM + authorization
+        answer = await self._exchange(with_body(head, form))
+        if 300 <= answer.status < 400:
+            location = plain_address(answer.headers.get(b"location", b"").decode("latin-1"))
+            raise GrantFailed(
+                f"{self._kind} redirects to {location[:200]} ({answer.status}), which is not followed, as the request "
+                "has a credential: set tokenURL to the final address",
+                cause=BAD_ANSWER,
+            )
+        return answer
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+    async def _exchange(self, request: bytes) -> Answer:
+        deadline = self._clock() + REQUEST_SECONDS
+        try:
+            try:
+                answer = await self._pool.exchange(request, deadline=deadline, max_bytes=MAX_BODY_BYTES)
+            except ConnectionLost as error:
+                if not error.keep_alive_race:
+                    raise
+                answer = await self._pool.exchange(request, deadline=deadline, max_bytes=MAX_BODY_BYTES)
+        except McpError as error:
+            raise self._failure(error) from error
+        if answer.streamed:
+            raise GrantFailed(f"{self._kind} sent an event stream instead of JSON: correct its URL", cause=BAD_ANSWER)
+        return answer
+
+    def _failure(self, error: McpError) -> GrantFailed:
+        if error.reason == NOT_ALLOWED:
+            return GrantFailed(f"{self._kind} cannot be used: {error}", cause=HOST_NOT_ALLOWED)
+        if isinstance(error, ConnectFailed) or (isinstance(error, Timeout) and not error.sent):
+            return GrantFailed(f"{self._kind} cannot be reached: {error}", cause=UNREACHABLE)
+        if isinstance(error, Timeout):
+            return GrantFailed(f"{self._kind} did not answer within {REQUEST_SECONDS:g} s: try again", cause=TIMEOUT)
+        if isinstance(error, ConnectionLost | PoolFull):
+            return GrantFailed(f"{self._kind} gave no answer: {error}; try again", cause=PROVIDER_ERROR)
+        return GrantFailed(f"{self._kind} sent an unusable answer: {error}", cause=BAD_ANSWER)
+
+
+async def open_http(target: Target, access: TokenAccess, ca_bundle: str | None, kind: str) -> TokenHttp:
+    """Make the sender of requests to a host. Raises GrantFailed for an invalid CA bundle."""
+    if not target.tls:
+        return TokenHttp(target, access, None, kind)
+    try:
+        return TokenHttp(target, access, await access.make_tls(ca_bundle), kind)
+    except (tls.SSLError, ValueError) as error:
+        raise GrantFailed(f"the caBundle for the {kind} cannot be read: {error}", cause=CONFIGURATION) from error

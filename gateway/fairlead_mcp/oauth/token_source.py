@@ -1,0 +1,331 @@
+"""Access tokens of one server: from the cache, or by a grant that all concurrent callers of a person share.
+
+    source = TokenSource(settings, credential, access)
+    token = source.cached(subject) or await source.obtain(subject)
+    ...                                                       # the server answers 401
+    token = await source.obtain(subject, refused=token, challenge=Challenge.parse(field))
+
+A source belongs to one event loop, and to one credential: a changed credential needs a new source. It starts no timers;
+a grant runs while somebody waits for it. Each grant has an exchange of its own, so persons do not delay each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Final, NamedTuple, TypeAlias
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, OAuthSettings
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.client_authentication import ClientAuthentication
+from fairlead_mcp.oauth.errors import (
+    BAD_ANSWER,
+    CLOSED,
+    INSUFFICIENT_SCOPE,
+    INVALID_CLIENT,
+    INVALID_SCOPE,
+    TIMEOUT,
+    TOKEN_REFUSED,
+    UNREACHABLE,
+    GrantFailed,
+)
+from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures
+from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
+from fairlead_mcp.oauth.provider_clock import clock_offset
+from fairlead_mcp.oauth.scopes import MAX_SCOPES
+from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
+from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_answer import TokenRequest, read_token, secret_mask
+from fairlead_mcp.oauth.token_cache import CacheKey, TokenCache
+from fairlead_mcp.oauth.token_endpoint import ResolvedEndpoint, TokenEndpoint
+
+GRANT_SECONDS: Final = 10.0
+"""Time limit of a whole grant, with its discovery."""
+_ATTEMPTS: Final = 3
+"""Grants that one caller waits for, if each was for another subject token of the person, or for scopes that the person
+does not get any more."""
+_NO_SCOPES: Final[frozenset[str]] = frozenset()
+_OWN: Final[CacheKey] = (GATEWAY.person, _NO_SCOPES)
+
+
+class _Wish(NamedTuple):
+    """A token that a caller needs."""
+
+    subject: TokenSubject
+    key: CacheKey
+    step_up: frozenset[str]
+    """Scopes that the server demands beyond those that the person's token had."""
+    refused: AccessToken | None
+    after_refusal: bool
+    resource_metadata: str
+
+
+class _Flight(NamedTuple):
+    """A grant in progress."""
+
+    task: SharedTask[AccessToken]
+    subject: int
+    """Hash of the subject token."""
+    extra: frozenset[str]
+    """Remembered scopes that were requested."""
+
+
+_FlightKey: TypeAlias = tuple[CacheKey, frozenset[str]]
+"""Key of the cached token, and all scopes that are requested."""
+
+
+class TokenSource:
+    """Tokens of one server. Errors of settings and credential are raised by `obtain`."""
+
+    def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
+        self._settings = settings
+        self._access = access
+        self._own = settings.grant == CLIENT_CREDENTIALS
+        self._cache = TokenCache(access.max_tokens, access.clock)
+        self._failures = GrantFailures(access.max_tokens, access.monotonic)
+        self._extra: OrderedDict[bytes, frozenset[str]] = OrderedDict()
+        """Scopes by person that the server demanded and the person got, beyond those of the settings."""
+        self._flights: dict[_FlightKey, _Flight] = {}
+        self._endpoint = TokenEndpoint(settings, access)
+        self._offset = 0.0
+        """Seconds by which the clock of the authorization server is ahead, for assertions of the client."""
+        self._closed = False
+        self._authentication: ClientAuthentication | None = None
+        self._problem: GrantFailed | None = None
+        try:
+            check_settings(settings)
+            self._authentication = ClientAuthentication(settings, credential)
+        except GrantFailed as error:
+            self._problem = error
+
+    def __repr__(self) -> str:
+        return f"<TokenSource of {self._access.server_url}: {len(self._cache)} tokens, {len(self._flights)} grants>"
+
+    def cached(self, subject: TokenSubject, scopes: frozenset[str] = _NO_SCOPES) -> AccessToken | None:
+        """The person's token, if it is valid. `scopes`: those that the call needs beyond those of the settings."""
+        if self._own:
+            return self._cache.get((b"", scopes) if scopes else _OWN, GATEWAY.expires_at)
+        return self._cache.get((subject.person, scopes), subject.expires_at)
+
+    async def obtain(
+        self,
+        subject: TokenSubject,
+        *,
+        scopes: frozenset[str] = _NO_SCOPES,
+        refused: AccessToken | None = None,
+        challenge: Challenge | None = None,
+    ) -> AccessToken:
+        """A valid token of the person, by a grant if there is none in the cache.
+
+        `refused` is a token that the server answered with 401, or with 403 and a `challenge` that wants more scopes. It
+        is not returned again; a newer one in the cache is. After a 403 the person's tokens have the scopes of the
+        challenge too, and the refused token stays in the cache until the new one is there. Raises GrantFailed.
+        """
+        wish = self._wish(GATEWAY if self._own else subject, scopes, refused, challenge)
+        for attempt in range(_ATTEMPTS):
+            token = self._cache.get(wish.key, wish.subject.expires_at)
+            if token is not None and self._satisfies(token, wish):
+                return token
+            flight = self._join(wish)
+            try:
+                return await flight.task.result()
+            except TaskStopped:
+                raise self._closed_failure() from None
+            except GrantFailed as error:
+                repeat = self._must_repeat(error, flight, wish)
+                if not repeat or attempt == _ATTEMPTS - 1:
+                    raise error.again() from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def forget(self, person: bytes) -> None:
+        """Forget all about a person. A grant in progress is finished for its waiters, but not cached."""
+        self._cache.forget(person)
+        self._failures.forget(person)
+        self._extra.pop(person, None)
+        for key in [key for key in self._flights if key[0][0] == person]:
+            del self._flights[key]
+
+    async def aclose(self) -> None:
+        """Cancel all grants, forget all tokens and close the connections."""
+        self._closed = True
+        flights = [flight.task for flight in self._flights.values()]
+        self._flights.clear()
+        for task in flights:
+            await task.aclose()
+        await self._endpoint.aclose()
+        self._cache.clear()
+
+    # Inside
+
+    def _wish(
+        self,
+        subject: TokenSubject,
+        scopes: frozenset[str],
+        refused: AccessToken | None,
+        challenge: Challenge | None,
+    ) -> _Wish:
+        """Take the refused token into account. Raises GrantFailed if no grant can help."""
+        if self._closed:
+            raise self._closed_failure()
+        key = (subject.person, scopes)
+        metadata = "" if challenge is None else challenge.resource_metadata
+        if challenge is not None and challenge.wants_scopes:
+            step_up = self._demanded(key, refused, challenge)
+            return _Wish(subject, key, step_up, refused, after_refusal=False, resource_metadata=metadata)
+        dropped = None if refused is None else self._cache.drop(key, refused)
+        if dropped is not None and dropped.after_refusal:
+            age = self._access.monotonic() - dropped.granted_at
+            if age < LONGEST_PAUSE:
+                error = self._refused_failure()
+                self._failures.note((subject.person, self._requested(key, _NO_SCOPES)), subject, error)
+                raise error
+        return _Wish(subject, key, _NO_SCOPES, refused, dropped is not None, metadata)
+
+    def _demanded(self, key: CacheKey, refused: AccessToken | None, challenge: Challenge) -> frozenset[str]:
+        """Scopes of the next token after a 403. Raises GrantFailed if the server would refuse that token too."""
+        demanded = frozenset(challenge.scopes)
+        had = _NO_SCOPES if refused is None else refused.scopes
+        entry = self._cache.entry(key)
+        asked_before = entry is not None and refused is not None and entry.token.value == refused.value
+        requested = entry.requested if entry is not None and asked_before else _NO_SCOPES
+        if not demanded:
+            what = "does not say which"
+        elif demanded <= requested:
+            what = f"demands {' '.join(challenge.scopes)[:200]}, which was requested but is not enough"
+        elif len(had | demanded) + len(self._settings.scopes) > MAX_SCOPES:
+            what = "demands too many"
+        else:
+            return had | demanded
+        raise GrantFailed(
+            f"the server wants a token with more scopes, but {what}: give the person these rights at the authorization "
+            "server, or correct scopes of the server",
+            cause=INSUFFICIENT_SCOPE,
+        )
+
+    def _satisfies(self, token: AccessToken, wish: _Wish) -> bool:
+        """Whether a cached token is another than the refused one, and has the scopes that the server demands."""
+        if wish.refused is not None and token.value == wish.refused.value:
+            return False
+        entry = self._cache.entry(wish.key)
+        return not wish.step_up or (entry is not None and wish.step_up <= entry.requested)
+
+    def _requested(self, key: CacheKey, step_up: frozenset[str]) -> frozenset[str]:
+        """All scopes of a request."""
+        person, scopes = key
+        return frozenset(self._settings.scopes) | scopes | step_up | self._extra.get(person, _NO_SCOPES)
+
+    def _join(self, wish: _Wish) -> _Flight:
+        """The grant in progress, or a new one. Raises GrantFailed if one failed shortly before."""
+        if self._problem is not None:
+            raise self._problem.again()
+        check_subject(self._settings, wish.subject, self._access.clock())
+        requested = self._requested(wish.key, wish.step_up)
+        flight = self._flights.get((wish.key, requested))
+        if flight is not None and flight.task.running:
+            return flight
+        failure = self._failures.find((wish.key[0], requested), wish.subject)
+        if failure is not None:
+            raise failure
+        flight_key = (wish.key, requested)
+        task = SharedTask(self._grant(wish, flight_key), f"grant for {self._access.server_url}")
+        extra = self._extra.get(wish.key[0], _NO_SCOPES)
+        flight = self._flights[flight_key] = _Flight(task, hash(wish.subject.token), extra)
+        return flight
+
+    def _must_repeat(self, error: GrantFailed, flight: _Flight, wish: _Wish) -> bool:
+        """Whether another grant may succeed: with the caller's own subject token, or without remembered scopes."""
+        if error.cause == INVALID_SCOPE and flight.extra and not wish.step_up:
+            if self._extra.get(wish.key[0]) == flight.extra:
+                del self._extra[wish.key[0]]
+            return True
+        return not error.for_everybody and flight.subject != hash(wish.subject.token)
+
+    async def _grant(self, wish: _Wish, flight_key: _FlightKey) -> AccessToken:
+        """Obtain a token and cache it. Raises GrantFailed."""
+        requested = flight_key[1]
+        began = self._access.monotonic()
+        failure_key = (wish.key[0], requested)
+        me = asyncio.current_task()
+        try:
+            async with asyncio.timeout(GRANT_SECONDS):
+                token = await self._request(wish, requested)
+        except (GrantFailed, TimeoutError) as cause:
+            error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()
+            if error.cause in (BAD_ANSWER, UNREACHABLE):
+                self._endpoint.doubt()
+            self._failures.note(failure_key, wish.subject, error)
+            self._access.observe(wish.subject, error, self._access.monotonic() - began)
+            raise error from cause
+        finally:
+            current = self._is_current(flight_key, me)
+            if current:
+                del self._flights[flight_key]
+        self._failures.succeeded(failure_key)
+        if current:
+            self._remember(wish, token, requested)
+        self._access.observe(wish.subject, None, self._access.monotonic() - began)
+        return token
+
+    def _is_current(self, flight_key: _FlightKey, task: asyncio.Task[object] | None) -> bool:
+        """Whether the grant was neither forgotten nor replaced by another one."""
+        flight = self._flights.get(flight_key)
+        return flight is not None and flight.task.is_run_by(task)
+
+    def _remember(self, wish: _Wish, token: AccessToken, requested: frozenset[str]) -> None:
+        person = wish.key[0]
+        if wish.step_up:
+            self._extra[person] = self._extra.get(person, _NO_SCOPES) | wish.step_up
+            self._extra.move_to_end(person)
+            if len(self._extra) > self._access.max_tokens:
+                self._extra.popitem(last=False)
+        self._cache.put(
+            wish.key,
+            token,
+            requested=requested,
+            granted_at=self._access.monotonic(),
+            after_refusal=wish.after_refusal,
+        )
+
+    async def _request(self, wish: _Wish, requested: frozenset[str]) -> AccessToken:
+        endpoint = await self._endpoint.find(wish.resource_metadata)
+        scopes = ordered_scopes(self._settings, requested)
+        offset = self._offset
+        try:
+            return await self._send(wish.subject, endpoint, scopes)
+        except GrantFailed as error:
+            # an assertion is valid for a minute, on the provider's clock
+            if error.cause != INVALID_CLIENT or self._offset == offset:
+                raise
+        return await self._send(wish.subject, endpoint, scopes)
+
+    async def _send(self, subject: TokenSubject, endpoint: ResolvedEndpoint, scopes: tuple[str, ...]) -> AccessToken:
+        assert self._authentication is not None
+        client = self._authentication.parameters(endpoint.url, self._access.clock() + self._offset)
+        form = token_form(self._settings, subject, scopes, client)
+        secrets = (*self._authentication.secrets, client.get("client_assertion", ""), subject.token)
+        answer = await endpoint.http.post(form, self._authentication.header_line())
+        request = TokenRequest(
+            endpoint.name, scopes, subject.expires_at, secret_mask(secrets), endpoint.authentication_methods
+        )
+        now = self._access.clock()
+        if self._authentication.signs and answer.status >= 400:
+            self._offset = clock_offset(answer.headers.get(b"date"), now)
+        return read_token(answer.status, answer.body, request, now)
+
+    def _timeout_failure(self) -> GrantFailed:
+        return GrantFailed(
+            f"the authorization server gave no token within {GRANT_SECONDS:g} s: try again", cause=TIMEOUT
+        )
+
+    def _closed_failure(self) -> GrantFailed:
+        return GrantFailed("the server was removed or its settings have changed: try again", cause=CLOSED)
+
+    def _refused_failure(self) -> GrantFailed:
+        return GrantFailed(
+            "the server refuses each new token of the authorization server (401): check that the server trusts this "
+            "issuer, and that resource, audience and scopes are those that it expects",
+            cause=TOKEN_REFUSED,
+        )

@@ -1,0 +1,30 @@
+"""Describes under whose credential a caller's calls go to a server. Pure module."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE
+from fairlead_gateway.core.identity import Identity
+
+SHARED: Final = "the server's own credential, the same for all callers"
+_CANNOT: Final = {
+    "anonymous": "none: the caller has no token that could be exchanged for one of the server",
+    "apiKey": "none: an API key cannot be exchanged for a token of the server; call with a token of the identity "
+    "provider",
+}
+"""Texts by kind of identity, for callers without a token to exchange."""
+
+
+def credential_for(catalog: Catalog, identity: Identity) -> str | None:
+    """The credential in words; None if the server is called without one."""
+    oauth = catalog.oauth
+    if oauth is None:
+        return None if catalog.credential is None else SHARED
+    if oauth.grant != TOKEN_EXCHANGE:
+        return f"the gateway's own access token, by client credentials of {oauth.client_id}"
+    if identity.kind in _CANNOT:
+        return _CANNOT[identity.kind]
+    apart = "; each agent has its own" if oauth.grants_per == AGENT else ""
+    return f"the caller's own access token, for which {oauth.client_id} exchanges the caller's token{apart}"

@@ -1,0 +1,238 @@
+"""Credentials per call: each caller reaches a server as itself, with a token that its own was exchanged for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, scraped
+from oauthworld import exchanging, oauth_catalog, of, said
+from protectedservers import protected_server
+from tokenendpoint import token_endpoint
+from waiting import eventually
+
+
+@pytest.mark.parametrize("server_era", [LEGACY, MODERN])
+@pytest.mark.parametrize("client_era", [LEGACY, MODERN])
+async def test_two_persons_call_one_server_each_as_itself(tmp_path: Path, client_era: str, server_era: str) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, version=server_era)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            for _ in range(3):
+                for person in ("alice", "bob"):
+                    answer = await ask(gateway, of(provider, person, calling("box__whoami", era=client_era)))
+                    assert said(answer) == person
+    assert protected.crossed == []
+    assert provider.granted == {"alice": 1, "bob": 1}
+    assert [*protected.sessions.values()] == []  # ended with the gateway
+
+
+async def test_the_clients_own_token_never_reaches_the_server(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url, version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            for era in (LEGACY, MODERN):
+                own = provider.subject_token("alice")
+                answer = await ask(gateway, calling("box__whoami", era=era).with_headers(authorization=f"Bearer {own}"))
+                assert said(answer) == "alice"
+                assert own not in repr(server.seen)
+    assert all(request.headers["authorization"].startswith("Bearer ") for request in server.seen)
+
+
+async def test_client_credentials_reach_the_server_as_the_gateway(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, oauth={"grant": CLIENT_CREDENTIALS}, version=LEGACY)
+        async with exchanging(tmp_path, provider, box, anonymous="allow") as gateway:
+            names = {said(await ask(gateway, calling("box__whoami"))) for _ in range(3)}
+            names.add(said(await ask(gateway, of(provider, "alice", calling("box__whoami")))))
+    assert len(names) == 1
+    assert len([method for _, method, _ in protected.messages if method == "initialize"]) == 1
+    assert provider.granted == {"": 1} or sum(provider.granted.values()) == 1
+
+
+async def test_two_hundred_calls_after_expiry_wait_for_one_grant(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            request = of(provider, "alice", calling("box__whoami"))
+            provider.hold["alice"] = asyncio.Event()
+            calls = [asyncio.ensure_future(ask(gateway, request)) for _ in range(200)]
+            await eventually(lambda: len(gateway.endpoint.context.calls) == 200)
+            provider.hold["alice"].set()
+            answers = await asyncio.gather(*calls)
+    assert {said(answer) for answer in answers} == {"alice"}
+    assert provider.granted == {"alice": 1}
+
+
+async def test_a_slow_grant_of_one_person_holds_up_no_other(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box, upstream_connections=2) as gateway:
+            provider.hold["alice"] = asyncio.Event()
+            slow = [
+                asyncio.ensure_future(ask(gateway, of(provider, "alice", calling("box__whoami")))) for _ in range(20)
+            ]
+            await eventually(lambda: len(gateway.endpoint.context.calls) == 20)
+            answers = [await ask(gateway, of(provider, "bob", calling("box__whoami"))) for _ in range(20)]
+            assert {said(answer) for answer in answers} == {"bob"}
+            assert not any(call.done() for call in slow)
+            provider.hold["alice"].set()
+            assert {said(answer) for answer in await asyncio.gather(*slow)} == {"alice"}
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_a_401_is_answered_with_one_grant_and_one_repetition(tmp_path: Path, era: str) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, version=era)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            request = of(provider, "alice", calling("box__whoami"))
+            assert said(await ask(gateway, request)) == "alice"
+            protected.refuse_tokens.add(provider.grants[-1].token)
+            assert said(await ask(gateway, request)) == "alice"
+            guard = gateway.registry.guard(box.key)
+            assert guard.breaker.closed
+            assert not guard.breaker.troubled
+            ((_, attempts),) = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
+    assert provider.granted == {"alice": 2}
+    assert protected.executed == {"alice": 2}
+    assert [attempt.outcome for attempt in attempts] == ["ok", "neutral", "ok"]
+
+
+async def test_a_server_that_refuses_each_token_is_told_to_the_caller(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            request = of(provider, "alice", calling("box__whoami"))
+            protected.refuse_all = True
+            answer = await ask(gateway, request)
+            assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
+            assert "default/box refuses the access token, also a new one" in said(answer)
+            assert provider.granted == {"alice": 2}
+            assert not any(grant.token in str(answer.message) for grant in provider.grants)
+            assert gateway.registry.guard(box.key).breaker.closed
+    assert protected.executed == {}
+
+
+async def test_a_403_for_scopes_is_answered_with_a_token_that_has_them(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            request = of(provider, "alice", calling("box__whoami"))
+            assert said(await ask(gateway, request)) == "alice"
+            protected.demands.add("write")
+            assert said(await ask(gateway, request)) == "alice"
+            assert set(provider.grants[-1].scopes) == {"read", "write"}
+            assert said(await ask(gateway, request)) == "alice"  # with the same token
+            assert provider.granted == {"alice": 2}
+            protected.demands.add("unheard")
+            answer = await ask(gateway, request)
+    assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
+
+
+async def test_a_caller_without_a_token_is_told_what_to_do(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box, anonymous="allow") as gateway:
+            answer = await ask(gateway, calling("box__whoami"))
+            assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
+            assert "call the gateway with a token of its identity provider" in said(answer)
+            provider.strangers.add("carol")
+            refused = await ask(gateway, of(provider, "carol", calling("box__whoami")))
+            assert refused.refusal == "CREDENTIAL_UNAVAILABLE"
+            assert "default/box" in said(refused)
+    assert protected.messages == []
+
+
+async def test_a_cancelled_call_ends_its_grant(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            provider.hold["alice"] = asyncio.Event()
+            async with await Wire.connect(gateway) as wire:
+                wire.send(of(provider, "alice", calling("box__whoami")))
+                await provider.arrived.wait()
+            await eventually(lambda: not gateway.endpoint.context.calls)
+            assert provider.server is not None
+            await asyncio.wait_for(provider.server.broken_off.wait(), 10)
+            provider.hold["alice"].set()
+    assert provider.granted["alice"] == 0 or protected.messages == []
+
+
+@pytest.mark.parametrize("per", ["Person", AGENT])
+async def test_agents_of_a_person_share_a_grant_unless_told_apart(tmp_path: Path, per: str) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, oauth={"grants_per": per}, version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            for agent in ("planner", "coder"):
+                await ask(gateway, of(provider, "alice", calling("box__whoami"), azp=agent))
+    sessions = len([method for _, method, _ in protected.messages if method == "initialize"])
+    assert (provider.granted["alice"], sessions) == ((2, 2) if per == AGENT else (1, 1))
+
+
+async def test_a_session_outlives_the_tokens_that_it_is_used_with(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            opened = await ask(gateway, of(provider, "alice", legacy("initialize", INITIALIZE)))
+            session = opened.headers["mcp-session-id"]
+            for number in range(3):
+                asked = calling("box__whoami", era=LEGACY, session=session)
+                assert said(await ask(gateway, of(provider, "alice", asked, jti=str(number)))) == "alice"
+                if number == 0:
+                    protected.refuse_tokens.add(provider.grants[-1].token)
+            assert len(gateway.registry.upstream(box.key).sessions.open) == 1  # type: ignore[attr-defined]
+    assert protected.crossed == []
+    assert provider.granted == {"alice": 2}
+    assert len([method for _, method, _ in protected.messages if method == "initialize"]) == 1
+
+
+INITIALIZE: dict[str, Any] = {
+    "protocolVersion": LEGACY,
+    "capabilities": {"elicitation": {}},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_without_a_token(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        provider.strangers.add("carol")
+        async with exchanging(tmp_path, provider, box, audit="all", audit_file=log) as gateway:
+            for person in ("alice", "carol"):
+                await ask(gateway, of(provider, person, calling("box__whoami")))
+            metrics = await scraped(gateway)
+    grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
+    assert [(entry["server"], entry["decision"], entry["outcome"]) for entry in grants] == [
+        ("default/box", "allowed", "ok"),
+        ("default/box", "refused", "access_denied"),
+    ]
+    assert [entry["principal"].partition("#")[2].partition("/")[0] for entry in grants] == ["alice", "carol"]
+    for outcome in ("ok", "access_denied"):
+        assert f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} 1.0' in metrics
+    assert "alice" not in metrics
+    assert not any(grant.token in log.read_text() for grant in provider.grants)
+
+
+async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        robot = oauth_catalog(provider, "robot", server.url, oauth={"grant": CLIENT_CREDENTIALS})
+        open_server = catalog("open", server.url, ["whoami"])
+        async with exchanging(tmp_path, provider, box, robot, open_server, anonymous="allow") as gateway:
+
+            async def credential(person: str, name: str, path: str = "tools/{}__whoami/explain") -> str | None:
+                asked = Ask(verb="GET", body=b"", target=f"/v1/{path.format(name)}")
+                answer = await ask(gateway, of(provider, person, asked) if person else asked)
+                return str(answer.message["credential"]) if answer.message["credential"] else None
+
+            assert "the caller's own access token" in str(await credential("alice", "box"))
+            assert "the caller's own access token" in str(await credential("alice", "box", "access?tool={}__whoami"))
+            assert str(await credential("", "box")).startswith("none: the caller has no token")
+            assert "the gateway's own access token" in str(await credential("alice", "robot"))
+            assert await credential("alice", "open") is None

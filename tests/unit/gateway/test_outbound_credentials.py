@@ -1,0 +1,208 @@
+"""Whose token a call gets, and what a caller without one is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, PERSON, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
+from fairlead_gateway.core.outbound import INSUFFICIENT_SCOPE, UNAUTHORIZED, CallCredential, cause_of_refusal
+from fairlead_gateway.identity.request_authentication import Identities
+from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
+from fairlead_mcp.errors import HttpRefused, McpError, RpcError, Timeout
+from fairlead_mcp.masking import Mask
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.errors import NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, TOKEN_REFUSED, GrantFailed
+from fairlead_mcp.oauth.subject import TokenSubject
+
+FOREVER = float("inf")
+
+
+class Source:
+    """Tokens named after the person, without any provider."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[bytes, AccessToken] = {}
+        self.asked: list[tuple[TokenSubject, AccessToken | None, Challenge | None]] = []
+        self.hangs = False
+
+    def cached(self, subject: TokenSubject, scopes: frozenset[str] = frozenset()) -> AccessToken | None:
+        return self.tokens.get(subject.person)
+
+    async def obtain(
+        self, subject: TokenSubject, *, refused: AccessToken | None = None, challenge: Challenge | None = None
+    ) -> AccessToken:
+        self.asked.append((subject, refused, challenge))
+        if self.hangs:
+            await asyncio.Event().wait()
+        token = AccessToken.bearer(f"for-{subject.person.decode()}-{len(self.asked)}", FOREVER, frozenset())
+        self.tokens[subject.person] = token
+        return token
+
+
+def credentials(
+    source: Source, *, grant: str = TOKEN_EXCHANGE, per: str = PERSON, now: float = 100.0
+) -> ServerCredentials:
+    settings = OAuthSettings(grant=grant, client_id="gateway", token_url="http://x", grants_per=per)
+    tokens: Any = source
+    return ServerCredentials("default/box", settings, tokens, clock=lambda: now, monotonic=lambda: 0.0)
+
+
+def of_jwt(agent: str = "npc", *, ends: float = 200.0, token: str = "own-token", subject: str = "alice") -> Identity:
+    held = SubjectToken(token, ends) if token else None
+    principal = f"jwt:https://issuer#{subject}/{agent}"
+    return Identity(kind="jwt", principal=principal, agent=agent, expires_at=ends, subject_token=held)
+
+
+def test_a_person_is_the_subject_of_an_issuer_whatever_the_agent() -> None:
+    assert of_jwt("planner").person == of_jwt("coder").person == b"jwt:https://issuer#alice"
+    assert of_jwt(subject="bob").person != of_jwt().person
+    made = Identity(kind="apiKey", principal=of_jwt().principal, made=True)
+    assert made.person == of_jwt().person
+    assert Identity(kind="apiKey", principal="key:robot").person == b"key:robot"
+    assert Identity(kind="serviceAccount", principal="sa:a/b").person == b"sa:a/b"
+    assert ANONYMOUS.person == b""
+
+
+def test_agents_are_kept_apart_where_the_server_says_so() -> None:
+    together, apart = credentials(Source()), credentials(Source(), per=AGENT)
+    agents = [of_jwt("planner"), of_jwt("coder")]
+    assert len({together.person(agent) for agent in agents}) == 1
+    assert len({apart.person(agent) for agent in agents}) == 2
+    own = credentials(Source(), grant=CLIENT_CREDENTIALS)
+    assert {own.person(agent) for agent in (*agents, ANONYMOUS)} == {b""}
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        (ANONYMOUS, "this call has none"),
+        (Identity(kind="apiKey", principal="key:robot"), "an API key cannot be exchanged"),
+        (of_jwt(token=""), "connect again"),
+    ],
+)
+async def test_a_caller_without_a_token_is_told_what_to_do(identity: Identity, words: str) -> None:
+    source = Source()
+    with pytest.raises(GrantFailed, match=words) as refused:
+        credentials(source).cached(identity)
+    assert refused.value.cause == NO_SUBJECT_TOKEN
+    assert "default/box" in str(refused.value)
+    with pytest.raises(GrantFailed, match=words):
+        await credentials(source).acquire(identity, FOREVER)
+    assert source.asked == []
+
+
+async def test_a_stream_goes_on_with_the_newest_token_of_its_person() -> None:
+    source = Source()
+    tokens = credentials(source, now=300.0)
+    old, new = of_jwt(ends=250.0, token="old"), of_jwt(ends=400.0, token="new")
+    with pytest.raises(GrantFailed) as expired:
+        await tokens.acquire(old, FOREVER)
+    assert expired.value.cause == SUBJECT_TOKEN_EXPIRED
+    first = await tokens.acquire(new, FOREVER)
+    assert (await tokens.acquire(old, FOREVER)).line == first.line
+    source.tokens.clear()
+    await tokens.acquire(old, FOREVER, first, HttpRefused("401", status=401))
+    assert [subject.token for subject, _, _ in source.asked] == ["new", "new"]
+
+
+async def test_the_wait_for_a_token_ends_with_the_call() -> None:
+    source = Source()
+    source.hangs = True
+    with pytest.raises(Timeout) as late:
+        await credentials(source).acquire(of_jwt(), 0.0)
+    assert late.value.sent is False
+
+
+async def test_the_challenge_of_a_refused_token_reaches_the_source() -> None:
+    source = Source()
+    tokens = credentials(source)
+    first = await tokens.acquire(of_jwt(), FOREVER)
+    challenge = b'Bearer error="insufficient_scope", scope="write"'
+    await tokens.acquire(of_jwt(), FOREVER, first, HttpRefused("403", status=403, challenge=challenge))
+    _, refused, parsed = source.asked[-1]
+    assert refused == first.token
+    assert parsed is not None
+    assert parsed.scopes == ("write",)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (HttpRefused("x", status=401), UNAUTHORIZED),
+        (HttpRefused("x", status=403, challenge=b'Bearer error="insufficient_scope"'), INSUFFICIENT_SCOPE),
+        (HttpRefused("x", status=403, challenge=b'Bearer error="invalid_token"'), ""),
+        (HttpRefused("x", status=403), ""),
+        (HttpRefused("x", status=500), ""),
+        (RpcError(-32000, "x", status=401), ""),
+    ],
+)
+def test_only_a_refused_token_is_replaced(error: McpError, cause: str) -> None:
+    assert cause_of_refusal(error) == cause
+
+
+def test_a_token_that_is_refused_again_is_an_error_with_a_sentence() -> None:
+    tokens = credentials(Source())
+    refused = tokens.refusal(HttpRefused("x", status=401))
+    assert isinstance(refused, GrantFailed)
+    assert refused.cause == TOKEN_REFUSED
+    lacking = tokens.refusal(HttpRefused("x", status=403, challenge=b'Bearer error="insufficient_scope", scope="a b"'))
+    assert "(a b)" in str(lacking)
+
+
+class _OfToken:
+    """Authenticator of one identity."""
+
+    kind = "jwt"
+    keeps = FOREVER
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    def wants(self, token: str) -> bool:
+        return True
+
+    def check(self, token: str) -> Identity:
+        return self._identity
+
+
+def _held(identity: Identity) -> SubjectToken | None:
+    return identity.subject_token
+
+
+async def test_a_raw_token_is_kept_with_its_identity_only_while_a_server_needs_it() -> None:
+    authenticator: Any = _OfToken(of_jwt(ends=FOREVER, token=""))
+    identities = Identities([authenticator])
+    identity = await identities.identify(b"Bearer raw-token")
+    assert isinstance(identity, Identity)
+    assert _held(identity) is None
+    identities.keep_tokens(True)
+    held = _held(identity)
+    assert held is not None
+    assert held.value == held.subject(b"alice").token == "raw-token"
+    assert "raw-token" not in repr(identity) + repr(held) + repr(held.subject(b"alice"))
+    with pytest.raises((TypeError, msgspec.MsgspecError)):
+        msgspec.json.encode(identity)
+    identities.keep_tokens(False)
+    assert (held.value, held.subject(b"alice").token) == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["apiKey", "anonymous"])
+async def test_no_key_is_kept(kind: Any) -> None:
+    authenticator: Any = _OfToken(Identity(kind=kind, principal="key:robot"))
+    identities = Identities([authenticator])
+    identities.keep_tokens(True)
+    identity = await identities.identify(b"Bearer flk_secret")
+    assert isinstance(identity, Identity)
+    assert identity.subject_token is None
+
+
+def test_a_mask_knows_the_token_of_one_request_too() -> None:
+    mask = Mask(None).adding("Bearer abcdefgh")
+    assert mask.text("you sent Bearer abcdefgh, abcdefgh is bad") == "you sent [credential], [credential] is bad"
+    assert "abcdefgh" not in repr(CallCredential(b"alice", AccessToken.bearer("abcdefgh", 1.0, frozenset())))
