@@ -46,7 +46,7 @@ POLICIES = (
         f"{GATEWAY}.calls.routes.routing",
         (
             (
-                "catalog.endpoint, catalog.credential, catalog.protocol_version",
+                "catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version",
                 "catalog.endpoint, catalog.protocol_version",
             ),
         ),
