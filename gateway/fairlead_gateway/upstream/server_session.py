@@ -61,6 +61,7 @@ class ServerSession:
         "head",
         "key",
         "levels",
+        "owned",
         "person",
         "pod",
         "requests",
@@ -89,6 +90,8 @@ class ServerSession:
         """Client that owns the session; None for a shared session."""
         self.person = person
         """Outbound person whose clients share the session; empty for a session of all persons."""
+        self.owned = client is not None or person != b""
+        """Whether the session belongs to one client or person, and ends when it is idle."""
         self.key: SessionKey = client if client is not None else shared_key(person, None)
         """Key of the session in `ServerSessions.open`."""
         self.pod: Address | None = None
@@ -107,11 +110,6 @@ class ServerSession:
         self.subscriber: ResponseSink | None = None
         """Sink for resource updates. A session with one does not time out when idle."""
         self.closed = False
-
-    @property
-    def owned(self) -> bool:
-        """Whether the session belongs to one client or person, and ends when it is idle."""
-        return self.client is not None or self.person != b""
 
     def authorized_head(self) -> bytes:
         """Head of the gateway's own messages in the session, such as cancellations."""
