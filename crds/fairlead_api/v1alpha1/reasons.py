@@ -116,7 +116,8 @@ _RESOLVED_REFS: Final = {
         "False",
         "The value cannot be sent in an HTTP header, because it holds control characters; or it is not the client's "
         "secret or private key that spec.auth needs.",
-        "Store the token alone, without line breaks.",
+        "Store the token or secret alone, without line breaks; for clientAuthentication: private_key_jwt, the private "
+        "key as PEM or JWK.",
     ),
     Cause.VARIABLE_NOT_SET: CauseExplanation(
         "False",

@@ -57,8 +57,8 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
 
 
 def modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """The schema with tuples in the form of draft 2020-12, where `items` is for the items that follow `prefixItems`; the same
-    object if it has that form.
+    """The schema with tuples in the form of draft 2020-12, where `items` is for the items that follow `prefixItems`;
+    the same object if it has that form.
     """
     if not isinstance(schema.get("items"), list) and "additionalItems" not in schema:
         return schema

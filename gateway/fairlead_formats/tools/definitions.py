@@ -2,8 +2,8 @@
 
 Pure module. A `ToolFormat` consists of an `Envelope` (locations of a tool's parts), the choice of schema rules, and
 limits. The formats are in `providers`. Each tool is converted by itself: a tool that cannot be converted is refused in
-the report, and the others are converted. A converted definition is judged by its provider's documented rules before it is
-cached, so that a fault of a converter costs one tool and not the request.
+the report, and the others are converted. A converted definition is judged by its provider's documented rules before it
+is cached, so that a fault of a converter costs one tool and not the request.
 """
 
 from __future__ import annotations

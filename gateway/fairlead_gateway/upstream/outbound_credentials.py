@@ -141,19 +141,19 @@ class ServerCredentials(CallCredentials):
 
         Raises GrantFailed if none is valid.
         """
-        known = self._newest.pop(person, None)
-        if known is None or (identity.subject_token is not None and identity.expires_at >= known.expires_at):
-            known = identity
-        if known.subject_token is not None:
-            self._newest[person] = known
+        newest = self._newest.pop(person, None)
+        if newest is None or (identity.subject_token is not None and identity.expires_at >= newest.expires_at):
+            newest = identity
+        if newest.subject_token is not None:
+            self._newest[person] = newest
             if len(self._newest) > MAX_PERSONS:
                 self._newest.popitem(last=False)
         if identity.expires_at > self._clock():
             return identity
-        if known.expires_at <= self._clock():
+        if newest.expires_at <= self._clock():
             sentence = self._sentence("the caller's token has expired", "sign in again")
             raise GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
-        return known
+        return newest
 
     def _lacks_token(self, identity: Identity) -> GrantFailed:
         if identity.kind == "anonymous":

@@ -193,7 +193,10 @@ def test_a_full_disk_is_survived_and_logged_once_each_way(caplog: pytest.LogCapt
     assert [json.loads(line).get("tool", json.loads(line).get("count")) for line in sink.data.splitlines()] == [2, "c"]
     assert (writer.failed, writer.written) == (2, 1)
     assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
-        "The audit log cannot be written ([Errno 28] No space left on device); its lines are lost until this is corrected",
+        (
+            "The audit log cannot be written ([Errno 28] No space left on device); its lines are lost until this is "
+            "corrected"
+        ),
         "The audit log can be written again",
     ]
 
