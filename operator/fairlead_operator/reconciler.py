@@ -315,7 +315,8 @@ class Reconciler:
         if failing:
             return self._discoverer.pause(server.key, why)
         own = credential.of_operator
-        target = DiscoveryTarget(server.metadata.uid, endpoint, own.hash, workload.revision)
+        needs_http = credential.oauth is not None
+        target = DiscoveryTarget(server.metadata.uid, endpoint, own.hash, workload.revision, token_per_call=needs_http)
         interval = server.spec.discovery.interval.seconds
         return self._discoverer.discover_if_due(server.key, target, own.value, interval, whole=server.spec.pin)
 

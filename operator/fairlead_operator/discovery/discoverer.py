@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import structs
 
-from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
+from fairlead_api.documents.catalog import Credential, HttpEndpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import eras
@@ -29,6 +30,11 @@ from fairlead_operator.discovery.state import DiscoveryFailure, DiscoveryOptions
 from fairlead_operator.ports import Connector
 
 logger = logging.getLogger(__name__)
+
+ONLY_EVENTS: Final = (
+    "the server only speaks HTTP+SSE (MCP 2024-11-05), whose connections carry the credential, while the grants of "
+    "spec.auth give one to each request: use bearer or header in place of clientCredentials or tokenExchange"
+)
 
 
 class Discoverer:
@@ -265,7 +271,7 @@ class Discoverer:
         try:
             async with Slot(self._failing_slots if state.failures else self._slots):
                 announced = dict(state.announced)  # later announcements are for the next discovery
-                outcome = await self._discover(key, state.target.endpoint, credential)
+                outcome = await self._discover(key, state.target, credential)
             if isinstance(outcome, RawListing):
                 outcome = structs.replace(outcome, announced=announced)
                 state.listed = KeptListing.of(outcome)
@@ -295,13 +301,16 @@ class Discoverer:
             self._finished(key)
 
     async def _discover(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
+        self, key: ServerKey, target: DiscoveryTarget, credential: Credential | None
     ) -> RawListing | DiscoveryFailure:
         try:
             async with asyncio.timeout(self._options.timeout):
-                async with self._connector.session(key, endpoint, credential) as session:
+                async with self._connector.session(key, target.endpoint, credential) as session:
+                    reached = reached_endpoint(session, target.endpoint)
+                    if target.token_per_call and not isinstance(reached, HttpEndpoint):
+                        return DiscoveryFailure(Cause.UNSUPPORTED_VERSION, ONLY_EVENTS)
                     listing = await read_everything(session, self._options.timeout)
-                    return structs.replace(listing, endpoint=reached_endpoint(session, endpoint))
+                    return structs.replace(listing, endpoint=reached)
         except McpError as error:
             return DiscoveryFailure.of(error)
         except TimeoutError:

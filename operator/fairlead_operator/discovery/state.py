@@ -38,6 +38,8 @@ class DiscoveryTarget:
     credential_hash: str
     revision: str
     """Revision of the workload; changes when the workload is replaced or restarts."""
+    token_per_call: bool = False
+    """Whether each call has an access token of its own, which needs streamable HTTP."""
 
 
 @dataclass(frozen=True)

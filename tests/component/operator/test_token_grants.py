@@ -15,6 +15,7 @@ from fairlead_api.documents.catalog import Catalog, Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE
 from operatorworld import GROUP, Json, World, running
 from rawserver import Reply, Request, raw_server
+from serverprocesses import sse_server
 from token_protected_server import TokenProtectedServer
 from tokenendpoint import CLIENT, SECRET, TokenEndpoint, token_endpoint
 from toolservers import modern_server, tool
@@ -184,6 +185,16 @@ async def test_a_missing_secret_for_lists_is_a_reference_that_does_not_resolve(w
         spec = {"url": server.url, "auth": {"tokenExchange": client(provider)}, "discovery": {"auth": lists}}
         world.create("demo", spec)
         await world.until("not found", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotFound"))
+
+
+async def test_a_server_that_only_has_event_streams_says_why_it_gets_no_tokens(world: World) -> None:
+    add_client(world)
+    async with token_endpoint() as provider, sse_server() as url, running(world):
+        world.create("demo", {"url": url, "auth": {"tokenExchange": client(provider)}})
+        await world.until("refused", lambda: world.is_("demo", "Ready", "False", "UnsupportedVersion"))
+
+        assert "use bearer or header in place of" in world.condition("demo", "Verified")["message"]
+        assert world.catalog("demo") is None
 
 
 def events(world: World) -> str:
