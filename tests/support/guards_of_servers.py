@@ -47,7 +47,7 @@ POLICIES = (
         (
             (
                 "catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version",
-                "catalog.endpoint, catalog.protocol_version",
+                "catalog.endpoint, catalog.oauth, catalog.protocol_version",
             ),
         ),
         f"{AT}/test_cached_calls.py::test_another_principal_and_another_definition_get_their_own",
