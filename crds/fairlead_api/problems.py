@@ -17,6 +17,8 @@ from pydantic_core import ErrorDetails
 from fairlead_api.structural import structural_schema
 from fairlead_api.v1alpha1.rules import RULE_ERROR, VALIDATIONS
 
+REQUIRED: Final = "Required value"
+"""Message about a missing member."""
 Place = tuple[str | int, ...]
 
 
@@ -90,7 +92,7 @@ def _steps(path: str) -> Place:
 def _sentence(details: ErrorDetails, context: Mapping[str, Any]) -> str:
     kind, value = details["type"], details["input"]
     if kind == "missing":
-        return "Required value"
+        return REQUIRED
     if kind in ("model_type", "model_attributes_type") and context.get("class_name") in _WAS_TEXT:
         name = _WAS_TEXT[context["class_name"]]
         return f"must be a mapping, not {_value_text(value)}: write {name}, or have fairlead migrate FILE rewrite it"

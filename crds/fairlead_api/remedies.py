@@ -77,6 +77,14 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.UNAUTHORIZED: 'Add a credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew it.',
         Cause.FORBIDDEN: "Give the credential in headers the rights it needs; or set fairlead.hostHeader, if the "
         "server rejects the Host or Origin.",
+        Cause.GRANT_FAILED: "Correct the client, its secret, scopes, audience or resource in fairlead.auth or "
+        "fairlead.discovery.auth, or register the client's grant at the issuer.",
+        Cause.LISTS_NEED_CREDENTIAL: "Give Fairlead a credential for lists: fairlead.discovery.auth, with "
+        "clientCredentials, bearer or header.",
+        Cause.ISSUER_UNREACHABLE: "Check the issuer in fairlead.auth or fairlead.discovery.auth, and the network; "
+        "it is asked again.",
+        Cause.SECRET_VALUE_INVALID: "Correct secret or secretFile: a token or secret in one line, or a private key as "
+        "PEM or JWK with clientAuthentication private_key_jwt.",
         Cause.NOT_FOUND: "Check the path in url: often /mcp.",
         Cause.METHOD_NOT_ALLOWED: 'Check the path in url; a server with HTTP+SSE needs "type": "sse".',
         Cause.NOT_ACCEPTABLE: "Check the path in url, and type.",
@@ -149,7 +157,6 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.SECRET_NOT_FOUND,
         Cause.SECRET_NOT_LABELLED,
         Cause.SECRET_KEY_MISSING,
-        Cause.SECRET_VALUE_INVALID,
         Cause.HOST_NOT_ALLOWED,
         Cause.REFS_UNREADABLE,
         Cause.WAITING_FOR_REFS,

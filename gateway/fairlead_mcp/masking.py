@@ -40,7 +40,7 @@ class Mask:
         sent = credential or Credential()
         # variables for certificates and proxies are public, and needed to understand failures
         own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
-        values = {*sent.headers.values(), *own, sent.token}
+        values = {*sent.headers.values(), *own, sent.token, sent.client_secret, sent.private_key}
         values |= {value.rpartition(" ")[2] for value in sent.headers.values()}
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
 

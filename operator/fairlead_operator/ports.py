@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
+from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
@@ -104,10 +105,26 @@ class Workload:
         return self.network, self.disputed
 
 
+class TokenCredential(Credential, frozen=True, kw_only=True):
+    """The client with which the operator obtains a token for each of its own sessions."""
+
+    oauth: OAuthSettings
+
+
+@dataclass(frozen=True)
+class OperatorCredential:
+    """Credential of the operator's own sessions: discoveries, notification streams and probes."""
+
+    value: Credential | None = None
+    """A `TokenCredential` where tokens have to be obtained; None: no credential."""
+    hash: str = ""
+    """Changes when the credential changes."""
+
+
 @dataclass(frozen=True)
 class ResolvedCredential:
-    """A credential that may be sent to the server's host; `ref` and `value` are None for a server without
-    credentials.
+    """A credential that may be sent to the server's host, or with which tokens for it are obtained; `ref` and `value`
+    are None for a server without credentials.
     """
 
     verdict: ConditionVerdict
@@ -119,6 +136,15 @@ class ResolvedCredential:
     """
     absent: frozenset[str] = frozenset()
     """Secrets of optional references that do not exist."""
+    oauth: OAuthSettings | None = None
+    """How tokens for calls are obtained with `value`; None if `value` is sent as it is."""
+    operator: OperatorCredential | None = None
+    """Credential of the operator itself; None if it is the same as that of calls."""
+
+    @property
+    def of_operator(self) -> OperatorCredential:
+        """Credential with which the operator itself connects to the server."""
+        return self.operator or OperatorCredential(self.value, self.ref.hash if self.ref else "")
 
 
 TIER_MOVED: Final = "TierMoved"
@@ -288,6 +314,8 @@ class Connector(Protocol):
         capabilities: bytes | None = None,
     ) -> AbstractAsyncContextManager[McpSession]:
         """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods.
+
+        With a `TokenCredential`, a token is obtained first; if the server refuses the token, another one is, once.
 
         `on_notification(method)` is called for each notification that the session receives; it must not raise.
         `capabilities` are the client capabilities (raw JSON) that the session declares; None declares none. Requests of

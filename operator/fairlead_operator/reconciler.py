@@ -32,6 +32,7 @@ from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
+from fairlead_operator.discovery.refused_listing import explain_refusal
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.latency.status_latencies import StatusLatencies
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
@@ -313,10 +314,10 @@ class Reconciler:
             return None
         if failing:
             return self._discoverer.pause(server.key, why)
-        hash_ = credential.ref.hash if credential.ref else ""
-        target = DiscoveryTarget(server.metadata.uid, endpoint, hash_, workload.revision)
+        own = credential.of_operator
+        target = DiscoveryTarget(server.metadata.uid, endpoint, own.hash, workload.revision)
         interval = server.spec.discovery.interval.seconds
-        return self._discoverer.discover_if_due(server.key, target, credential.value, interval, whole=server.spec.pin)
+        return self._discoverer.discover_if_due(server.key, target, own.value, interval, whole=server.spec.pin)
 
     async def _add_last_words(self, findings: ReconcileFindings) -> None:
         """Add the last log line of a stdio server's process to its discovery failure, once per failure."""
@@ -339,7 +340,7 @@ class Reconciler:
         if findings.workload.verdict.ok is not True or not findings.credential.verdict.ok or findings.discovery is None:
             return NOT_REACHED
         if findings.discovery.failure is not None and not findings.discovery.failure.is_silence:
-            return findings.discovery.failure.verdict()
+            return explain_refusal(findings.server, findings.discovery.failure)
         if findings.discovery.listing is not None:
             return self._remarks.get(findings.server.key, ListingFindings()).verdict()
         return before_first_answer(findings.server.status, findings.discovery, self._monotonic())
@@ -385,7 +386,8 @@ class Reconciler:
         listing, endpoint = findings.discovery.listing if findings.discovery else None, findings.workload.endpoint
         refreshed = (findings.discovery and findings.discovery.refreshed) or (stored and stored.refreshed)
         if listing is not None and endpoint is not None:
-            reached = Reached(endpoint, findings.credential.ref, findings.prefix)
+            credential = findings.credential
+            reached = Reached(endpoint, credential.ref, findings.prefix, credential.oauth)
             self.catalogs.release(findings.server.key)
             offer = await self._definitions.offer(findings.server, listing.unpack(), reached, stored)
             self._note(findings.server.key, offer.remarks)
@@ -418,7 +420,7 @@ class Reconciler:
             calibration.interval.seconds,
             max(APART_S, 1 / rate if rate else 0.0),
         )
-        self._prober.hold(key, probe_set, findings.credential.value)
+        self._prober.hold(key, probe_set, findings.credential.of_operator.value)
         return self._prober.verdict(key)
 
     def _plan(self, server: McpServer, catalog: Catalog) -> ProbePlan:
@@ -443,7 +445,7 @@ class Reconciler:
     ) -> ServerEntry | None:
         key = findings.server.key
         removes = findings.server.spec.discovery.on_disconnect == "Remove"
-        mask = Mask(findings.credential.value)
+        mask = Mask(findings.credential.of_operator.value)
         refreshed = self._discoverer.last_refresh(key)
         return entry_for(key, findings.prefix, status, refreshed, removes=removes, mask=mask, conflicted=conflicted)
 

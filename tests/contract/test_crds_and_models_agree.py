@@ -78,11 +78,16 @@ def given(value: Any, path: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", ["McpServer", "LatencyTier", "ToolPolicy"])
 def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
-    """Except pod fields that mirror core/v1, and what cannot stand beside the other fields in one useful object."""
+    """Except pod fields that mirror core/v1, members of discovery.auth, which are those of spec.auth, and what cannot
+    stand beside the other fields in one useful object.
+    """
     left_out = {
         ".spec.package.executable",
         ".spec.package.args",
         ".spec.remote.caBundle",
+        ".spec.auth.clientCredentials.caBundle",
+        ".spec.auth.tokenExchange.caBundle",
+        ".spec.discovery.auth.",
         ".spec.env.valueFrom.configMapKeyRef",
         ".spec.env.valueFrom.fieldRef",
         ".spec.env.valueFrom.resourceFieldRef",

@@ -49,12 +49,15 @@ KUBERNETES = frozenset(
 )
 """Fields of pods and of quotas."""
 OTHERS_OF_PAGES = {
+    "docs/configure/credentials.md": {"trustedPeers", "leewaySeconds", "secretFile", "identity.yaml"},
     "docs/configure/custom-tools.md": {"fairlead.tools"},
     "docs/configure/policies.md": {"defaultAction"},
     "docs/configure/pinning.md": {"gatewayApprovals"},
     "docs/configure/servers/web-search.md": {"search.formats"},
 }
-"""An entry point of packages, values of the chart by their last part, and a setting of SearXNG."""
+"""A field of Dex, members of `identity.yaml` and of an `mcp.json`, an entry point of packages, values of the chart by
+their last part, and a setting of SearXNG.
+"""
 FILES = (".json", ".py", ".sqlite")
 
 

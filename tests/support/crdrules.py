@@ -45,10 +45,18 @@ def rules_of(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
     for rule in schema.get("x-kubernetes-validations", ()):
         yield kind, rule["message"]
     for name, member in schema.get("properties", {}).items():
-        if name not in ("containers", "initContainers"):  # of a pod template: the rules of spec.env and spec.envFrom
-            yield from rules_of(member, kind)
+        if name in ("containers", "initContainers"):  # of a pod template: the rules of spec.env and spec.envFrom
+            continue
+        if name == "discovery" and "auth" in member.get("properties", {}):  # its members are those of spec.auth
+            member = _without_members_of(member, "auth")
+        yield from rules_of(member, kind)
     if "items" in schema:
         yield from rules_of(schema["items"], kind)
+
+
+def _without_members_of(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """`schema`, whose member `name` has no members."""
+    return {**schema, "properties": {**schema["properties"], name: {**schema["properties"][name], "properties": {}}}}
 
 
 def is_moved(schema: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_crossings import CROSSINGS
 from guards_of_egress import EGRESS
+from guards_of_grants import GRANTS
 from guards_of_ids import IDS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
@@ -43,4 +44,5 @@ GUARDS: tuple[Guard, ...] = (
     *UPGRADES,
     *SHARES,
     *CROSSINGS,
+    *GRANTS,
 )

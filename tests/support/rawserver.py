@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,8 +128,8 @@ class RawServer:
 
 
 @contextlib.asynccontextmanager
-async def raw_server(handler: Handler, port: int = 0) -> AsyncIterator[RawServer]:
-    """Serve on a port of 127.0.0.1, on a free one with 0, until the block ends."""
+async def raw_server(handler: Handler, port: int = 0, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[RawServer]:
+    """Serve on a port of 127.0.0.1, on a free one with 0, until the block ends; with `tls` over https."""
     server = RawServer()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -137,7 +138,7 @@ async def raw_server(handler: Handler, port: int = 0) -> AsyncIterator[RawServer
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    listener = await asyncio.start_server(connected, "127.0.0.1", port)
+    listener = await asyncio.start_server(connected, "127.0.0.1", port, ssl=tls)
     server.listener = listener
     server.port = listener.sockets[0].getsockname()[1]
     try:

@@ -3,6 +3,7 @@
 async with token_endpoint() as provider:
     subject = provider.subject_token("alice")
     settings = provider.settings(grant=TOKEN_EXCHANGE, scopes=("read",))
+    source = TokenSource(settings, provider.credential(), token_access())
     ...
     assert provider.verify(token)["sub"] == "alice"
 
@@ -29,10 +30,12 @@ import base64
 import binascii
 import contextlib
 import json
+import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
@@ -43,7 +46,10 @@ from joserfc.jwk import ECKey, Key
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, OAuthSettings
-from issuers import HERE, LocalIssuer
+from fairlead_mcp.egress import Egress
+from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_mcp.oauth.token_access import TokenAccess
+from issuers import HERE, JWKS, LocalIssuer
 from rawserver import RawServer, Reply, Request, raw_server
 
 TOKEN_PATH: Final = "/token"
@@ -70,7 +76,7 @@ class Client:
     method: str = "client_secret_basic"
     secret: str = SECRET
     key: Key | None = None
-    algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA")
+    algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "Ed25519")
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,8 @@ class TokenEndpoint(LocalIssuer):
         self.metadata: dict[str, Any] = {}
         self.metadata_paths: tuple[str, ...] = _METADATA
         """Paths that have its metadata."""
+        self.metadata_status = 404
+        """Status of requests for anything else."""
         self.grants: list[Grant] = []
         self.requests: list[list[tuple[str, str]]] = []
         self.received: list[Request] = []
@@ -194,8 +202,10 @@ class TokenEndpoint(LocalIssuer):
             if self.answer is not None:
                 self.answer(answer)
             self._send(reply, answer)
-        else:
+        elif path == JWKS:
             await super().handle(request, reply)
+        else:
+            reply.send(self.metadata_status)
 
     # Inside
 
@@ -214,7 +224,8 @@ class TokenEndpoint(LocalIssuer):
         if answer.raw is not None:
             reply.raw(answer.raw)
         else:
-            reply.send(answer.status, json.dumps(answer.members).encode(), **answer.headers)
+            date = formatdate(time.time() + self.offset, usegmt=True)
+            reply.send(answer.status, json.dumps(answer.members).encode(), **{"date": date, **answer.headers})
 
     async def _answer(self, request: Request) -> TokenAnswer:
         try:
@@ -420,11 +431,17 @@ def _claims(token: str) -> dict[str, Any]:
     return claims if isinstance(claims, dict) else {}
 
 
+def token_access(server_url: str = "http://127.0.0.1:9/mcp", **members: Any) -> TokenAccess:
+    """Surroundings of a source of tokens on a laptop, whose egress rules allow loopback addresses."""
+    resolve = Egress().guard(resolve_by_dns, "default")
+    return TokenAccess(**{"server_url": server_url, "resolve": resolve, **members})
+
+
 @contextlib.asynccontextmanager
-async def token_endpoint(*, entra: bool = False) -> AsyncIterator[TokenEndpoint]:
-    """A provider on a free port."""
+async def token_endpoint(*, entra: bool = False, tls: ssl.SSLContext | None = None) -> AsyncIterator[TokenEndpoint]:
+    """A provider on a free port; with `tls` over https."""
     provider = TokenEndpoint(entra=entra)
-    async with raw_server(provider.handle) as server:
+    async with raw_server(provider.handle, tls=tls) as server:
         provider.server = server
-        provider.url = f"http://127.0.0.1:{server.port}"
+        provider.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.port}"
         yield provider

@@ -103,10 +103,13 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serve_asgi(app: Any, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """Run an ASGI application in this loop on a free port of 127.0.0.1; yields the port."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+async def serve_asgi(
+    app: Any, *, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[int]:
+    """Run an ASGI application in this loop on a port of an address, a free one by default; yields the port."""
+    listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
     config.load()
     config.ssl = tls

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_api.client_files.interpolation import REFERENCE, UnsetVariable, interpolate
-from fairlead_api.client_files.keys import Remark
+from fairlead_api.client_files.keys import OWN, Remark
 from fairlead_api.client_files.variables import (
     DIALECTS,
     EDITOR_VARIABLES,
@@ -19,7 +19,7 @@ from fairlead_api.v1alpha1.causes import Cause
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
-_KEPT_SECRET: Final = ("headers", "env", "apiKey")
+_KEPT_SECRET: Final = ("headers", "env", "apiKey", OWN)
 """Keys whose values are checked for placeholders."""
 _NAMED_ALONE: Final = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys"})
 """Keys of client files whose values are names of variables, and therefore cannot have a default."""
@@ -86,8 +86,17 @@ class EntryReader:
 
     def path(self, field: str) -> str | None:
         """A path, in which a leading `~/` is replaced by the home folder, as in a shell."""
-        value, home = self.text(field), self._environ.get("HOME")
-        return home + value[1:] if value is not None and home and (value == "~" or value.startswith("~/")) else value
+        value = self.text(field)
+        return None if value is None else self.in_home(value)
+
+    def in_home(self, path: str) -> str:
+        """A path, in which a leading `~/` is replaced by the home folder."""
+        home = self._environ.get("HOME")
+        return home + path[1:] if home and (path == "~" or path.startswith("~/")) else path
+
+    def value(self, field: str, value: object) -> str:
+        """A string at any path within the entry, such as `fairlead.auth.bearer.secret`, with variables resolved."""
+        return self._fill(field, value)
 
     def texts(self, field: str) -> list[str]:
         value = self._content.get(field)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 OWN: Final = "fairlead"
 """Key of an entry that holds the fields of an McpServer's spec for which clients have no key."""
 OWN_FIELDS: Final = (
+    "auth",
     "caBundle",
     "calibration",
     "discovery",

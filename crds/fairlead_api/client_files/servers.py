@@ -28,11 +28,12 @@ from fairlead_api.client_files.keys import (
     Remark,
     remarks,
 )
+from fairlead_api.client_files.own_secrets import ReadSecretFile, take_secrets
 from fairlead_api.client_files.tools import add_tools
 from fairlead_api.client_files.variables import FileSurroundings
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
-from fairlead_api.problems import Complaint
+from fairlead_api.problems import REQUIRED, Complaint
 
 NAMESPACE: Final = "default"
 _NAME_LIMIT: Final = 50
@@ -87,6 +88,8 @@ class Translated:
     """Working directory of the entry, relative to its file."""
     remarks: tuple[Remark, ...] = ()
     """Remarks about keys that have no effect."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Data of the Secret that `auth` and `discovery.auth` of the manifest refer to; its name is that of the server."""
 
 
 def is_client_configuration(content: object) -> bool:
@@ -160,6 +163,7 @@ def translate(
     environ: Mapping[str, str],
     around: FileSurroundings | None = None,
     read_env_file: ReadEnvFile | None = None,
+    read_secret_file: ReadSecretFile | None = None,
 ) -> Translated:
     """Translate one entry, with variables from `environ`, from its own `env` and from its file's location.
 
@@ -193,15 +197,18 @@ def translate(
     else:
         spec = {"command": [command, *read.texts("args")]}
         credential = Credential(env=variables)
-    _add_own(spec, _fairlead_fields(content.get(OWN)))
+    name = entry.resource or resource_name(entry.name)
+    own, secrets = take_secrets(_fairlead_fields(content.get(OWN)), read, name, read_secret_file)
+    _refuse_second_credential(own, credential)
+    _add_own(spec, own)
     noticed += [*add_tools(spec, content), *read.remarks]
     metadata = {
-        "name": entry.resource or resource_name(entry.name),
+        "name": name,
         "namespace": NAMESPACE,
         "annotations": {ANNOTATION_FORM: CLIENT_CONFIGURATION},
     }
     manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
-    return Translated(manifest, credential, read.path("cwd"), tuple(noticed))
+    return Translated(manifest, credential, read.path("cwd"), tuple(noticed), secrets)
 
 
 def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
@@ -229,8 +236,19 @@ def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
     for names in (URLS, TRANSPORTS):
         if field == names[0]:
             field = next((name for name in names if name in content), field)
-    return EntryProblem(
-        field, complaint.message.replace("a credential goes into auth", "a credential goes into headers")
+    message = complaint.message.replace("a credential goes into auth", "a credential goes into headers")
+    if field.startswith((f"{OWN}.auth", f"{OWN}.discovery.auth")):
+        message = _in_words_of_secrets(field, message)
+        field = field.removesuffix(".secretRef")
+    return EntryProblem(field, message)
+
+
+def _in_words_of_secrets(field: str, message: str) -> str:
+    """The message of a rule about a reference to a Secret, in the keys that an entry has in its place."""
+    if field.endswith(".secretRef") and message == REQUIRED:
+        return "set secret, as ${NAME}, or secretFile: the secret or private key of the client, or the token"
+    return message.replace("secretRef names the Secret with", "secret or secretFile has").replace(
+        "pass a credential to a stdio server in env", "pass a credential to a command in env"
     )
 
 
@@ -256,6 +274,12 @@ def _key_of(field: str, content: Mapping[str, Any]) -> str:
     if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):
         return next((key for key in (*INCLUDED, *EXCLUDED) if key in content), field)
     return f"{OWN}.{field}" if member in OWN_FIELDS else field
+
+
+def _refuse_second_credential(own: Mapping[str, Any], credential: Credential) -> None:
+    """Raise EntryProblem if the entry has the header Authorization in addition to `fairlead.auth`."""
+    if own.get("auth") is not None and any(name.lower() == "authorization" for name in credential.headers):
+        raise EntryProblem(f"{OWN}.auth", "sends the header Authorization, which headers or apiKey set too: remove one")
 
 
 def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:

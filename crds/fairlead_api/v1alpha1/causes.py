@@ -126,6 +126,9 @@ class Cause(StrEnum):
     LISTING_TOO_LARGE = "ListingTooLarge"
     UNAUTHORIZED = "Unauthorized"
     FORBIDDEN = "Forbidden"
+    GRANT_FAILED = "GrantFailed"
+    LISTS_NEED_CREDENTIAL = "ListsNeedCredential"
+    ISSUER_UNREACHABLE = "IssuerUnreachable"
     NOT_FOUND = "NotFound"
     METHOD_NOT_ALLOWED = "MethodNotAllowed"
     NOT_ACCEPTABLE = "NotAcceptable"
@@ -257,6 +260,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.CONNECT_TIMEOUT,
             Cause.CONNECTION_LOST,
             Cause.TRANSPORT_ERROR,
+            Cause.ISSUER_UNREACHABLE,
         ),
         Reason.TLS_FAILED: (Cause.TLS_FAILED,),
         Reason.NOT_MCP: (
@@ -270,7 +274,12 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.UNSUPPORTED_MEDIA_TYPE,
             Cause.MISDIRECTED_REQUEST,
         ),
-        Reason.UNAUTHORIZED: (Cause.UNAUTHORIZED, Cause.FORBIDDEN),
+        Reason.UNAUTHORIZED: (
+            Cause.UNAUTHORIZED,
+            Cause.FORBIDDEN,
+            Cause.GRANT_FAILED,
+            Cause.LISTS_NEED_CREDENTIAL,
+        ),
         Reason.OVERLOADED: (
             Cause.QUEUE_TIMEOUT,
             Cause.POOL_FULL,

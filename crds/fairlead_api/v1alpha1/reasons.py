@@ -113,8 +113,10 @@ _RESOLVED_REFS: Final = {
     ),
     Cause.SECRET_VALUE_INVALID: CauseExplanation(
         "False",
-        "The value cannot be sent in an HTTP header: it holds control characters.",
-        "Store the bare token, without a line break inside.",
+        "The value cannot be sent in an HTTP header, because it holds control characters; or it is not the client's "
+        "secret or private key that spec.auth needs.",
+        "Store the bare token or secret, without a line break inside; or a private key as PEM or JWK, for "
+        "clientAuthentication: private_key_jwt.",
     ),
     Cause.VARIABLE_NOT_SET: CauseExplanation(
         "False",
@@ -124,8 +126,8 @@ _RESOLVED_REFS: Final = {
     ),
     Cause.HOST_NOT_ALLOWED: CauseExplanation(
         "False",
-        "The Secret's annotation fairlead.dev/hosts does not name this server's host, port and scheme, so the "
-        "credential is not sent. An entry without a scheme means https.",
+        "The Secret's annotation fairlead.dev/hosts does not name this server's host, port and scheme, or that of the "
+        "token endpoint for a client's secret, so the credential is not sent. An entry without a scheme means https.",
         "If the credential is meant for this host, add the entry that the message names to the annotation; prefer "
         "https.",
     ),

@@ -208,6 +208,25 @@ VERIFIED: Final = {
         "Give the credential the required rights; or set spec.remote.hostHeader or spec.image.hostHeader, if the "
         "server rejects the Host or Origin.",
     ),
+    Cause.GRANT_FAILED: CauseExplanation(
+        "False",
+        "Fairlead gets no access token for the server: the issuer refuses it, or its metadata cannot be used. The "
+        "message has the issuer's error.",
+        "Correct the client, its Secret, scopes, audience or resource in spec.auth or spec.discovery.auth, or register "
+        "the client's grant at the issuer.",
+    ),
+    Cause.LISTS_NEED_CREDENTIAL: CauseExplanation(
+        "False",
+        "The server refuses to list its tools without a credential. Calls are sent with the token of the person who "
+        "calls (spec.auth.tokenExchange), and for lists there is no person.",
+        "Give Fairlead a credential for lists: spec.discovery.auth, with clientCredentials, bearer or header.",
+    ),
+    Cause.ISSUER_UNREACHABLE: CauseExplanation(
+        "False",
+        "The authorization server in spec.auth or spec.discovery.auth does not answer, or answers with a server error, "
+        "so there is no access token for the server.",
+        "Look at the authorization server, and at firewalls and network policies on the way. It is asked again.",
+    ),
     Cause.NOT_FOUND: CauseExplanation(
         "False", "The path does not exist (HTTP 404).", "Check spec.image.path or the path in spec.url: often /mcp."
     ),

@@ -15,6 +15,7 @@ WANTED: Final = frozenset(
         b"content-type",
         b"transfer-encoding",
         b"content-encoding",
+        b"date",
         b"keep-alive",
         b"mcp-session-id",
         b"www-authenticate",

@@ -40,7 +40,7 @@ PRIVATE_KEY_JWT: Final = "private_key_jwt"
 NONE: Final = "none"
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS: Final = 60
-"""Lifetime of a client assertion."""
+"""Lifetime of a client assertion, on the authorization server's clock (`clock_offset`)."""
 MIN_RSA_BITS: Final = 2_048
 MAX_KEY_CHARACTERS: Final = 64 << 10
 _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
@@ -137,6 +137,11 @@ class ClientAuthentication:
                 raise GrantFailed(f"{method} needs a client secret in secretRef", cause=CONFIGURATION)
         elif self.method != NONE:
             raise GrantFailed(f"the clientAuthentication {method[:40]!r} is unknown", cause=CONFIGURATION)
+
+    @property
+    def signs(self) -> bool:
+        """Whether requests have an assertion, whose times the authorization server compares with its clock."""
+        return self._key is not None
 
     @property
     def secrets(self) -> tuple[str, ...]:

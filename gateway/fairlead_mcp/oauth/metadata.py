@@ -97,9 +97,12 @@ def includes(resource: str, server: Target) -> bool:
 
 
 def require_issuer(metadata: ProtectedResourceMetadata, issuer: str) -> None:
-    """Raise GrantFailed if a server names authorization servers, but not the client's issuer."""
+    """Raise GrantFailed if a server names authorization servers, but not the client's issuer.
+
+    A slash at the end makes no difference here: URL types of SDKs add one, and nothing is sent to what a server names.
+    """
     named = metadata.authorization_servers
-    if named and issuer not in named:
+    if named and issuer.rstrip("/") not in [name.rstrip("/") for name in named]:
         others = ", ".join(name[:_MAX_NAME] for name in named[:_SHOWN_ISSUERS])
         raise GrantFailed(
             f"the server takes tokens of {others}, but the client is registered at {issuer}: a client belongs to one "

@@ -24,6 +24,8 @@ from fairlead_mcp.oauth.token_http import TokenHttp, open_http
 
 DISCOVERY_SECONDS: Final = 3_600.0
 """Time for which a discovered endpoint is used, before the issuer's metadata is read again."""
+RETRY_SECONDS: Final = 60.0
+"""Shortest time between two discoveries, while an endpoint is known that may have moved."""
 _PASSING: Final = frozenset({PROVIDER_ERROR, TIMEOUT, UNREACHABLE})
 """Causes for which an endpoint that was discovered before stays in use."""
 
@@ -47,6 +49,8 @@ class TokenEndpoint:
         self._settings = settings
         self._access = access
         self._endpoint: ResolvedEndpoint | None = None
+        self._discovered_at = 0.0
+        """Monotonic seconds of the last discovery."""
         self._checked: str | None = None
         """`resource_metadata` of the last challenge that was compared with the issuer; empty for the well-known
         places, None before."""
@@ -65,10 +69,11 @@ class TokenEndpoint:
             self._finding = SharedTask(self._find(resource_metadata), f"discover {self._settings.issuer}")
         return await self._finding.result()
 
-    def forget(self) -> None:
-        """Discover the endpoint again before its next use."""
-        if self._endpoint is not None:
-            self._endpoint = self._endpoint._replace(until=0.0)
+    def doubt(self) -> None:
+        """Discover the endpoint again before its next use, unless that was done within RETRY_SECONDS."""
+        if self._endpoint is not None and not self._settings.token_url:
+            soonest = self._discovered_at + RETRY_SECONDS
+            self._endpoint = self._endpoint._replace(until=min(self._endpoint.until, soonest))
 
     async def aclose(self) -> None:
         if self._finding is not None:
@@ -97,12 +102,13 @@ class TokenEndpoint:
         now = self._access.monotonic()
         if before is not None and now < before.until:
             return before
+        self._discovered_at = now
         try:
             metadata = await discover_token_endpoint(self._access, self._settings.issuer, self._settings.ca_bundle)
         except GrantFailed as error:
             if before is None or error.cause not in _PASSING:
                 raise
-            return before
+            return before._replace(until=now + RETRY_SECONDS)
         methods = metadata.token_endpoint_auth_methods_supported
         return await self._usable(metadata.token_endpoint, methods, now + DISCOVERY_SECONDS)
 

@@ -24,6 +24,7 @@ from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CLOSED,
     INSUFFICIENT_SCOPE,
+    INVALID_CLIENT,
     INVALID_SCOPE,
     TIMEOUT,
     TOKEN_REFUSED,
@@ -32,13 +33,14 @@ from fairlead_mcp.oauth.errors import (
 )
 from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures
 from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
+from fairlead_mcp.oauth.provider_clock import clock_offset
 from fairlead_mcp.oauth.scopes import MAX_SCOPES
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_answer import TokenRequest, read_token, secret_mask
 from fairlead_mcp.oauth.token_cache import CacheKey, TokenCache
-from fairlead_mcp.oauth.token_endpoint import TokenEndpoint
+from fairlead_mcp.oauth.token_endpoint import ResolvedEndpoint, TokenEndpoint
 
 GRANT_SECONDS: Final = 10.0
 """Time limit of a whole grant, with its discovery."""
@@ -88,6 +90,8 @@ class TokenSource:
         """Scopes by person that the server demanded and the person got, beyond those of the settings."""
         self._flights: dict[_FlightKey, _Flight] = {}
         self._endpoint = TokenEndpoint(settings, access)
+        self._offset = 0.0
+        """Seconds by which the clock of the authorization server is ahead, for assertions of the client."""
         self._closed = False
         self._authentication: ClientAuthentication | None = None
         self._problem: GrantFailed | None = None
@@ -251,7 +255,7 @@ class TokenSource:
         except (GrantFailed, TimeoutError) as cause:
             error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()
             if error.cause in (BAD_ANSWER, UNREACHABLE):
-                self._endpoint.forget()
+                self._endpoint.doubt()
             self._failures.note(failure_key, wish.subject, error)
             self._access.observe(wish.subject, error, self._access.monotonic() - began)
             raise error from cause
@@ -286,17 +290,30 @@ class TokenSource:
         )
 
     async def _request(self, wish: _Wish, requested: frozenset[str]) -> AccessToken:
-        assert self._authentication is not None
         endpoint = await self._endpoint.find(wish.resource_metadata)
-        client = self._authentication.parameters(endpoint.url, self._access.clock())
         scopes = ordered_scopes(self._settings, requested)
-        form = token_form(self._settings, wish.subject, scopes, client)
-        secrets = (*self._authentication.secrets, client.get("client_assertion", ""), wish.subject.token)
+        offset = self._offset
+        try:
+            return await self._send(wish.subject, endpoint, scopes)
+        except GrantFailed as error:
+            # an assertion is valid for a minute, on the provider's clock
+            if error.cause != INVALID_CLIENT or self._offset == offset:
+                raise
+        return await self._send(wish.subject, endpoint, scopes)
+
+    async def _send(self, subject: TokenSubject, endpoint: ResolvedEndpoint, scopes: tuple[str, ...]) -> AccessToken:
+        assert self._authentication is not None
+        client = self._authentication.parameters(endpoint.url, self._access.clock() + self._offset)
+        form = token_form(self._settings, subject, scopes, client)
+        secrets = (*self._authentication.secrets, client.get("client_assertion", ""), subject.token)
         answer = await endpoint.http.post(form, self._authentication.header_line())
         request = TokenRequest(
-            endpoint.name, scopes, wish.subject.expires_at, secret_mask(secrets), endpoint.authentication_methods
+            endpoint.name, scopes, subject.expires_at, secret_mask(secrets), endpoint.authentication_methods
         )
-        return read_token(answer.status, answer.body, request, self._access.clock())
+        now = self._access.clock()
+        if self._authentication.signs and answer.status >= 400:
+            self._offset = clock_offset(answer.headers.get(b"date"), now)
+        return read_token(answer.status, answer.body, request, now)
 
     def _timeout_failure(self) -> GrantFailed:
         return GrantFailed(

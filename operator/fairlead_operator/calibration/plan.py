@@ -42,6 +42,8 @@ class ProbePlan:
     """Tools that are not probed because no arguments can be generated."""
     policy: ProbePolicy = "Declared"
     """The policy that applies to the server."""
+    has_no_person: bool = False
+    """Whether no tool is probed because calls need a person's token, and the operator has no credential instead."""
 
 
 class _ProbeHints(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,6 +75,9 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
         return ProbePlan(policy=policy)
+    auth = server.spec.auth
+    if auth is not None and auth.token_exchange is not None and server.spec.discovery.auth is None:
+        return ProbePlan(policy=policy, has_no_person=True)
     most = server.spec.limits.timeout.seconds
     probes, refused = [], []
     for entry in catalog.tools:

@@ -37,6 +37,10 @@ _NOTHING: Final[Mapping[str, str]] = {
     "ReadOnly": "no tool is probed: none has probe.arguments in spec.tools, and none is trusted as read-only",
 }
 """Message about a server without probes, by policy."""
+_NO_PERSON: Final = (
+    "no tool is probed, because calls need the token of a person (spec.auth.tokenExchange); with a credential in "
+    "spec.discovery.auth, probes are called with that"
+)
 MAX_USELESS: Final = 2
 """Number of consecutive unsuccessful probes after which a tool's remaining probes of the round are skipped."""
 
@@ -184,6 +188,8 @@ class ProbeSchedule:
         refused = f"; no arguments can be generated for {_some(plan.refused)}" if plan.refused else ""
         if plan.policy == "Never":
             return ConditionVerdict(False, Cause.CALIBRATION_DISABLED, _NEVER)
+        if plan.has_no_person:
+            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, _NO_PERSON)
         if not plan.probes:
             return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, f"{_NOTHING[plan.policy]}{refused}")
         if self._answers.keys() < self._probes.keys():

@@ -21,6 +21,7 @@ from fairlead_api.documents.catalog import (
     list_hash,
     search_hash,
 )
+from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_api.latency_metadata import Authored, authored_latency, effective_latency
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec, ToolLimits, ToolOverride
 from fairlead_mcp import eras
@@ -45,11 +46,13 @@ TAG_LENGTH: Final = 63
 
 @dataclass(frozen=True)
 class Reached:
-    """How a server is reached: endpoint and credential from the platform, and its prefix."""
+    """How a server is reached: endpoint and credential from the platform, its prefix, and its tokens."""
 
     endpoint: Endpoint
     credential: CredentialRef | None
     prefix: str | None
+    oauth: OAuthSettings | None = None
+    """How tokens for calls are obtained."""
 
 
 class _Hints(msgspec.Struct, rename="camel"):
@@ -90,6 +93,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         prefix=reached.prefix,
         endpoint=endpoint,
         credential=reached.credential,
+        oauth=reached.oauth,
         protocol_version=listing.protocol_version,
         server_info=listing.server_info,
         capabilities=listing.capabilities,

@@ -7,7 +7,7 @@ connections open would not pay.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint
@@ -22,8 +22,9 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.opening import NetworkAccess, network_session
 from fairlead_mcp.session import McpSession
+from fairlead_operator.discovery.token_clients import TokenClients
 from fairlead_operator.idle_connection import IdleConnection
-from fairlead_operator.ports import MethodObserver
+from fairlead_operator.ports import MethodObserver, TokenCredential
 
 LINE_SECONDS: Final = 1.5
 """Timeout for opening an idle connection: long enough for one lost packet, and short enough that the loss of a server
@@ -42,6 +43,7 @@ class NetworkConnector:
         self._installation = installation
         self._resolve = resolve or resolve_by_dns
         self._egress = egress or Egress()
+        self._clients = TokenClients()
 
     @asynccontextmanager
     async def session(
@@ -55,19 +57,23 @@ class NetworkConnector:
     ) -> AsyncIterator[McpSession]:
         """A negotiated session, which is closed at the end of the context. Raises McpError."""
         resolve = self._egress.guard(self._resolve, key.namespace)
-        session_context = network_session(
-            str(key),
-            endpoint,
-            NetworkAccess(credential or Credential(), resolve, self._installation),
-            on_method=on_notification,
-            offering=None if capabilities is None else Offering(capabilities, decline),
-        )
-        try:
-            async with session_context as session:
+        offering = None if capabilities is None else Offering(capabilities, decline)
+
+        def negotiate(sent: Credential) -> McpSession:
+            access = NetworkAccess(sent, resolve, self._installation)
+            return network_session(str(key), endpoint, access, on_method=on_notification, offering=offering)
+
+        async with AsyncExitStack() as stack:
+            try:
+                if isinstance(credential, TokenCredential):
+                    client = await stack.enter_async_context(self._clients.share(key, endpoint, credential, resolve))
+                    session = await client.open(stack, negotiate)
+                else:
+                    session = await stack.enter_async_context(negotiate(credential or Credential()))
                 via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
-        except McpError as error:
-            raise Mask(credential).error(error)  # noqa: B904 - the same error, masked
+            except McpError as error:
+                raise Mask(credential).error(error)  # noqa: B904 - the same error, masked
 
     async def line(self, key: ServerKey, endpoint: Endpoint, address: Address | None) -> IdleConnection | None:
         """An idle connection to an HTTP server; None for a stdio server, where each connection would start a process.

@@ -164,7 +164,7 @@ class Discoverer:
         if state is None or state.failure is not None:
             return
         self._cancel(state)
-        self._fail(state, DiscoveryFailure(error.reason, error.problem))
+        self._fail(state, DiscoveryFailure.of(error))
         self._finished(key)
 
     def take_recovery(self, key: ServerKey) -> None:
@@ -303,7 +303,7 @@ class Discoverer:
                     listing = await read_everything(session, self._options.timeout)
                     return structs.replace(listing, endpoint=reached_endpoint(session, endpoint))
         except McpError as error:
-            return DiscoveryFailure(error.reason, error.problem)
+            return DiscoveryFailure.of(error)
         except TimeoutError:
             return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
 

@@ -8,6 +8,9 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Endpoint, Refreshed
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_mcp.errors import McpError
+from fairlead_mcp.oauth import errors as grants
+from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_operator.discovery.listing import KeptListing
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
@@ -18,6 +21,10 @@ STILL_SILENT: Final = (
 )
 ENDED: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
 """Failures of a stdio server whose reason its process may have printed."""
+
+
+_PROVIDER_AWAY: Final = frozenset({grants.UNREACHABLE, grants.TIMEOUT, grants.PROVIDER_ERROR})
+"""Causes of failed grants that pass without a change of the configuration."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,13 @@ class DiscoveryFailure:
     message: str
     words: str | None = None
     """Last log line of the server's process, empty if it has none; None before the log was read."""
+
+    @classmethod
+    def of(cls, error: McpError) -> DiscoveryFailure:
+        """The failure that an exception describes."""
+        if isinstance(error, GrantFailed) and error.cause in _PROVIDER_AWAY:
+            return cls(Cause.ISSUER_UNREACHABLE, error.problem)
+        return cls(error.reason, error.problem)
 
     @property
     def wants_words(self) -> bool:

@@ -24,15 +24,22 @@ from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Credential, CredentialRef
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.mcpserver import CredentialSource, McpServer
+from fairlead_api.v1alpha1.mcpserver import Auth, CredentialSource, DiscoveryAuth, McpServer
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS
 from fairlead_kube.store import ObjectStore
 from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
-from fairlead_operator.ports import ConditionVerdict, ResolvedCredential
+from fairlead_operator.ports import ConditionVerdict, OperatorCredential, ResolvedCredential
 from fairlead_operator.server.kube_manifests import references
+from fairlead_operator.server.presented_credentials import (
+    PresentedCredential,
+    ReferencedSecret,
+    UnusableSecret,
+    present_client,
+    present_header,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -235,6 +242,14 @@ class LabelledSecrets:
         return self.stores.get(namespace, self.stores.get(None))
 
 
+class _RefusedReference(Exception):
+    """A reference to a Secret that is not used, with the verdict ResolvedRefs."""
+
+    def __init__(self, verdict: ConditionVerdict) -> None:
+        super().__init__(verdict.message)
+        self.verdict = verdict
+
+
 class Resolver:
     """Resolves the Secret references of servers; queries the API server only about Secrets that the store lacks."""
 
@@ -268,23 +283,53 @@ class Resolver:
 
     async def _resolve_auth(self, server: McpServer, url: str) -> ResolvedCredential:
         auth = server.spec.auth
-        source = auth_source(server)
-        if auth is None or source is None:
+        if auth is None:
             return ResolvedCredential(RESOLVED)
+        listing = server.spec.discovery.auth
+        try:
+            calls = await self._present(server, auth, url)
+            if auth.token_exchange is None:
+                operator = None if auth.grant is None else calls.of_operator
+            elif listing is None:
+                operator = OperatorCredential()
+            else:
+                operator = (await self._present(server, listing, url)).of_operator
+        except _RefusedReference as refused:
+            return ResolvedCredential(refused.verdict)
+        reference = None if calls.value is None else credential_ref(server.key, calls.version, self._name)
+        return ResolvedCredential(RESOLVED, reference, calls.value, oauth=calls.oauth, operator=operator)
+
+    async def _present(self, server: McpServer, auth: Auth | DiscoveryAuth, url: str) -> PresentedCredential:
+        """Header or client that `auth` presents to the server at `url`. Raises _RefusedReference."""
+        grant = auth.grant
+        try:
+            if grant is not None:
+                source = grant.secret_ref
+                return present_client(grant, None if source is None else await self._read(server, source))
+            if auth.static is None:  # possible only in a model that was not validated
+                return PresentedCredential()
+            secret = await self._read(server, auth.static.secret_ref)
+            if not hosts_allow(secret.hosts, url):
+                message = f"Secret {secret.name} may be sent to {secret.hosts} only, but the server is at {origin(url)}"
+                raise UnusableSecret(Cause.HOST_NOT_ALLOWED, message)
+            text = secret.value.decode("latin-1").strip("\r\n ")
+            if not _HEADER_VALUE.fullmatch(text):
+                message = (
+                    f"key {secret.key} of Secret {secret.name} contains characters that HTTP headers must not contain"
+                )
+                raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
+            return present_header(auth.static, text, secret.version)
+        except UnusableSecret as error:
+            raise _RefusedReference(ConditionVerdict(False, error.cause, str(error))) from error
+
+    async def _read(self, server: McpServer, source: CredentialSource) -> ReferencedSecret:
+        """The key of a Secret that may be used. Raises _RefusedReference."""
         verdict = await self._check_secret(server, source.name, source.key)
         secret = self._secrets.get(ServerKey(server.metadata.namespace, source.name))
         if verdict is not None or secret is None:
-            return ResolvedCredential(verdict or RESOLVED)
-        if not hosts_allow(secret.hosts, url):
-            message = f"Secret {source.name} may be sent to {secret.hosts} only, but the server is at {origin(url)}"
-            return ResolvedCredential(ConditionVerdict(False, Cause.HOST_NOT_ALLOWED, message))
-        text = (secret.value(source.key) or b"").decode("latin-1").strip("\r\n ")
-        if not _HEADER_VALUE.fullmatch(text):
-            message = f"key {source.key} of Secret {source.name} contains characters that HTTP headers must not contain"
-            return ResolvedCredential(ConditionVerdict(False, Cause.SECRET_VALUE_INVALID, message))
-        headers = {auth.header.name: text} if auth.header else {"Authorization": f"Bearer {text}"}
-        reference = credential_ref(server.key, secret.version, self._name)
-        return ResolvedCredential(RESOLVED, reference, Credential(headers=headers))
+            raise _RefusedReference(verdict or _not_found(server.metadata.namespace, source.name))
+        value = secret.value(source.key) or b""
+        return ReferencedSecret(source.name, source.key, value, secret.hosts, secret.version)
 
     def revision(self, server: McpServer) -> str:
         """Hash of the versions of all Secrets in the pods' environment; empty without such Secrets."""
@@ -334,15 +379,6 @@ class Resolver:
 def credential_ref(key: ServerKey, version: str, name: str = NAME) -> CredentialRef:
     """Reference to the copy of a server's credential; `version` has to change when the credential's value changes."""
     return CredentialRef(secret=shard_name(key, name), key=store_key(key), hash=sha256(version.encode())[:16])
-
-
-def auth_source(server: McpServer) -> CredentialSource | None:
-    """The Secret and key that `spec.auth` refers to; None without `spec.auth`."""
-    auth = server.spec.auth
-    if auth is None:
-        return None
-    chosen = auth.bearer or auth.header
-    return chosen.secret_ref if chosen is not None else None
 
 
 def _not_found(namespace: str, name: str) -> ConditionVerdict:

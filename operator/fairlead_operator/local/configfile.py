@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fairlead_api.client_files.entry import EntryProblem
-from fairlead_api.client_files.env_files import read_env_file
+from fairlead_api.client_files.env_files import read_env_file, read_secret_file
 from fairlead_api.client_files.forms import server_lists
 from fairlead_api.client_files.keys import LISTS, OWN, list_meant
 from fairlead_api.client_files.servers import (
@@ -31,12 +31,12 @@ from fairlead_api.client_files.servers import (
 from fairlead_api.client_files.variables import surroundings_of
 from fairlead_api.jsondocuments import JsonDocument, UnreadableJson, parse_json
 from fairlead_api.load import ManifestProblem, RefusedServer
-from fairlead_api.meta import ServerKey
+from fairlead_api.meta import LABEL_CREDENTIAL, ServerKey
 from fairlead_api.problems import complaints
 from fairlead_api.tomldocuments import TomlDocument, UnreadableToml, parse_toml
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.yamldocuments import BadDocument, Document, documents
-from fairlead_operator.local.inventory import DeclaredServer
+from fairlead_operator.local.inventory import DeclaredSecret, DeclaredServer
 
 AnyDocument = Document | JsonDocument | TomlDocument
 JSON_SUFFIXES: Final = (".json", ".jsonc", ".json5")
@@ -207,7 +207,14 @@ class _ConfigurationReader:
 
     def _server(self, entry: ConfiguredServer) -> DeclaredServer | None:
         """The server of an entry; None if its URL is this gateway's. Appends remarks. Raises EntryProblem."""
-        translated = translate(entry, self._environ, self._around, lambda name: read_env_file(self._file.parent / name))
+        folder_of_file = self._file.parent
+        translated = translate(
+            entry,
+            self._environ,
+            self._around,
+            lambda name: read_env_file(folder_of_file / name),
+            lambda name: read_secret_file(folder_of_file / name),
+        )
         url = translated.manifest["spec"].get("url")
         if url is not None and self._is_own(url):
             return None
@@ -221,7 +228,8 @@ class _ConfigurationReader:
         if folder is None and entry.cwd and Path(entry.cwd).is_dir():  # absent if the project was moved: start anyway
             folder = entry.cwd
         cwd = None if folder is None else str((self._file.parent / folder).expanduser().resolve())
-        return DeclaredServer(server, translated.credential, cwd, f"{self._file}:{self._document.line_of(entry.path)}")
+        origin = f"{self._file}:{self._document.line_of(entry.path)}"
+        return DeclaredServer(server, translated.credential, cwd, origin, _own_secret(server, translated))
 
     def _list_remarks(self) -> Iterator[ManifestProblem]:
         """Remarks about the lists as a whole and about duplicate keys."""
@@ -261,6 +269,13 @@ def _as_written(entry: ConfiguredServer, inner: str) -> str:
     member = inner.partition(".")[0].partition("[")[0]
     written = entry.written.get(member)
     return inner if written is None else written
+
+
+def _own_secret(server: McpServer, translated: Translated) -> DeclaredSecret | None:
+    """The Secret that stands for the secrets of an entry; None for an entry without any."""
+    if not translated.secrets:
+        return None
+    return DeclaredSecret(server.key.namespace, server.key.name, translated.secrets, {LABEL_CREDENTIAL: "true"})
 
 
 def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:

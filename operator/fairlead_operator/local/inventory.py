@@ -43,6 +43,8 @@ class DeclaredServer:
     """Absolute path of the working directory; None: the working directory of `fairlead up`."""
     origin: str = ""
     """File and line of the declaration, for messages."""
+    secret: DeclaredSecret | None = None
+    """Secrets that the client configuration itself has for `spec.auth` and `spec.discovery.auth`."""
 
     @property
     def key(self) -> ServerKey:
@@ -145,7 +147,7 @@ class Inventory:
             }
         metadata = declared.server.metadata.model_copy(update=identity)
         server = declared.server.model_copy(update={"metadata": metadata})
-        return DeclaredServer(server, declared.credential, declared.cwd, declared.origin)
+        return replace(declared, server=server)
 
 
 def _labels(servers: Iterable[DeclaredServer]) -> dict[ServerKey, Mapping[str, str]]:

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, Literal, Protocol
 
+from msgspec import structs
+
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
@@ -112,14 +114,14 @@ class LocalPlatform:
         declared = self._inventory.get(server.key)
         if declared is None:
             return ResolvedCredential(ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted meanwhile"))
-        verdict, value = resolve(declared, self._inventory.contents)
-        if verdict.ok:
-            env = {**surroundings(declared, self._environ), **value.env}
-            value = Credential(headers=value.headers, env=env)
-        if not (value.headers or value.env):
+        resolved = resolve(declared, self._inventory.contents)
+        value = resolved.value or Credential()
+        if resolved.verdict.ok:
+            value = structs.replace(value, env={**surroundings(declared, self._environ), **value.env})
+        if value == Credential():
             self._credentials.drop(server.key)
-            return ResolvedCredential(verdict)
-        return ResolvedCredential(verdict, self._credentials.store(server.key, value), value)
+            return replace(resolved, value=None)
+        return replace(resolved, ref=self._credentials.store(server.key, value), value=value)
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         """Start the process of a stdio server. Idempotent: an equal spec keeps its process."""

@@ -10,15 +10,26 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final
 
+import msgspec
+from msgspec import structs
+
+from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
+from fairlead_api.v1alpha1.mcpserver import Auth, CredentialSource, DiscoveryAuth, EnvFromSource, EnvVar
 from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_mcp.surroundings import POINTERS, inherited_variables
 from fairlead_operator.local.inventory import Contents, DeclaredServer
-from fairlead_operator.ports import ConditionVerdict
+from fairlead_operator.ports import ConditionVerdict, OperatorCredential, ResolvedCredential
+from fairlead_operator.server.presented_credentials import (
+    PresentedCredential,
+    ReferencedSecret,
+    UnusableSecret,
+    present_client,
+    present_header,
+)
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
 MOST_NAMED: Final = 3
@@ -33,15 +44,33 @@ class Unresolved(Exception):
         self.cause = cause
 
 
-def resolve(declared: DeclaredServer, contents: Contents) -> tuple[ConditionVerdict, Credential]:
-    """The credential of a server, merged from its spec, its references, and its client configuration, in this order."""
+def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
+    """The credential of a server, merged from its spec, its references, and its client configuration, in this order;
+    the value is empty, not None, for a server without one.
+    """
+    auth, listing = declared.server.spec.auth, declared.server.spec.discovery.auth
     try:
         env = _environment(declared, contents)
-        headers = _auth(declared, contents)
-    except Unresolved as error:
-        return ConditionVerdict(False, error.cause, str(error)), Credential()
-    configured = declared.credential
-    return RESOLVED, Credential(headers={**headers, **configured.headers}, env={**env, **configured.env})
+        calls = PresentedCredential() if auth is None else _present(declared, contents, auth)
+        listed = PresentedCredential() if listing is None else _present(declared, contents, listing)
+    except (Unresolved, UnusableSecret) as error:
+        return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)), value=Credential())
+    client, configured = calls.value or Credential(), declared.credential
+    value = structs.replace(client, headers={**client.headers, **configured.headers}, env={**env, **configured.env})
+    if calls.oauth is None:
+        return ResolvedCredential(RESOLVED, value=value)
+    own = listed if auth is not None and auth.token_exchange is not None else calls
+    operator = _with_headers(own.of_operator, configured.headers)
+    return ResolvedCredential(RESOLVED, value=value, oauth=calls.oauth, operator=operator)
+
+
+def _with_headers(operator: OperatorCredential, headers: Mapping[str, str]) -> OperatorCredential:
+    """The credential of the operator, with the headers of a client configuration, which go beside a token."""
+    if not headers:
+        return operator
+    value = operator.value or Credential()
+    value = structs.replace(value, headers={**value.headers, **headers})
+    return OperatorCredential(value, sha256(operator.hash.encode(), msgspec.json.encode(sorted(headers.items())))[:16])
 
 
 def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
@@ -73,9 +102,9 @@ def _missing_pointers(declared: DeclaredServer, contents: Contents, environ: Map
     pointers = [name for name in POINTERS if environ.get(name)]
     if not pointers or declared.server.spec.url is not None:
         return []
-    verdict, credential = resolve(declared, contents)
-    given = surroundings(declared, environ).keys() | credential.env.keys()
-    return [name for name in pointers if name not in given] if verdict.ok else []
+    resolved = resolve(declared, contents)
+    given = surroundings(declared, environ).keys() | (resolved.value or Credential()).env.keys()
+    return [name for name in pointers if name not in given] if resolved.verdict.ok else []
 
 
 def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
@@ -127,34 +156,46 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
     return value
 
 
-def _auth(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
-    """The header that `spec.auth` requires, with the value from its Secret. Raises Unresolved."""
-    auth = declared.server.spec.auth
-    if auth is None:
-        return {}
-    reference = auth.secret_ref
-    secret = contents.secrets.get((declared.key.namespace, reference.name))
-    if secret is None:
-        raise _absent("Secret", reference.name)
-    if secret.labels.get(LABEL_CREDENTIAL) != "true":
-        raise Unresolved(
-            Cause.SECRET_NOT_LABELLED,
-            f'Secret {reference.name} lacks the label of credentials: add {LABEL_CREDENTIAL}: "true"',
-        )
+def _present(declared: DeclaredServer, contents: Contents, auth: Auth | DiscoveryAuth) -> PresentedCredential:
+    """Header or client that `auth` presents to the server. Raises Unresolved, UnusableSecret."""
+    if auth.grant is not None:
+        source = auth.grant.secret_ref
+        return present_client(auth.grant, None if source is None else _referenced(declared, contents, source))
+    if auth.static is None:  # possible only in a model that was not validated
+        return PresentedCredential()
+    reference = _referenced(declared, contents, auth.static.secret_ref)
     url = declared.server.spec.url or ""
-    if not hosts_allow(secret.annotations.get(ANNOTATION_HOSTS), url):
+    if not hosts_allow(reference.hosts, url):
         raise Unresolved(
             Cause.HOST_NOT_ALLOWED,
             f"the annotation {ANNOTATION_HOSTS} of Secret {reference.name} does not name {origin(url)}",
         )
-    value = secret.data.get(reference.key, "").strip()
+    value = reference.value.decode().strip()
     if not value:
         raise Unresolved(Cause.SECRET_KEY_MISSING, f"Secret {reference.name} has no value under {reference.key}")
     if not value.isprintable():
+        raise Unresolved(Cause.SECRET_VALUE_INVALID, f"{reference.label} cannot be sent in an HTTP header")
+    return present_header(auth.static, value, reference.version)
+
+
+def _referenced(declared: DeclaredServer, contents: Contents, source: CredentialSource) -> ReferencedSecret:
+    """The key of a Secret that is marked as a credential. Raises Unresolved."""
+    own = declared.secret
+    secret = (
+        own
+        if own is not None and own.name == source.name
+        else contents.secrets.get((declared.key.namespace, source.name))
+    )
+    if secret is None:
+        raise _absent("Secret", source.name)
+    if secret.labels.get(LABEL_CREDENTIAL) != "true":
         raise Unresolved(
-            Cause.SECRET_VALUE_INVALID, f"{reference.key} of Secret {reference.name} cannot be sent in an HTTP header"
+            Cause.SECRET_NOT_LABELLED,
+            f'Secret {source.name} lacks the label of credentials: add {LABEL_CREDENTIAL}: "true"',
         )
-    return {"Authorization": f"Bearer {value}"} if auth.header is None else {auth.header.name: value}
+    value = secret.data.get(source.key, "").encode()
+    hosts = secret.annotations.get(ANNOTATION_HOSTS)
+    return ReferencedSecret("" if secret is own else source.name, source.key, value, hosts, sha256(value))
 
 
 def _absent(kind: str, name: str) -> Unresolved:

@@ -5,24 +5,20 @@ Dex, an OpenID provider, has one person (EMAIL, PASSWORD) and the console as its
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
-import os
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 import pytest
 from playwright.async_api import Browser, Page
 
 from consoleworld import beside_the_browser, complaints, emptied, opened
-from controlplane import REPOSITORY
+from dexprocess import dex_process
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.authentication import build_trust
 from fairlead_app.gateway import Gateway
@@ -30,7 +26,6 @@ from fairlead_app.settings import Settings
 from fairlead_console.session_cookie import CookieSealer
 from gatewayworld import catalog, running
 from ports import free_port
-from waiting import until_async
 
 CLIENT: Final = "fairlead-console"
 SECRET: Final = "the secret/of the console+"
@@ -39,16 +34,6 @@ PERSON: Final = "ann"
 PASSWORD: Final = "password"
 PASSWORD_HASH: Final = "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
 """Bcrypt of PASSWORD."""
-
-
-def dex_program() -> str:
-    """Path of the program. Skips the test where it is not there."""
-    done = subprocess.run(
-        [REPOSITORY / "hack" / "dex", "--kept"], capture_output=True, text=True, check=False, timeout=20
-    )
-    if done.returncode != 0:
-        pytest.skip("no Dex here: hack/dex compiles one")
-    return done.stdout.strip()
 
 
 def configuration(issuer: str, port: int, console: str) -> dict[str, Any]:
@@ -85,33 +70,10 @@ def configuration(issuer: str, port: int, console: str) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def dex(folder: Path, console: str) -> AsyncIterator[str]:
     """A provider on a free port; its issuer. It is at `localhost`: to browsers another site than the gateway's."""
-    program = dex_program()
     port = free_port()
     issuer = f"http://localhost:{port}/dex"
-    file = folder / "dex.json"
-    file.write_text(json.dumps(configuration(issuer, port, console)))
-    with (folder / "dex.log").open("wb") as log:
-        environ = {**os.environ, "DEX_SESSIONS_ENABLED": "true", "DEX_EXPAND_ENV": "false"}
-        process = await asyncio.create_subprocess_exec(program, "serve", file, stdout=log, stderr=log, env=environ)
-        try:
-            await until_async("Dex", lambda: _serves(process, issuer, folder))
-            yield issuer
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
-
-
-async def _serves(process: asyncio.subprocess.Process, issuer: str, folder: Path) -> bool:
-    assert process.returncode is None, (folder / "dex.log").read_text()
-    try:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{issuer}/.well-known/openid-configuration") as answer,
-        ):
-            return answer.status == 200
-    except aiohttp.ClientError:
-        return False
+    async with dex_process(folder, configuration(issuer, port, console)):
+        yield issuer
 
 
 KEY = "key of the sessions"

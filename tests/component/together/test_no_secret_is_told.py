@@ -6,7 +6,6 @@ operator and gateway, in all the ways in which a secret might be written.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import logging
@@ -21,10 +20,11 @@ from prometheus_client import generate_latest
 from fairlead_api.logs import JsonFormatter
 from gatewayworld import ask, calling, modern
 from oidcprovider import providing, signing_in
-from operatorworld import GROUP, QUICK, World, running
+from operatorworld import QUICK, World, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
+from secretscan import leaks, operations, stored
 from shownconditions import cause
 from togetherworld import serving, shows
 from toolservers import answer_modern, tool
@@ -44,32 +44,12 @@ ADDRESS = frozenset({"query"})
 """A query is part of the address, which stands in the McpServer for all to read, and so in its catalog."""
 
 
-def written(secret: str) -> set[str]:
-    """How a secret may be written: as it is, in base64 (at each of three offsets), escaped for a URL, reversed."""
-    spellings = {secret, quote(secret, safe=""), secret[::-1]}
-    for offset in range(3):
-        code = base64.b64encode(b" " * offset + secret.encode()).decode()
-        spellings.add(code[offset and 4 : -4])
-    return spellings
-
-
-def leaks(name: str, text: str, *, but: frozenset[str] = frozenset()) -> list[str]:
-    """Which secrets are in a text, with what stands around them."""
-    problems = []
-    for kind, secret in PLANTED.items():
-        for way in written(secret) if kind not in but else ():
-            at = text.find(way)
-            if at >= 0:
-                problems.append(f"{name}: {kind}: …{text[max(0, at - 80) : at + 40]}")
-    return problems
-
-
 def test_the_search_finds_a_secret_in_each_way_of_writing_it() -> None:
     secret = PLANTED["bearer"]
     basic = base64.b64encode(f"user:{secret}".encode()).decode()
     for text in (secret, f"Bearer {secret}", basic, base64.b64encode(secret.encode()).decode(), quote(secret)):
-        assert leaks("text", f"before {text} after")
-    assert leaks("text", "planted-bearer") == []
+        assert leaks(PLANTED, "text", f"before {text} after")
+    assert leaks(PLANTED, "text", "planted-bearer") == []
 
 
 class Telltale:
@@ -124,22 +104,6 @@ def applied(world: World, url: str) -> None:
     world.create("pods", {"image": {"name": "example.com/demo:1"}, "env": [{"name": "KEY", "valueFrom": from_secret}]})
 
 
-def stored(world: World) -> dict[str, str]:
-    """Everything that the API server keeps, but for Secrets."""
-    paths = {
-        "config maps": f"/api/v1/namespaces/{world.release}/configmaps",
-        "events": f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events",
-        "deployments": world.path("deployments"),
-        "services": world.path("services"),
-        "leases": f"/apis/coordination.k8s.io/v1/namespaces/{world.release}/leases",
-        "tiers": f"{GROUP}/latencytiers",
-    }
-    texts = {name: json.dumps(world.request("GET", path)[1]) for name, path in paths.items()}
-    texts |= {name: document.decode() for name, document in world.documents().items()}
-    _, servers = world.request("GET", f"{GROUP}/namespaces/{world.namespace}/mcpservers")
-    return texts | {"statuses": json.dumps([item.get("status") for item in servers["items"]])}
-
-
 async def answered(gateway: Any, world: World) -> dict[str, str]:
     """Answers to clients and operators over HTTP."""
     answers = {}
@@ -157,17 +121,8 @@ async def answered(gateway: Any, world: World) -> dict[str, str]:
     answers["list"] = (await ask(gateway, modern("tools/list"))).body.decode()
     answers["openapi"] = (await get(gateway, "/openapi.json")).body.decode()
     for page in ("metrics", "samples", "healthz"):
-        answers[page] = await operations(gateway.metrics_port, page)
+        answers[page] = await operations(gateway.metrics_port, page, PLANTED["pull token"])
     return answers
-
-
-async def operations(port: int, page: str) -> str:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    token = PLANTED["pull token"]
-    writer.write(f"GET /{page} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
-    answer = await asyncio.wait_for(reader.read(), 20)
-    writer.close()
-    return answer.decode()
 
 
 @pytest.mark.timeout(180)
@@ -201,10 +156,10 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
         told[f"log as {formatter}"] = "\n".join(map(formatter.format, caplog.records))
     assert {"fairlead_operator", "fairlead_gateway"} <= {r.name.partition(".")[0] for r in caplog.records}
     assert any(record.levelno == logging.DEBUG for record in caplog.records)
-    problems = [leak for name, text in told.items() for leak in leaks(name, text)]
+    problems = [leak for name, text in told.items() for leak in leaks(PLANTED, name, text)]
     problems += [
         leak
         for name, text in documents.items()
-        for leak in leaks(name, text, but=ADDRESS if "catalog" in name or "config" in name else frozenset())
+        for leak in leaks(PLANTED, name, text, but=ADDRESS if "catalog" in name or "config" in name else frozenset())
     ]
     assert not problems, "\n".join(problems)

@@ -38,4 +38,4 @@ async def test_a_field_that_may_not_stand_there_is_named_with_its_line(tmp_path:
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
         problem = await up.event(lambda event: event["event"] == "problem")
         assert (problem["line"], problem["field"]) == (2, "mcpServers.a.fairlead.sesion")
-        assert problem["message"].startswith("is not a field of fairlead; its fields are caBundle, calibration,")
+        assert problem["message"].startswith("is not a field of fairlead; its fields are auth, caBundle, calibration,")

@@ -189,5 +189,8 @@ def test_a_credential_is_found_behind_whichever_way_it_is_sent() -> None:
 
     assert bearer is not None
     assert header is not None
-    assert (bearer.secret_ref.name, bearer.secret_ref.key) == ("a", "token")
-    assert (header.secret_ref.name, header.secret_ref.key) == ("b", "k")
+    assert bearer.static is not None
+    assert header.static is not None
+    assert (bearer.static.secret_ref.name, bearer.static.secret_ref.key) == ("a", "token")
+    assert (header.static.secret_ref.name, header.static.secret_ref.key) == ("b", "k")
+    assert bearer.grant is None

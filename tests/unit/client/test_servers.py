@@ -143,6 +143,19 @@ def manifest(**spec: Any) -> dict[str, Any]:
             [manifest(url="http://x/mcp", auth={"bearer": {"secretRef": {"name": "n", "key": "k"}}})],
             "m: refers to a Secret or ConfigMap, which only the operator can read",
         ),
+        (
+            {
+                "mcpServers": {
+                    "s": {
+                        "url": "http://x/mcp",
+                        "fairlead": {
+                            "auth": {"clientCredentials": {"issuer": "https://a", "clientID": "c", "secret": "s"}}
+                        },
+                    }
+                }
+            },
+            "s: auth obtains tokens, which only the gateway does",
+        ),
         ([manifest(url="http://x/mcp", nonsense=1)], "m: spec.nonsense: unknown field"),
         ([7], "int is not a valid server"),
         ("mcp.json", "not the name of a file"),

@@ -86,7 +86,7 @@ def test_no_credential_ends_up_in_a_resource() -> None:
             '{"command": "x",\n"fairlead": {"url": "y"}}',
             4,
             "mcpServers.a.fairlead.url",
-            "is not a field of fairlead; its fields are caBundle,",
+            "is not a field of fairlead; its fields are auth, caBundle,",
         ),
         ('{"command": "x", "fairlead": "fast"}', 3, "mcpServers.a.fairlead", "must be an object of fields"),
         ('{"url": "ftp://y"}', 3, "mcpServers.a.url", "must be an http or https URL"),

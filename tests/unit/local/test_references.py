@@ -32,17 +32,24 @@ def secret(data: dict[str, str], *, labels: dict[str, str] = LABELS, hosts: str 
     return DeclaredSecret("default", "s", data, labels, annotations)
 
 
+def sent_headers(spec: dict[str, Any], store: Contents) -> dict[str, str]:
+    value = resolve(declared(spec), store).value
+    assert value is not None
+    return value.headers
+
+
 def test_a_server_without_references_needs_nothing() -> None:
-    verdict, credential = resolve(declared({"command": ["x"]}), contents())
+    resolved = resolve(declared({"command": ["x"]}), contents())
+    verdict, credential = resolved.verdict, resolved.value
     assert verdict.ok
     assert credential == Credential()
 
 
 def test_a_token_goes_out_as_a_bearer_or_in_the_header_that_is_named() -> None:
     store = contents(secret({"token": "t0p\n"}, hosts="tools.example.com"))
-    assert resolve(declared(BEARER), store)[1].headers == {"Authorization": "Bearer t0p"}
+    assert sent_headers(BEARER, store) == {"Authorization": "Bearer t0p"}
     header = {"url": BEARER["url"], "auth": {"header": {"name": "X-Key", "secretRef": {"name": "s"}}}}
-    assert resolve(declared(header), store)[1].headers == {"X-Key": "t0p"}
+    assert sent_headers(header, store) == {"X-Key": "t0p"}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +64,8 @@ def test_a_token_goes_out_as_a_bearer_or_in_the_header_that_is_named() -> None:
     ],
 )
 def test_a_reference_that_may_not_be_used_is_refused(store: Contents, reason: str, words: str) -> None:
-    verdict, credential = resolve(declared(BEARER), store)
+    resolved = resolve(declared(BEARER), store)
+    verdict, credential = resolved.verdict, resolved.value
     assert (verdict.ok, verdict.cause) == (False, reason)
     assert words in verdict.message
     assert credential == Credential()
@@ -77,8 +85,10 @@ def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
     }
     own = Credential(env={"PLAIN": "2"})
     maps = (DeclaredSecret("default", "m", {"k": "v"}),)
-    verdict, credential = resolve(declared(spec, own), contents(secret({"token": "t"}, labels={}), maps=maps))
+    resolved = resolve(declared(spec, own), contents(secret({"token": "t"}, labels={}), maps=maps))
+    verdict, credential = resolved.verdict, resolved.value
     assert verdict.ok
+    assert credential is not None
     assert credential.env == {"P_token": "t", "PLAIN": "2", "EMPTY": "", "KEY": "t", "MAP": "v"}
 
 
@@ -93,7 +103,7 @@ def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
 )
 def test_a_variable_without_a_value_is_refused(source: dict[str, Any], reason: str) -> None:
     spec = {"command": ["x"], "env": [{"name": "A", "valueFrom": source}]}
-    assert resolve(declared(spec), contents(secret({"token": "t"})))[0].cause == reason
+    assert resolve(declared(spec), contents(secret({"token": "t"}))).verdict.cause == reason
 
 
 def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more() -> None:
@@ -118,3 +128,19 @@ def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more(
     package = {"registry": "npm", "name": "x", "version": "1"}
     assert surroundings(declared({"package": package}), ours) == network
     assert surroundings(declared({"url": "http://x/mcp"}), ours) == {}
+
+
+def test_lists_have_a_credential_of_their_own_where_calls_go_as_a_person() -> None:
+    client = {
+        "issuer": "https://login.example.com",
+        "clientID": "fairlead",
+        "secretRef": {"name": "s", "key": "client"},
+    }
+    lists = {"header": {"name": "X-Key", "secretRef": {"name": "s", "key": "lists"}}}
+    spec = {"url": BEARER["url"], "auth": {"tokenExchange": client}, "discovery": {"auth": lists}}
+
+    resolved = resolve(declared(spec), contents(secret({"client": "c", "lists": "l"})))
+
+    assert resolved.value == Credential(client_secret="c")
+    assert resolved.of_operator.value == Credential(headers={"X-Key": "l"})
+    assert resolved.oauth is not None

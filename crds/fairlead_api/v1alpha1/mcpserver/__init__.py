@@ -10,7 +10,16 @@ import re
 from typing import ClassVar, Final, Literal
 
 from fairlead_api.v1alpha1.common import Resource
-from fairlead_api.v1alpha1.mcpserver.auth import Auth, BearerAuth, CredentialSource, HeaderAuth
+from fairlead_api.v1alpha1.mcpserver.auth import (
+    Auth,
+    BearerAuth,
+    ClientCredentialsAuth,
+    CredentialSource,
+    DiscoveryAuth,
+    Grant,
+    HeaderAuth,
+    TokenExchangeAuth,
+)
 from fairlead_api.v1alpha1.mcpserver.container import EnvFromSource, EnvVar, Package, ResourceRequirements
 from fairlead_api.v1alpha1.mcpserver.operation import (
     Calibration,
@@ -40,11 +49,14 @@ __all__ = [
     "BearerAuth",
     "Calibration",
     "CatalogReference",
+    "ClientCredentialsAuth",
     "CredentialSource",
     "DefinitionApproval",
     "Discovery",
+    "DiscoveryAuth",
     "EnvFromSource",
     "EnvVar",
+    "Grant",
     "HeaderAuth",
     "ImageSource",
     "LatencySummary",
@@ -60,6 +72,7 @@ __all__ = [
     "ServerInfo",
     "ServerLimits",
     "SourceKind",
+    "TokenExchangeAuth",
     "ToolLatency",
     "ToolLimits",
     "ToolOverride",

@@ -1,4 +1,5 @@
-"""Authentication of Fairlead to a server: a credential from a Secret, as a bearer token or in a named header.
+"""Authentication of Fairlead to a server: a credential from a Secret, or access tokens that are obtained per server or
+per caller.
 
 Only references are stored; values never enter a resource. This module has no I/O.
 """
@@ -6,11 +7,24 @@ Only references are stored; values never enter a resource. This module has no I/
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, SecretKey
+from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.mcpserver.auth_rules import (
+    CLIENT_SECRET,
+    ENDPOINT,
+    ENTRA_REQUEST,
+    ENTRA_TENANT,
+    ISSUER,
+    PARAMETERS,
+    RESOURCE,
+    SCOPE,
+    TOKEN_URL,
+)
+from fairlead_api.v1alpha1.mcpserver.spec_rules import CA_BUNDLE
 from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
 
@@ -37,6 +51,14 @@ HEADER_NAME = ValidationRule(
     "headers of HTTP and MCP themselves cannot be used",
     holds=lambda name: re.fullmatch(_HEADER, name) is not None and name.lower() not in _RESERVED,
 )
+
+
+SubjectTokenType = Literal[
+    "urn:ietf:params:oauth:token-type:access_token",
+    "urn:ietf:params:oauth:token-type:jwt",
+    "urn:ietf:params:oauth:token-type:id_token",
+]
+"""Types of a caller's token (RFC 8693 section 3)."""
 
 
 class CredentialSource(Model):
@@ -72,6 +94,75 @@ class HeaderAuth(Model):
     """Secret with the value."""
 
 
+class OAuthClient(Model):
+    """Client of an authorization server (RFC 6749), and what its token requests ask for."""
+
+    issuer: Annotated[str, Field(min_length=1, max_length=2048), ISSUER] | None = None
+    """Authorization server at which the client is registered, as its metadata spells it (RFC 8414):
+    `https://login.example.com/realms/team`. Without `tokenURL`, its token endpoint is discovered; a server that names
+    another issuer gets no token."""
+    token_url: Annotated[str, Field(min_length=1, max_length=2048), TOKEN_URL] | None = Field(
+        default=None, alias="tokenURL"
+    )
+    """Token endpoint. Absent: discovered from `issuer`."""
+    client_id: str = Field(min_length=1, max_length=512, alias="clientID")
+    """Identifier of the client at the issuer."""
+    scopes: Annotated[list[Annotated[str, Field(min_length=1, max_length=256), SCOPE]], Distinct()] = Field(
+        default=[], max_length=32
+    )
+    """Scopes to request, one per item. Absent: those that the server's challenge names, or the issuer's default."""
+    audience: str | None = Field(default=None, min_length=1, max_length=2048)
+    """Name of the server at the issuer, sent as `audience` (RFC 8693). Absent: not sent."""
+    resource: Annotated[str, Field(min_length=1, max_length=2048), RESOURCE] | None = None
+    """URL of the server or a parent of it, sent as `resource` (RFC 8707), for issuers that limit a token to the server
+    by its URL. Absent: not sent, because some issuers refuse the parameter."""
+    parameters: Annotated[dict[str, Annotated[str, Field(max_length=2048)]], PARAMETERS] = Field(
+        default={}, max_length=16
+    )
+    """Further parameters of the token request, such as `connector_id` of Dex."""
+    ca_bundle: Annotated[str, Field(min_length=1, max_length=131072), CA_BUNDLE] | None = None
+    """Certificates (PEM) that verify the issuer. Absent: the system's authorities."""
+
+
+class ClientCredentialsAuth(OAuthClient):
+    """Access tokens that Fairlead obtains for itself with the client credentials grant (RFC 6749 section 4.4)."""
+
+    client_authentication: Literal["client_secret_basic", "client_secret_post", "private_key_jwt"] = (
+        "client_secret_basic"
+    )
+    """How the client authenticates to the issuer: a secret in a header, a secret in the form, or a signed JWT."""
+    secret_ref: CredentialSource
+    """Secret with the client's secret or, for `private_key_jwt`, its private key (PEM or JWK). The annotation
+    `fairlead.dev/hosts` of this Secret is about the token endpoint."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (ENDPOINT,)
+
+
+class TokenExchangeAuth(OAuthClient):
+    """Access tokens that Fairlead obtains for each caller in exchange for the caller's own token (RFC 8693)."""
+
+    client_authentication: Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"] = (
+        "client_secret_basic"
+    )
+    """How the client authenticates to the issuer: a secret in a header, a secret in the form, a signed JWT, or
+    not."""
+    secret_ref: CredentialSource | None = None
+    """Secret with the client's secret or, for `private_key_jwt`, its private key (PEM or JWK); required except with
+    `clientAuthentication: none`. The annotation `fairlead.dev/hosts` of this Secret is about the token endpoint."""
+    profile: Literal["EntraOnBehalfOf"] | None = None
+    """Variant of the grant: `EntraOnBehalfOf` is Microsoft Entra's on-behalf-of flow. Absent: as in RFC 8693."""
+    subject_token_type: SubjectTokenType | None = None
+    """Type of the caller's token. Absent: an access token."""
+    grants_per: Literal["Person", "Agent"] = "Person"
+    """`Person`: all agents of a person share a token. `Agent`: each agent of a person has its own."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (ENDPOINT, CLIENT_SECRET, ENTRA_TENANT, ENTRA_REQUEST)
+
+
+Grant = ClientCredentialsAuth | TokenExchangeAuth
+"""Ways to authenticate by access tokens that have to be obtained."""
+
+
 class Auth(Model):
     """How requests to the server are authenticated: exactly one member is set."""
 
@@ -79,19 +170,58 @@ class Auth(Model):
     """A token or API key in the `Authorization` header."""
     header: HeaderAuth | None = None
     """A value in a named header."""
+    client_credentials: ClientCredentialsAuth | None = None
+    """An access token that Fairlead obtains for itself, and renews. For the transport `streamable-http` only."""
+    token_exchange: TokenExchangeAuth | None = None
+    """An access token of the calling person, in exchange for the token that the person called Fairlead with. For the
+    transport `streamable-http` only."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
-            cel="[has(self.bearer), has(self.header)].filter(x, x).size() == 1",
-            message="auth: set exactly one of bearer, header",
-            holds=lambda auth: (auth.bearer is None) != (auth.header is None),
+            cel="[has(self.bearer), has(self.header), has(self.clientCredentials), has(self.tokenExchange)]"
+            ".filter(x, x).size() == 1",
+            message="auth: set exactly one of bearer, header, clientCredentials, tokenExchange",
+            holds=lambda auth: (
+                [auth.bearer, auth.header, auth.client_credentials, auth.token_exchange].count(None) == 3
+            ),
         ),
     )
 
     @property
-    def secret_ref(self) -> CredentialSource:
-        """The Secret of the member that is set. Raises ValueError if none is set."""
-        member = self.bearer or self.header
-        if member is None:  # possible only in a model that was not validated
-            raise ValueError("auth has no member")
-        return member.secret_ref
+    def static(self) -> BearerAuth | HeaderAuth | None:
+        """The member whose value is sent as it is; None for a grant."""
+        return self.bearer or self.header
+
+    @property
+    def grant(self) -> Grant | None:
+        """The member by which tokens are obtained; None for a value that is sent as it is."""
+        return self.client_credentials or self.token_exchange
+
+
+class DiscoveryAuth(Model):
+    """How the operator authenticates where calls are authenticated by the caller's token: exactly one member is set."""
+
+    bearer: BearerAuth | None = None
+    """A token or API key in the `Authorization` header."""
+    header: HeaderAuth | None = None
+    """A value in a named header."""
+    client_credentials: ClientCredentialsAuth | None = None
+    """An access token that the operator obtains for itself."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
+            cel="[has(self.bearer), has(self.header), has(self.clientCredentials)].filter(x, x).size() == 1",
+            message="discovery.auth: set exactly one of bearer, header, clientCredentials",
+            holds=lambda auth: [auth.bearer, auth.header, auth.client_credentials].count(None) == 2,
+        ),
+    )
+
+    @property
+    def static(self) -> BearerAuth | HeaderAuth | None:
+        """The member whose value is sent as it is; None for a grant."""
+        return self.bearer or self.header
+
+    @property
+    def grant(self) -> ClientCredentialsAuth | None:
+        """The member by which tokens are obtained; None for a value that is sent as it is."""
+        return self.client_credentials

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
+from fairlead_api.v1alpha1.mcpserver.auth import DiscoveryAuth
 from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
 
@@ -29,6 +30,9 @@ class Discovery(Model):
     """Separator in the names of tools, for a server that is itself a gateway: a LiteLLM proxy lists a tool of GitHub as
     `github-create_issue`, and its separator is `-`. The text before the first separator becomes a tag of the tool.
     Absent: no tags from names."""
+    auth: DiscoveryAuth | None = None
+    """Credential with which the operator lists and probes a server with `auth.tokenExchange`, whose calls have the
+    credential of the person who calls. Absent: the operator tries without a credential."""
 
 
 ProbePolicy = Literal["Never", "Declared", "ReadOnly"]

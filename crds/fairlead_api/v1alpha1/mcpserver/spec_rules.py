@@ -16,14 +16,15 @@ from fairlead_api.v1alpha1.common import amount
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 _PREFIX: Final = r"^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$"
-_HOST: Final = rf"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:{PORT})?"
-_URL: Final = rf"^https?://{_HOST}([/?][!$-;=?-Z_a-z~\[\]@]*)?$"
+HOST: Final = rf"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:{PORT})?"
+_URL: Final = rf"^https?://{HOST}([/?][!$-;=?-Z_a-z~\[\]@]*)?$"
 _PATH: Final = r"^/[!$-;=?-Z_a-z~@]*$"
 _IMAGE: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"
 _PEM: Final = "-----BEGIN CERTIFICATE-----"
 
 
-def _text(pattern: str) -> Callable[[str], bool]:
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Predicate of a rule: whether a whole text matches `pattern`."""
     return lambda text: re.fullmatch(pattern, text) is not None
 
 
@@ -37,22 +38,22 @@ URL: Final = ValidationRule(
     cel=f"self.matches(r'{_URL}')",
     message="must be an http or https URL without user name, password or fragment, "
     "such as https://tools.example.com/mcp; a credential goes into auth",
-    holds=_text(_URL),
+    holds=matcher(_URL),
 )
 PATH: Final = ValidationRule(
     cel=f"self.matches(r'{_PATH}')",
     message="must begin with / and contain neither blanks nor a fragment, such as /mcp",
-    holds=_text(_PATH),
+    holds=matcher(_PATH),
 )
 HOST_HEADER: Final = ValidationRule(
-    cel=f"self.matches(r'^{_HOST}$')",
+    cel=f"self.matches(r'^{HOST}$')",
     message="must be a host name, optionally with a port, such as tools.example.com:8443",
-    holds=_text(rf"^{_HOST}$"),
+    holds=matcher(rf"^{HOST}$"),
 )
 IMAGE: Final = ValidationRule(
     cel=f"self.matches(r'{_IMAGE}')",
     message="must be a reference to an image, such as ghcr.io/example/server:1.2.3",
-    holds=_text(_IMAGE),
+    holds=matcher(_IMAGE),
 )
 CA_BUNDLE: Final = ValidationRule(
     cel=f"self.contains('{_PEM}')",
@@ -151,6 +152,33 @@ def _speaks_http(spec: Any) -> bool:
     return spec.url is not None or (spec.image is not None and spec.image.transport != "stdio")
 
 
+def _is_within(url: str | None, resource: str) -> bool:
+    """Whether `resource` is a server's URL or a parent of it at the same origin."""
+    if url is None:
+        return False
+    parent = resource if resource.endswith("/") else f"{resource}/"
+    return url == resource or f"{url}/" == resource or url.startswith((parent, f"{resource}?"))
+
+
+def _cel_within(grant: str) -> str:
+    """CEL of `_is_within` for the `resource` of a grant, such as `self.auth.tokenExchange`."""
+    resource = f"{grant}.resource"
+    return (
+        f"(!has({grant}) || !has({resource}) || (has(self.url) && (self.url == {resource} || "
+        f"self.url + '/' == {resource} || self.url.startsWith({resource} + '?') || "
+        f"self.url.startsWith({resource}.endsWith('/') ? {resource} : {resource} + '/'))))"
+    )
+
+
+def _resource_fits(spec: Any, auth: Any) -> bool:
+    grant = None if auth is None else auth.grant
+    return grant is None or grant.resource is None or _is_within(spec.url, grant.resource)
+
+
+def _exchanges_tokens(auth: Any) -> bool:
+    return auth is not None and auth.token_exchange is not None
+
+
 def _of_pods(spec: Any) -> tuple[Any, ...]:
     return (spec.replicas, spec.resources, spec.pod_template, spec.unrestricted_pod_template)
 
@@ -199,6 +227,41 @@ SPEC: Final = (
         message="auth is sent as an HTTP header; pass a credential to a stdio server in env",
         holds=lambda spec: spec.auth is None or _speaks_http(spec),
         path=".auth",
+    ),
+    ValidationRule(
+        cel="!has(self.auth) || !(has(self.auth.clientCredentials) || has(self.auth.tokenExchange)) || "
+        "!((has(self.remote) && has(self.remote.transport) && self.remote.transport == 'sse') || "
+        "(has(self.image) && has(self.image.transport) && self.image.transport == 'sse'))",
+        message="clientCredentials and tokenExchange need transport streamable-http, where each request has its own "
+        "credential; with sse, use bearer or header",
+        holds=lambda spec: spec.auth is None or spec.auth.grant is None or spec.effective_transport != "sse",
+        path=".auth",
+    ),
+    ValidationRule(
+        cel="!has(self.auth) || ("
+        + " && ".join(_cel_within(f"self.auth.{grant}") for grant in ("clientCredentials", "tokenExchange"))
+        + ")",
+        message="resource must be url or a parent of it, such as https://tools.example.com of "
+        "https://tools.example.com/mcp; name the server of an image by audience",
+        holds=lambda spec: _resource_fits(spec, spec.auth),
+        path=".auth",
+    ),
+    ValidationRule(
+        cel="!has(self.discovery) || !has(self.discovery.auth) || (has(self.auth) && has(self.auth.tokenExchange))",
+        message="discovery.auth needs auth.tokenExchange: with any other auth, or none, the operator lists with what "
+        "calls are sent with",
+        holds=lambda spec: (
+            spec.discovery.auth is None or (spec.auth is not None and spec.auth.token_exchange is not None)
+        ),
+        path=".discovery.auth",
+    ),
+    ValidationRule(
+        cel="!has(self.discovery) || !has(self.discovery.auth) || "
+        + _cel_within("self.discovery.auth.clientCredentials"),
+        message="resource must be url or a parent of it, such as https://tools.example.com of "
+        "https://tools.example.com/mcp",
+        holds=lambda spec: _resource_fits(spec, spec.discovery.auth),
+        path=".discovery.auth",
     ),
     ValidationRule(
         cel="!has(self.url) || ((!has(self.env) || size(self.env) == 0) && "

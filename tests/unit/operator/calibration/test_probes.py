@@ -393,7 +393,11 @@ async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
 
 @pytest.mark.parametrize(
     ("plan", "cause"),
-    [(ProbePlan(policy="Never"), Cause.CALIBRATION_DISABLED), (ProbePlan(refused=("odd",)), Cause.NOTHING_TO_PROBE)],
+    [
+        (ProbePlan(policy="Never"), Cause.CALIBRATION_DISABLED),
+        (ProbePlan(refused=("odd",)), Cause.NOTHING_TO_PROBE),
+        (ProbePlan(has_no_person=True), Cause.NOTHING_TO_PROBE),
+    ],
 )
 async def test_a_server_without_probes_says_why(plan: ProbePlan, cause: Cause) -> None:
     async with world() as here:

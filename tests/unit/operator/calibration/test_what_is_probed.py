@@ -114,3 +114,12 @@ def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:
     slow = entry(READ_ONLY, latency=DeclaredLatency(max_duration_ms=2500))
     assert planned(slow).probes[0].timeout == 2.5
     assert planned(slow, limits={"timeout": "1s"}).probes[0].timeout == 1.0
+
+
+def test_probes_need_a_credential_of_the_operator_where_calls_go_as_a_person() -> None:
+    client = {"issuer": "https://login.example.com", "clientID": "fairlead", "secretRef": {"name": "client"}}
+    exchange: dict[str, Any] = {"tokenExchange": client}
+    lists: dict[str, Any] = {"auth": {"clientCredentials": client}}
+
+    assert planned(entry(READ_ONLY, NEEDS_X), auth=exchange) == ProbePlan(policy="ReadOnly", has_no_person=True)
+    assert len(planned(entry(READ_ONLY, NEEDS_X), auth=exchange, discovery=lists).probes) == 1

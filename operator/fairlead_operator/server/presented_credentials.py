@@ -1,0 +1,168 @@
+"""Decides what is presented to a server: a header with a value, or tokens that are obtained with a client. Pure.
+
+A cluster and a laptop find Secrets in different places; what a Secret's value may be used for is decided here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.base import sha256
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_api.meta import ANNOTATION_HOSTS
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import BearerAuth, Grant, HeaderAuth, TokenExchangeAuth
+from fairlead_mcp.credential_hosts import hosts_allow, origin
+from fairlead_operator.ports import OperatorCredential, TokenCredential
+
+_PRIVATE_KEY: Final = re.compile(r"-----BEGIN ([A-Z0-9]+ )?PRIVATE KEY-----")
+_BLANKS: Final = "\r\n\t "
+
+
+class UnusableSecret(Exception):
+    """A Secret's value may not, or cannot, be used as the spec asks. The message never quotes the value."""
+
+    def __init__(self, cause: Cause, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+@dataclass(frozen=True)
+class ReferencedSecret:
+    """The key of a Secret that `spec.auth` refers to."""
+
+    name: str
+    """Empty if the secret is in the server's own declaration, where `key` is its path."""
+    key: str
+    value: bytes
+    hosts: str | None = None
+    """The annotation `fairlead.dev/hosts`; None without it."""
+    version: str = ""
+    """Changes with the value."""
+
+    def __repr__(self) -> str:
+        return f"ReferencedSecret({self.label})"
+
+    @property
+    def label(self) -> str:
+        """Description for messages."""
+        return f"key {self.key} of Secret {self.name}" if self.name else self.key
+
+
+@dataclass(frozen=True)
+class PresentedCredential:
+    """Header or client that is presented to a server, as one member of `spec.auth` or `discovery.auth` says."""
+
+    value: Credential | None = None
+    """None for a client without a secret."""
+    oauth: OAuthSettings | None = None
+    """How tokens are obtained with `value`; None if `value` is sent as it is."""
+    version: str = ""
+
+    @property
+    def of_operator(self) -> OperatorCredential:
+        """The credential for connections of the operator itself."""
+        if self.oauth is None:
+            return OperatorCredential(self.value, _digest(self.version))
+        client = self.value or Credential()
+        value = TokenCredential(oauth=self.oauth, client_secret=client.client_secret, private_key=client.private_key)
+        return OperatorCredential(value, _digest(self.version, msgspec.json.encode(self.oauth, order="deterministic")))
+
+
+def present_header(auth: BearerAuth | HeaderAuth, text: str, version: str) -> PresentedCredential:
+    """The header with a value that was checked by the caller."""
+    headers = {auth.name: text} if isinstance(auth, HeaderAuth) else {"Authorization": f"Bearer {text}"}
+    return PresentedCredential(Credential(headers=headers), version=version)
+
+
+def present_client(grant: Grant, secret: ReferencedSecret | None) -> PresentedCredential:
+    """The client of a grant, with its secret or private key; `secret` is None for a client without one.
+
+    Raises UnusableSecret. The endpoint of an issuer without `tokenURL` is known after discovery only:
+    `OAuthSettings.token_hosts` has the hosts to which the secret may go then.
+    """
+    value = None if secret is None else _client(grant, secret)
+    hosts = (secret.hosts if secret is not None else None) or ""
+    return PresentedCredential(value, _settings(grant, hosts), secret.version if secret is not None else "")
+
+
+def _client(grant: Grant, secret: ReferencedSecret) -> Credential:
+    """The client's secret or private key. Raises UnusableSecret."""
+    _check_hosts(grant, secret)
+    what = secret.label
+    try:
+        text = secret.value.decode().strip(_BLANKS)
+    except UnicodeDecodeError:
+        raise UnusableSecret(Cause.SECRET_VALUE_INVALID, f"{what} is not text in UTF-8") from None
+    if not text:
+        raise UnusableSecret(Cause.SECRET_KEY_MISSING, f"Secret {secret.name} has no value under the key {secret.key}")
+    if grant.client_authentication == "private_key_jwt":
+        if not _is_private_key(text):
+            message = f"{what} is not a private key: a PEM text that begins with -----BEGIN PRIVATE KEY-----, or a JWK"
+            raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
+        return Credential(private_key=text)
+    if _is_private_key(text):
+        message = f"{what} is a private key, which must not be sent: set clientAuthentication: private_key_jwt"
+        raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
+    if not text.isprintable():
+        message = f"{what} is not the secret of a client: it has line breaks or control characters"
+        raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
+    return Credential(client_secret=text)
+
+
+def _check_hosts(grant: Grant, secret: ReferencedSecret) -> None:
+    """Raise UnusableSecret if the Secret may not be sent to the token endpoint."""
+    if secret.hosts is None:
+        return
+    if not secret.hosts.strip(" ,"):
+        message = f"the annotation {ANNOTATION_HOSTS} of Secret {secret.name} is empty, so it may not be sent anywhere"
+        raise UnusableSecret(Cause.HOST_NOT_ALLOWED, message)
+    if grant.token_url is not None and not hosts_allow(secret.hosts, grant.token_url):
+        message = (
+            f"Secret {secret.name} may be sent to {secret.hosts} only, but the token endpoint is at "
+            f"{origin(grant.token_url)}"
+        )
+        raise UnusableSecret(Cause.HOST_NOT_ALLOWED, message)
+
+
+def _is_private_key(text: str) -> bool:
+    """Whether a text is a private key in PEM, or a JSON Web Key with its private part (RFC 7517)."""
+    if _PRIVATE_KEY.match(text):
+        return True
+    if not text.startswith("{"):
+        return False
+    try:
+        key = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(key, dict) and {"kty", "d"} <= key.keys()
+
+
+def _settings(grant: Grant, token_hosts: str) -> OAuthSettings:
+    exchange = grant if isinstance(grant, TokenExchangeAuth) else None
+    return OAuthSettings(
+        grant=CLIENT_CREDENTIALS if exchange is None else TOKEN_EXCHANGE,
+        profile=(exchange and exchange.profile) or "",
+        client_id=grant.client_id,
+        client_authentication=grant.client_authentication,
+        issuer=grant.issuer or "",
+        token_url=grant.token_url or "",
+        scopes=tuple(grant.scopes),
+        audience=grant.audience or "",
+        resource=grant.resource or "",
+        parameters=dict(grant.parameters),
+        subject_token_type=(exchange and exchange.subject_token_type) or "",
+        grants_per="Person" if exchange is None else exchange.grants_per,
+        token_hosts=token_hosts,
+        ca_bundle=grant.ca_bundle,
+    )
+
+
+def _digest(version: str, settings: bytes = b"") -> str:
+    return sha256(version.encode(), settings)[:16] if version or settings else ""

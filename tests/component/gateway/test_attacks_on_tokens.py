@@ -1,0 +1,62 @@
+"""Attempts to get at a token, a result or an address by calls with credentials per call, at a real provider."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from exchangeworld import ExchangeWorld, complaint_of, exchange_world
+from fairlead_api.documents.catalog import DeclaredLatency
+from gatewayworld import entry, running
+from issuers import HERE
+from jwtservers import SCOPE, python_server
+from ports import free_port
+from tokenproviders import oidc_provider
+
+
+async def test_a_cached_result_of_one_person_answers_no_other(tmp_path: Path) -> None:
+    definition = {"name": "whoami", "inputSchema": {"type": "object"}}
+    cached = [entry(definition, latency=DeclaredLatency(cacheable_seconds=60))]
+    async with exchange_world(tmp_path) as world:
+        async with running(tmp_path, world.catalog(tools=cached), **world.settings()) as gateway:
+            people = {person: await world.token(person) for person in ("alice", "bob")}
+            for _ in range(2):
+                names = await asyncio.gather(*(world.who(gateway, token) for token in people.values()))
+                assert names == ["alice", "bob"]
+        calls = len(world.server.requests())
+    assert calls == 2, "the second time the results came from the cache"
+
+
+async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_may_not_have(tmp_path: Path) -> None:
+    async with (
+        exchange_world(tmp_path) as world,
+        running(tmp_path, world.catalog(), **world.settings(confined="always")) as gateway,
+    ):
+        code, sentence = complaint_of(await world.call(gateway, await world.token("alice")))
+    assert code == "CREDENTIAL_UNAVAILABLE"
+    assert "not allowed" in sentence
+    assert world.provider.granted() == []
+
+
+async def test_a_server_gets_the_tokens_that_are_for_it_alone(tmp_path: Path) -> None:
+    """Two servers that the same person calls, of the same provider."""
+    ports = free_port(), free_port()
+    urls = [f"http://127.0.0.1:{port}/mcp" for port in ports]
+    async with contextlib.AsyncExitStack() as stack:
+        provider = await stack.enter_async_context(
+            oidc_provider(tmp_path, gateway=HERE, resources=urls, grants={"alice": urls}, scope=SCOPE)
+        )
+        servers = [
+            await stack.enter_async_context(python_server(provider.issuer, provider.jwks_url, port=port))
+            for port in ports
+        ]
+        worlds = [ExchangeWorld(provider, server, tmp_path) for server in servers]
+        documents = [world.catalog(name) for name, world in zip(("one", "two"), worlds, strict=True)]
+        async with running(tmp_path, *documents, **worlds[0].settings()) as gateway:
+            alice = await worlds[0].token("alice")
+            for name in ("one", "two", "one"):
+                assert await worlds[0].who(gateway, alice, f"{name}__whoami") == "alice"
+        sent = [{request.authorization for request in server.requests()} for server in servers]
+    assert [len(tokens) for tokens in sent] == [1, 1]
+    assert not sent[0] & sent[1]

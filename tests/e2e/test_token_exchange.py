@@ -1,0 +1,112 @@
+"""Two persons call one server as themselves on a cluster, by token exchange at a provider outside of its pods.
+
+Provider and server run on this machine; a Service of the namespace stands for each, so that both have a name there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from cluster_questions import ready
+from installation import Installation, Json, apply, node_address, own_address
+from issuers import HERE
+from jwtservers import SCOPE, python_server
+from ports import free_port
+from tokenproviders import CLIENT, SECRET, oidc_provider
+from waiting import until, until_async
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600, func_only=True)]
+
+
+def service(name: str, address: str, port: int) -> list[Json]:
+    """A Service that leads to an address of this machine."""
+    ports = [{"name": "http", "port": port, "protocol": "TCP"}]
+    slice_: Json = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+        "addressType": "IPv6" if ":" in address else "IPv4",
+        "ports": ports,
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+    }
+    return [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": ports}}, slice_]
+
+
+@contextmanager
+def trusting(installation: Installation, issuer: str) -> Iterator[str]:
+    """URL of gateways that take an issuer's tokens too; as before at the end."""
+    first = "identity.issuers[0]"
+    installation.upgrade(f"gateway.settings.publicUrl={HERE}", f"{first}.issuer={issuer}", f"{first}.allowHttp=true")
+    try:
+        yield installation.url
+    finally:
+        installation.upgrade()
+
+
+def server(url: str, issuer: str) -> list[Json]:
+    """Secret and McpServer."""
+    client = {"issuer": issuer, "clientID": CLIENT, "secretRef": {"name": "client"}, "scopes": [SCOPE], "resource": url}
+    own = {"auth": {"tokenExchange": client}, "discovery": {"auth": {"clientCredentials": client}}}
+    metadata = {"name": "client", "labels": {"fairlead.dev/credential": "true"}}
+    return [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": SECRET}},
+        {
+            "apiVersion": "fairlead.dev/v1alpha1",
+            "kind": "McpServer",
+            "metadata": {"name": "as-themselves"},
+            "spec": {"url": url, "prefix": "desk", **own},
+        },
+    ]
+
+
+async def called(url: str, token: str) -> Any:
+    """Result of `whoami` for who has the token."""
+    async with (
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+    ):
+        if "desk__whoami" not in [tool.name for tool in (await client.list_tools()).tools]:
+            return None
+        return await client.call_tool("desk__whoami", {})
+
+
+async def test_two_persons_call_one_server_as_themselves_and_a_third_is_told_what_to_do(
+    installation: Installation, namespace: str, tmp_path: Path
+) -> None:
+    address = own_address(node_address())
+    ports = free_port(), free_port()
+    issuer = f"http://login.{namespace}.svc:{ports[0]}"
+    url = f"http://desk.{namespace}.svc:{ports[1]}/mcp"
+    apply(*service("login", address, ports[0]), *service("desk", address, ports[1]), namespace=namespace)
+    grants = {person: [url] for person in ("alice", "bob")}
+    async with (
+        oidc_provider(
+            tmp_path,
+            gateway=HERE,
+            resources=[url],
+            grants=grants,
+            scope=SCOPE,
+            address=address,
+            port=ports[0],
+            issuer=issuer,
+        ) as provider,
+        python_server(issuer, provider.jwks_url, address=address, port=ports[1], url=url),
+    ):
+        with trusting(installation, issuer) as gateway:
+            apply(*server(url, issuer), namespace=namespace)
+            await asyncio.to_thread(until, "Ready", lambda: ready(namespace, "as-themselves") == "True", seconds=120)
+            tokens = {person: await provider.sign_in(person) for person in ("alice", "bob", "carol")}
+            await until_async("the tools", lambda: called(gateway, tokens["alice"]))
+            results = {person: await called(gateway, token) for person, token in tokens.items()}
+    assert [results[person].content[0].text for person in ("alice", "bob")] == ["alice", "bob"]
+    assert results["carol"].is_error
+    assert "consent" in results["carol"].content[0].text

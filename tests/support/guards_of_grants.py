@@ -1,0 +1,119 @@
+"""Guards on access tokens per call: where secrets go, whose a token is, and how long. See `guards`."""
+
+from __future__ import annotations
+
+from product_guard import AT, Guard
+
+_OAUTH = "fairlead_mcp.oauth"
+_ATTACKS = "tests/component/mcp/oauth/test_token_attacks.py"
+_SOURCES = "tests/component/mcp/oauth/test_token_source.py"
+
+GRANTS = (
+    Guard(
+        "a client's secret, to the token endpoint of an issuer that metadata names",
+        f"{_OAUTH}.metadata",
+        (("    if metadata.issuer != issuer:\n", "    if False:\n"),),
+        f"{_ATTACKS}::test_metadata_of_another_issuer_gets_neither_secret_nor_token_request",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a token for a server that takes those of another issuer",
+        f"{_OAUTH}.metadata",
+        (("    if named and issuer.rstrip", "    if False and issuer.rstrip"),),
+        f"{_ATTACKS}::test_server_that_names_another_issuer_never_sees_the_secret_and_both_names_are_told",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "metadata at another origin, that a server's challenge leads to",
+        f"{_OAUTH}.metadata",
+        (("    parts = server.at_own_origin(url)\n", "    parts = urlsplit(url)\n"),),
+        f"{_ATTACKS}::test_resource_metadata_at_a_foreign_address_is_not_even_looked_up",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a client's secret at a host that its Secret is not for",
+        f"{_OAUTH}.token_endpoint",
+        (("        if not hosts_allow(self._settings.token_hosts or None, url):\n", "        if False:\n"),),
+        f"{_ATTACKS}::test_token_endpoint_must_be_on_a_host_that_the_clients_secret_may_be_sent_to",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a client's secret in clear on the network",
+        f"{_OAUTH}.metadata",
+        (("    if not is_confidential(url):\n", "    if False:\n"),),
+        f"{_ATTACKS}::test_token_endpoint_in_clear_outside_of_machine_and_cluster_is_refused",
+        "assert",
+    ),
+    Guard(
+        "a redirect of a token request, with the client's secret",
+        f"{_OAUTH}.token_http",
+        (
+            (
+                "        if 300 <= answer.status < 400:\n",
+                (
+                    "        if 300 <= answer.status < 400:\n"
+                    '            at = Target.from_url(answer.headers[b"location"].decode())\n'
+                    "            other = Pool(at.host, at.port, ssl=None, limit=1, clock=self._clock)\n"
+                    "            await other.exchange(with_body(head, form), deadline=self._clock() + 5)\n"
+                    "            await other.aclose()\n"
+                ),
+            ),
+        ),
+        f"{_ATTACKS}::test_redirect_of_a_token_request_is_not_followed",
+        "evil.received",
+    ),
+    Guard(
+        "a provider at an address that servers may not have, or that it has from now on",
+        f"{_OAUTH}.token_http",
+        (("            resolve=access.resolve,\n", ""),),
+        f"{AT}/test_attacks_on_tokens.py::"
+        "test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_may_not_have",
+        "assert",
+    ),
+    Guard(
+        "a token of another person, from the cache",
+        f"{_OAUTH}.token_source",
+        (
+            (
+                "        return self._cache.get((subject.person, scopes), ",
+                '        return self._cache.get((b"", scopes), ',
+            ),
+            ("        key = (subject.person, scopes)\n", '        key = (b"", scopes)\n'),
+        ),
+        f"{AT}/test_complaints_about_tokens.py::test_server_serves_all_persons_and_each_session_has_one_person",
+        "'alice' != 'bob'",
+    ),
+    Guard(
+        "a session that a server has bound to another person",
+        "fairlead_gateway.upstream.server_session",
+        (("    return PersonKey(person, place) if person else place\n", "    return place\n"),),
+        f"{AT}/test_complaints_about_tokens.py::test_server_serves_all_persons_and_each_session_has_one_person",
+        "assert",
+    ),
+    Guard(
+        "a cached result of another person",
+        "fairlead_gateway.calls.path.stages",
+        (("        of_scope = scope(of_scope, credentials.person(call.exchange.identity))\n", "        pass\n"),),
+        f"{AT}/test_attacks_on_tokens.py::test_a_cached_result_of_one_person_answers_no_other",
+        "'alice' != 'bob'",
+    ),
+    Guard(
+        "a token that outlives the one that it was exchanged for",
+        f"{_OAUTH}.token_answer",
+        (
+            (
+                "min(now + _lifetime(members.expires_in, request), request.subject_expires_at)",
+                "now + _lifetime(members.expires_in, request)",
+            ),
+        ),
+        f"{_SOURCES}::test_token_never_outlives_the_subject_token",
+        "assert",
+    ),
+    Guard(
+        "a parameter that replaces a standard one of a token request",
+        f"{_OAUTH}.grants",
+        (("    elif standard:\n", "    elif False:\n"),),
+        "tests/unit/mcp/oauth/test_grants.py::test_extra_parameters_never_replace_a_standard_one",
+        "DID NOT RAISE",
+    ),
+)

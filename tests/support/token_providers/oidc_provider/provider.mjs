@@ -1,0 +1,124 @@
+// The authorization server `oidc-provider`, with token exchange (RFC 8693) by its own extension point.
+//
+//   node provider.mjs CONFIGURATION      a JSON file; its members are those of `_configuration` in tokenproviders.py
+//
+// Prints a line of JSON when it listens, and one for each token request: who asked for what, and the error it got.
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify } from "jose";
+import Provider, { errors } from "oidc-provider";
+
+const EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange";
+const TYPES = "urn:ietf:params:oauth:token-type:";
+const configuration = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const { issuer, address, port, gateway, resources, grants, skew } = configuration;
+
+if (skew) {
+  const Real = Date;
+  globalThis.Date = class extends Real {
+    constructor(...words) {
+      super(...(words.length ? words : [Real.now() + skew * 1000]));
+    }
+    static now() {
+      return Real.now() + skew * 1000;
+    }
+  };
+}
+
+const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
+const named = { alg: "RS256", use: "sig", kid: "first" };
+const keys = createLocalJWKSet({ keys: [{ ...(await exportJWK(publicKey)), ...named }] });
+const say = (words) => process.stdout.write(`${JSON.stringify(words)}\n`);
+const resourceServer = (resource) => {
+  if (!(resource in resources)) throw new errors.InvalidTarget();
+  const { scope, lifetime } = resources[resource];
+  return { scope, audience: resource, accessTokenTTL: lifetime, accessTokenFormat: "jwt" };
+};
+
+// the flow of people, on this machine, and the gateway's, which may be in a cluster, go by different names of one server
+const provider = new Provider(issuer, {
+  clients: configuration.clients,
+  cookies: { keys: ["a key of a test"] },
+  jwks: { keys: [{ ...(await exportJWK(privateKey)), ...named }] },
+  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  responseTypes: ["code"],
+  ttl: {
+    AccessToken: (_, token) => token.resourceServer?.accessTokenTTL ?? 600,
+    ClientCredentials: (_, token) => token.resourceServer?.accessTokenTTL ?? 600,
+    Grant: 600,
+    IdToken: 600,
+    Interaction: 600,
+    Session: 600,
+  },
+  clientAuthMethods: ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"],
+  features: {
+    devInteractions: { enabled: true },
+    clientCredentials: { enabled: true },
+    introspection: { enabled: false },
+    resourceIndicators: {
+      enabled: true,
+      defaultResource: () => undefined,
+      useGrantedResource: () => true,
+      getResourceServerInfo: (_, resource) => resourceServer(resource),
+    },
+  },
+  extraTokenClaims: (ctx, token) => (ctx.oidc.exchanging ? { act: { sub: token.clientId } } : undefined),
+});
+
+const exchange = async (ctx) => {
+  const { params, client } = ctx.oidc;
+  if (!params.subject_token || !params.subject_token_type) throw new errors.InvalidRequest("subject_token is missing");
+  if (![`${TYPES}access_token`, `${TYPES}jwt`].includes(params.subject_token_type)) {
+    throw new errors.InvalidRequest("subject_token_type is not supported");
+  }
+  let subject;
+  try {
+    ({ payload: subject } = await jwtVerify(params.subject_token, keys, { issuer, audience: gateway }));
+  } catch {
+    throw new errors.InvalidRequest("subject_token is not valid");
+  }
+  ctx.oidc.person = subject.sub;
+  const resource = params.resource ?? params.audience;
+  if (typeof resource !== "string") throw new errors.InvalidTarget();
+  const info = resourceServer(resource);
+  if (!(grants[subject.sub] ?? []).includes(resource)) {
+    throw new errors.AccessDenied(`${subject.sub} has not consented to ${client.clientId}`);
+  }
+  const token = new ctx.oidc.provider.AccessToken({
+    accountId: subject.sub,
+    client,
+    clientId: client.clientId,
+    scope: (params.scope ?? info.scope).split(" ").filter((scope) => info.scope.split(" ").includes(scope)).join(" "),
+  });
+  token.resourceServer = new ctx.oidc.provider.ResourceServer(resource, info);
+  ctx.oidc.exchanging = true;
+  ctx.body = {
+    access_token: await token.save(),
+    issued_token_type: `${TYPES}access_token`,
+    token_type: "Bearer",
+    expires_in: info.accessTokenTTL,
+    scope: token.scope,
+  };
+};
+const parameters = ["subject_token", "subject_token_type", "actor_token", "actor_token_type"];
+provider.registerGrantType(
+  EXCHANGE,
+  exchange,
+  [...parameters, "resource", "audience", "scope", "requested_token_type"],
+  ["resource", "audience"],
+);
+
+const told = (ctx, error) => {
+  const { params, client, person } = ctx.oidc ?? {};
+  const { grant_type, resource, audience, scope } = params ?? {};
+  say({ event: "grant", client: client?.clientId, person, grant_type, resource, audience, scope, error: error?.message });
+};
+provider.on("grant.success", (ctx) => told(ctx));
+provider.on("grant.error", (ctx, error) => told(ctx, error));
+provider.on("server_error", (_, error) => say({ event: "error", error: String(error.stack) }));
+const handle = provider.callback();
+const answer = (request, response) => {
+  response.setHeader("Date", new Date().toUTCString()); // by the provider's clock
+  return handle(request, response);
+};
+createServer(answer).listen(port, address, () => say({ event: "listening" }));

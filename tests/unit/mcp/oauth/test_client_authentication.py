@@ -1,0 +1,160 @@
+"""Client authentication: each method's bytes, and keys of all kinds."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_plus
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
+
+from certificates import Authority
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_mcp.oauth.client_authentication import ASSERTION_SECONDS, ClientAuthentication, SigningKey
+from fairlead_mcp.oauth.errors import CONFIGURATION, GrantFailed
+
+TOKEN_URL = "https://login.example.com/token"
+ISSUER = "https://login.example.com"
+SECRET = "s3cr3t:/+ %é"
+RSA = RSAKey.generate_key(2048, {"kid": "mine"})
+
+
+def authentication(method: str, credential: Credential, **members: Any) -> ClientAuthentication:
+    settings = OAuthSettings(grant=CLIENT_CREDENTIALS, client_id="a:b c", client_authentication=method, **members)
+    return ClientAuthentication(settings, credential)
+
+
+def test_basic_encodes_id_and_secret_as_forms_before_base64() -> None:
+    client = authentication("client_secret_basic", Credential(client_secret=SECRET))
+    assert client.parameters(TOKEN_URL, 0) == {}
+    name, _, value = client.header_line().decode().partition(": ")
+    assert (name, value[:6], value[-2:]) == ("Authorization", "Basic ", "\r\n")
+    user, _, password = base64.b64decode(value[6:]).decode("ascii").partition(":")
+    assert user == "a%3Ab+c"
+    assert unquote_plus(password) == SECRET
+    assert ":" not in password
+
+
+def test_post_and_none_send_parameters_and_no_header() -> None:
+    post = authentication("client_secret_post", Credential(client_secret=SECRET))
+    assert (post.header_line(), post.parameters(TOKEN_URL, 0)) == (
+        b"",
+        {"client_id": "a:b c", "client_secret": SECRET},
+    )
+    public = authentication("none", Credential())
+    assert (public.header_line(), public.parameters(TOKEN_URL, 0)) == (b"", {"client_id": "a:b c"})
+
+
+def test_basic_is_sent_as_post_at_entra() -> None:
+    settings = OAuthSettings(grant=TOKEN_EXCHANGE, profile=ENTRA_ON_BEHALF_OF, client_id="x", token_url=TOKEN_URL)
+    client = ClientAuthentication(settings, Credential(client_secret="abcd"))
+    assert (client.header_line(), client.parameters(TOKEN_URL, 0)["client_secret"]) == (b"", "abcd")
+
+
+def pem(key: Key) -> str:
+    assert not isinstance(key, OctKey)
+    return bytes(key.as_pem(private=True)).decode()
+
+
+def jwk(key: Key, **members: str) -> str:
+    return json.dumps({**key.as_dict(private=True), **members})
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [
+        (RSA, "RS256"),
+        (ECKey.generate_key("P-256"), "ES256"),
+        (ECKey.generate_key("P-384"), "ES384"),
+        (ECKey.generate_key("P-521"), "ES512"),
+        (OKPKey.generate_key("Ed25519"), "EdDSA"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_algorithm_of_an_assertion_is_that_of_the_key(key: Key, algorithm: str) -> None:
+    for text in (pem(key), jwk(key)):
+        signed = SigningKey(text).assertion("client", ISSUER, 1_000.7)
+        header = json.loads(base64.urlsafe_b64decode(signed.partition(".")[0] + "=="))
+        assert header["alg"] == algorithm
+    assert SigningKey(jwk(RSA, alg="PS256")).algorithm == "PS256"
+    assert SigningKey(pem(RSA), entra=True).algorithm == "PS256"
+
+
+def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once() -> None:
+    client = authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=ISSUER)
+    first, second = (client.parameters(TOKEN_URL, 1_000.0) for _ in range(2))
+    assert first["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    assert first["client_id"] == "a:b c"
+    token = jwt.decode(first["client_assertion"], RSA, algorithms=["RS256"])
+    assert token.header == {"alg": "RS256", "typ": "JWT", "kid": "mine"}
+    jti = token.claims.pop("jti")
+    assert token.claims == {"iss": "a:b c", "sub": "a:b c", "aud": ISSUER, "iat": 1000, "exp": 1000 + ASSERTION_SECONDS}
+    assert jti != jwt.decode(second["client_assertion"], RSA, algorithms=["RS256"]).claims["jti"]
+
+
+def audience(client: ClientAuthentication) -> Any:
+    assertion = client.parameters(TOKEN_URL, 1_000.0)["client_assertion"]
+    return jwt.decode(assertion, RSA, algorithms=["RS256", "PS256"]).claims["aud"]
+
+
+def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_token_endpoint() -> None:
+    credential = Credential(private_key=jwk(RSA))
+    assert audience(authentication("private_key_jwt", credential, issuer=ISSUER)) == ISSUER
+    assert audience(authentication("private_key_jwt", credential)) == TOKEN_URL
+    entra = OAuthSettings(
+        grant=TOKEN_EXCHANGE,
+        profile=ENTRA_ON_BEHALF_OF,
+        client_id="x",
+        issuer=ISSUER,
+        client_authentication="private_key_jwt",
+    )
+    assert audience(ClientAuthentication(entra, credential)) == TOKEN_URL
+
+
+def test_certificate_beside_a_key_gives_its_thumbprints(tmp_path: Path) -> None:
+    signed = SigningKey(Authority().issued()).assertion("client", ISSUER, 0)
+    header = json.loads(base64.urlsafe_b64decode(signed.partition(".")[0] + "=="))
+    assert {len(header["x5t"]), len(header["x5t#S256"])} == {27, 43}
+
+
+UNUSABLE = dict(
+    enumerate(
+        [
+            "",
+            "{}",
+            "{",
+            "nonsense",
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
+            jwk(OctKey.generate_key(256)),
+            jwk(OKPKey.generate_key("X25519")),
+            json.dumps(RSA.as_dict(private=False)),
+            jwk(RSA, alg="ES256"),
+            jwk(RSA, alg="none"),
+            jwk(RSA, n="AA"),
+            "[" * 70_000,
+            '{"kty":"RSA","x":' + "[" * 5_000,
+        ]
+    )
+)
+
+
+@pytest.mark.parametrize("number", UNUSABLE)
+def test_unusable_key_is_refused_without_quoting_it(number: int) -> None:
+    text = UNUSABLE[number]
+    with pytest.raises(GrantFailed) as failed:
+        SigningKey(text)
+    assert failed.value.cause == CONFIGURATION
+    assert failed.value.__cause__ is None
+    assert not text or text[:40] not in str(failed.value)
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "private_key_jwt", "tls", ""])
+def test_method_without_its_secret_is_refused(method: str) -> None:
+    with pytest.raises(GrantFailed) as failed:
+        authentication(method, Credential())
+    assert failed.value.cause == CONFIGURATION
