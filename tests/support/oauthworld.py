@@ -2,7 +2,7 @@
 
 async with token_endpoint() as provider, protected_server(provider) as (protected, server):
     async with exchanging(tmp_path, provider, oauth_catalog(provider, "box", server.url)) as gateway:
-        assert said(await ask(gateway, of(provider, "alice", calling("box__whoami")))) == "alice"
+        assert text_of(await ask(gateway, of(provider, "alice", calling("box__whoami")))) == "alice"
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def of(provider: TokenEndpoint, person: str, ask: Ask, **claims: Any) -> Ask:
     return ask.with_headers(authorization=f"Bearer {provider.subject_token(person, **claims)}")
 
 
-def said(answer: Answer) -> str:
+def text_of(answer: Answer) -> str:
     """Text of a tool's result; an event stream's last message has it."""
     message = answer.events[-1] if answer.headers.get("content-type", "").startswith("text/event") else answer.message
     return str(message["result"]["content"][0]["text"])

@@ -54,7 +54,7 @@ class ProtectedServer:
 
 
 class Word(BaseModel):
-    """What the tool asks for."""
+    """Answer to the question of `confirm`."""
 
     word: str
 

@@ -334,7 +334,7 @@ class HttpUpstream(Upstream):
         request = call.request
         call.data = self._serialize(session.head, b"", request)
         call.session = session
-        if session.client is not None or session.person:
+        if session.owned:
             session.enter(call.sink)
             self._idle.mark_used(session)
             if session.client is not None:

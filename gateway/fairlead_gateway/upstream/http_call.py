@@ -224,7 +224,7 @@ class HttpCall(Call):
             return False
         self.over = True
         session = self.session
-        if session is not None and (session.client is not None or session.person):
+        if session is not None and session.owned:
             self._upstream.end_request(session, self.sink)
         return True
 

@@ -15,7 +15,7 @@ from fairlead_mcp.http.dial import Address
 
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
-SharedPlace: TypeAlias = Address | None
+PodAddress: TypeAlias = Address | None
 """Where a shared session is: the address of its pod, or None for a session that is not assigned to a pod."""
 
 
@@ -23,24 +23,24 @@ class PersonKey(NamedTuple):
     """Key of a session that all clients of one outbound person share."""
 
     person: bytes
-    place: SharedPlace
+    pod: PodAddress
 
 
-SessionKey: TypeAlias = ClientPeer | PersonKey | SharedPlace
+SessionKey: TypeAlias = ClientPeer | PersonKey | PodAddress
 """Key of a session: the client for a client's own session, whose id belongs to one principal; a `PersonKey`, or the
-place of a session that all clients share.
+address of the pod of a session that all clients share.
 """
 
 
-def shared_key(person: bytes, place: SharedPlace) -> SessionKey:
+def shared_key(person: bytes, pod: PodAddress) -> SessionKey:
     """Key of the session that the clients of a person share; those of all persons if `person` is empty."""
-    return PersonKey(person, place) if person else place
+    return PersonKey(person, pod) if person else pod
 
 
-def place_of(key: SessionKey) -> SharedPlace:
+def pod_of(key: SessionKey) -> PodAddress:
     """Where a shared session is; None for a client's own session too."""
     if isinstance(key, PersonKey):
-        return key.place
+        return key.pod
     return None if isinstance(key, ClientPeer) else key
 
 
@@ -61,6 +61,7 @@ class ServerSession:
         "head",
         "key",
         "levels",
+        "owned",
         "person",
         "pod",
         "requests",
@@ -89,6 +90,8 @@ class ServerSession:
         """Client that owns the session; None for a shared session."""
         self.person = person
         """Outbound person whose clients share the session; empty for a session of all persons."""
+        self.owned = client is not None or person != b""
+        """Whether the session belongs to one client or person, and ends when it is idle."""
         self.key: SessionKey = client if client is not None else shared_key(person, None)
         """Key of the session in `ServerSessions.open`."""
         self.pod: Address | None = None
@@ -107,11 +110,6 @@ class ServerSession:
         self.subscriber: ResponseSink | None = None
         """Sink for resource updates. A session with one does not time out when idle."""
         self.closed = False
-
-    @property
-    def owned(self) -> bool:
-        """Whether the session belongs to one client or person, and ends when it is idle."""
-        return self.client is not None or self.person != b""
 
     def authorized_head(self) -> bytes:
         """Head of the gateway's own messages in the session, such as cancellations."""

@@ -21,7 +21,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
-from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head, place_of, shared_key
+from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head, pod_of, shared_key
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
@@ -136,7 +136,7 @@ class ServerSessions:
     def spread(self) -> None:
         """Assign shared sessions to their pods, as calls are now spread over several. No-op without session ids."""
         for session in [session for session in self.open.values() if session.client is None]:
-            if place_of(session.key) is None and session.has_id and session.pod is not None:
+            if pod_of(session.key) is None and session.has_id and session.pod is not None:
                 del self.open[session.key]
                 session.key = shared_key(session.person, session.pod)
                 self.open[session.key] = session
@@ -144,12 +144,12 @@ class ServerSessions:
     def stop_opening(self, pod: ServerPod) -> None:
         """Fail the requests that wait for the opening of a pod's shared sessions, with ConnectFailed."""
         for key, opening in [*self._opening.items()]:
-            if place_of(key) == pod.address:
+            if pod_of(key) == pod.address:
                 opening.cancel()
 
     def forget(self, address: Address) -> None:
         """Drop the shared sessions of a removed pod."""
-        for session in [session for session in self.open.values() if place_of(session.key) == address]:
+        for session in [session for session in self.open.values() if pod_of(session.key) == address]:
             self.forget_session(session)
 
     def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:

@@ -58,9 +58,9 @@ def _with_credential(catalog: Catalog, ref: CredentialRef, oauth: OAuthSettings 
     return msgspec.structs.replace(catalog, credential=ref, oauth=oauth)
 
 
-async def _cache_tokens(place: Place, header: bytes) -> None:
+async def _cache_tokens(guarded: Place, header: bytes) -> None:
     """Put a token into the cache of each server that calls are made of."""
-    gateway = place.world.gateway
+    gateway = guarded.world.gateway
     identity = await gateway.endpoint.identities.identify(header)
     assert isinstance(identity, Identity)
     token = AccessToken.bearer(_TOKEN, time.time() + _SECONDS, frozenset())
@@ -76,18 +76,18 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
     grants = {FIXED: "", OWN: CLIENT_CREDENTIALS, EXCHANGED: TOKEN_EXCHANGE}
     times: Times = {}
     async with AsyncExitStack() as stack:
-        places = {}
+        gateways = {}
         for number, (what, grant) in enumerate(grants.items()):
             documents = _write_world(folder / str(number), grant)
-            places[what] = await guarded_world(stack, documents, loop, Trust((tokens,)), token)
-            await _cache_tokens(places[what], f"Bearer {token}".encode())
+            gateways[what] = await guarded_world(stack, documents, loop, Trust((tokens,)), token)
+            await _cache_tokens(gateways[what], f"Bearer {token}".encode())
         for _ in range((2 if settings.quick else 6) * settings.rounds):
             for era in VERSIONS:
-                for what, place in places.items():
-                    requests = place.requests[era]
-                    await place.world.settle(requests)
-                    best = min([sum(await place.world.once(requests)) for _ in range(50)])
-                    place.world.check(requests)
+                for what, guarded in gateways.items():
+                    requests = guarded.requests[era]
+                    await guarded.world.settle(requests)
+                    best = min([sum(await guarded.world.once(requests)) for _ in range(50)])
+                    guarded.world.check(requests)
                     times.setdefault((what, era), []).append(best / CONNECTIONS / 1000)
     return times
 

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, scraped
-from oauthworld import exchanging, oauth_catalog, of, said
+from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import protected_server
 from tokenendpoint import token_endpoint
 from waiting import eventually
@@ -26,7 +26,7 @@ async def test_two_persons_call_one_server_each_as_itself(tmp_path: Path, client
             for _ in range(3):
                 for person in ("alice", "bob"):
                     answer = await ask(gateway, of(provider, person, calling("box__whoami", era=client_era)))
-                    assert said(answer) == person
+                    assert text_of(answer) == person
     assert protected.crossed == []
     assert provider.granted == {"alice": 1, "bob": 1}
     assert [*protected.sessions.values()] == []  # ended with the gateway
@@ -39,7 +39,7 @@ async def test_the_clients_own_token_never_reaches_the_server(tmp_path: Path) ->
             for era in (LEGACY, MODERN):
                 own = provider.subject_token("alice")
                 answer = await ask(gateway, calling("box__whoami", era=era).with_headers(authorization=f"Bearer {own}"))
-                assert said(answer) == "alice"
+                assert text_of(answer) == "alice"
                 assert own not in repr(server.seen)
     assert all(request.headers["authorization"].startswith("Bearer ") for request in server.seen)
 
@@ -48,8 +48,8 @@ async def test_client_credentials_reach_the_server_as_the_gateway(tmp_path: Path
     async with token_endpoint() as provider, protected_server(provider) as (protected, server):
         box = oauth_catalog(provider, "box", server.url, oauth={"grant": CLIENT_CREDENTIALS}, version=LEGACY)
         async with exchanging(tmp_path, provider, box, anonymous="allow") as gateway:
-            names = {said(await ask(gateway, calling("box__whoami"))) for _ in range(3)}
-            names.add(said(await ask(gateway, of(provider, "alice", calling("box__whoami")))))
+            names = {text_of(await ask(gateway, calling("box__whoami"))) for _ in range(3)}
+            names.add(text_of(await ask(gateway, of(provider, "alice", calling("box__whoami")))))
     assert len(names) == 1
     assert len([method for _, method, _ in protected.messages if method == "initialize"]) == 1
     assert provider.granted == {"": 1} or sum(provider.granted.values()) == 1
@@ -65,7 +65,7 @@ async def test_two_hundred_calls_after_expiry_wait_for_one_grant(tmp_path: Path)
             await eventually(lambda: len(gateway.endpoint.context.calls) == 200)
             provider.hold["alice"].set()
             answers = await asyncio.gather(*calls)
-    assert {said(answer) for answer in answers} == {"alice"}
+    assert {text_of(answer) for answer in answers} == {"alice"}
     assert provider.granted == {"alice": 1}
 
 
@@ -79,10 +79,10 @@ async def test_a_slow_grant_of_one_person_holds_up_no_other(tmp_path: Path) -> N
             ]
             await eventually(lambda: len(gateway.endpoint.context.calls) == 20)
             answers = [await ask(gateway, of(provider, "bob", calling("box__whoami"))) for _ in range(20)]
-            assert {said(answer) for answer in answers} == {"bob"}
+            assert {text_of(answer) for answer in answers} == {"bob"}
             assert not any(call.done() for call in slow)
             provider.hold["alice"].set()
-            assert {said(answer) for answer in await asyncio.gather(*slow)} == {"alice"}
+            assert {text_of(answer) for answer in await asyncio.gather(*slow)} == {"alice"}
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
@@ -91,9 +91,9 @@ async def test_a_401_is_answered_with_one_grant_and_one_repetition(tmp_path: Pat
         box = oauth_catalog(provider, "box", server.url, version=era)
         async with exchanging(tmp_path, provider, box) as gateway:
             request = of(provider, "alice", calling("box__whoami"))
-            assert said(await ask(gateway, request)) == "alice"
+            assert text_of(await ask(gateway, request)) == "alice"
             protected.refuse_tokens.add(provider.grants[-1].token)
-            assert said(await ask(gateway, request)) == "alice"
+            assert text_of(await ask(gateway, request)) == "alice"
             guard = gateway.registry.guard(box.key)
             assert guard.breaker.closed
             assert not guard.breaker.troubled
@@ -111,7 +111,7 @@ async def test_a_server_that_refuses_each_token_is_told_to_the_caller(tmp_path: 
             protected.refuse_all = True
             answer = await ask(gateway, request)
             assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
-            assert "default/box refuses the access token, also a new one" in said(answer)
+            assert "default/box refuses the access token, also a new one" in text_of(answer)
             assert provider.granted == {"alice": 2}
             assert not any(grant.token in str(answer.message) for grant in provider.grants)
             assert gateway.registry.guard(box.key).breaker.closed
@@ -123,11 +123,11 @@ async def test_a_403_for_scopes_is_answered_with_a_token_that_has_them(tmp_path:
         box = oauth_catalog(provider, "box", server.url)
         async with exchanging(tmp_path, provider, box) as gateway:
             request = of(provider, "alice", calling("box__whoami"))
-            assert said(await ask(gateway, request)) == "alice"
+            assert text_of(await ask(gateway, request)) == "alice"
             protected.demands.add("write")
-            assert said(await ask(gateway, request)) == "alice"
+            assert text_of(await ask(gateway, request)) == "alice"
             assert set(provider.grants[-1].scopes) == {"read", "write"}
-            assert said(await ask(gateway, request)) == "alice"  # with the same token
+            assert text_of(await ask(gateway, request)) == "alice"  # with the same token
             assert provider.granted == {"alice": 2}
             protected.demands.add("unheard")
             answer = await ask(gateway, request)
@@ -140,11 +140,11 @@ async def test_a_caller_without_a_token_is_told_what_to_do(tmp_path: Path) -> No
         async with exchanging(tmp_path, provider, box, anonymous="allow") as gateway:
             answer = await ask(gateway, calling("box__whoami"))
             assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
-            assert "call the gateway with a token of its identity provider" in said(answer)
+            assert "call the gateway with a token of its identity provider" in text_of(answer)
             provider.strangers.add("carol")
             refused = await ask(gateway, of(provider, "carol", calling("box__whoami")))
             assert refused.refusal == "CREDENTIAL_UNAVAILABLE"
-            assert "default/box" in said(refused)
+            assert "default/box" in text_of(refused)
     assert protected.messages == []
 
 
@@ -181,8 +181,8 @@ async def test_a_session_outlives_the_tokens_that_it_is_used_with(tmp_path: Path
             opened = await ask(gateway, of(provider, "alice", legacy("initialize", INITIALIZE)))
             session = opened.headers["mcp-session-id"]
             for number in range(3):
-                asked = calling("box__whoami", era=LEGACY, session=session)
-                assert said(await ask(gateway, of(provider, "alice", asked, jti=str(number)))) == "alice"
+                request = calling("box__whoami", era=LEGACY, session=session)
+                assert text_of(await ask(gateway, of(provider, "alice", request, jti=str(number)))) == "alice"
                 if number == 0:
                     protected.refuse_tokens.add(provider.grants[-1].token)
             assert len(gateway.registry.upstream(box.key).sessions.open) == 1  # type: ignore[attr-defined]
@@ -227,8 +227,8 @@ async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -
         async with exchanging(tmp_path, provider, box, robot, open_server, anonymous="allow") as gateway:
 
             async def credential(person: str, name: str, path: str = "tools/{}__whoami/explain") -> str | None:
-                asked = Ask(verb="GET", body=b"", target=f"/v1/{path.format(name)}")
-                answer = await ask(gateway, of(provider, person, asked) if person else asked)
+                request = Ask(verb="GET", body=b"", target=f"/v1/{path.format(name)}")
+                answer = await ask(gateway, of(provider, person, request) if person else request)
                 return str(answer.message["credential"]) if answer.message["credential"] else None
 
             assert "the caller's own access token" in str(await credential("alice", "box"))

@@ -1,4 +1,4 @@
-"""What a server can tie to a user is kept apart by person: sessions, streams, questions, tasks, results."""
+"""Sessions, streams, questions, tasks and results of persons, which a server can tie to a user, stay apart."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gatewayworld import (
     running,
     served,
 )
-from oauthworld import exchanging, oauth_catalog, of, said
+from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedsdk import protected_sdk_server
 from protectedservers import CONFIRM, WHOAMI, protected_server
 from rawserver import Reply, Request, raw_server
@@ -75,7 +75,7 @@ async def test_no_person_uses_a_session_of_another_at_the_sdks_server(
                         calling("box__whoami", era=LEGACY, session=sessions[person]),
                     )
                     answers = [await ask(gateway, of(provider, person, each)) for each in asks]
-                    assert [said(answer) for answer in answers] == [person] * 3
+                    assert [text_of(answer) for answer in answers] == [person] * 3
     assert all(len(users) == 1 for users in server.users.values())
     assert "credential does not match" not in caplog.text
     assert "Rejecting" not in caplog.text
@@ -112,8 +112,8 @@ async def test_a_question_of_one_persons_call_is_not_answered_by_another(tmp_pat
         box = oauth_catalog(provider, "box", server.url, [WHOAMI, CONFIRM], version=LEGACY)
         async with exchanging(tmp_path, provider, box) as gateway:
             params = {"name": "box__confirm", "arguments": {}}
-            asked = [await ask(gateway, of(provider, each, modern("tools/call", params, **OFFER))) for each in PERSONS]
-            results = [answer.message["result"] for answer in asked]
+            first = [await ask(gateway, of(provider, each, modern("tools/call", params, **OFFER))) for each in PERSONS]
+            results = [answer.message["result"] for answer in first]
             for person, result in reversed([*zip(PERSONS, results, strict=True)]):
                 word = {"action": "accept", "content": {"word": person}}
                 more = {
@@ -124,7 +124,7 @@ async def test_a_question_of_one_persons_call_is_not_answered_by_another(tmp_pat
                 stolen = await ask(gateway, of(provider, stranger, modern("tools/call", {**params, **more}, **OFFER)))
                 assert "error" in stolen.message or stolen.message["result"].get("isError")
                 answer = await ask(gateway, of(provider, person, modern("tools/call", {**params, **more}, **OFFER)))
-                assert said(answer) == f"{person}: {person}"
+                assert text_of(answer) == f"{person}: {person}"
     assert all(len(users) == 1 for users in server.users.values())
 
 
@@ -150,9 +150,9 @@ async def test_cached_results_and_shared_calls_are_never_another_persons(tmp_pat
             ]
             await eventually(lambda: protected.executed.total() == 2 and len(gateway.endpoint.context.calls) == 6)
             protected.hold.set()
-            assert [said(answer) for answer in await asyncio.gather(*calls)] == [*PERSONS * 3]
+            assert [text_of(answer) for answer in await asyncio.gather(*calls)] == [*PERSONS * 3]
             again = [await ask(gateway, of(provider, person, calling("box__whoami"))) for person in PERSONS]
-    assert [said(answer) for answer in again] == [*PERSONS]
+    assert [text_of(answer) for answer in again] == [*PERSONS]
     assert protected.executed == dict.fromkeys(PERSONS, 1)
 
 
@@ -193,13 +193,13 @@ class BoundTasks:
 
     async def handle(self, request: Request, reply: Reply) -> None:
         user = str(self.provider.verify(request.headers["authorization"].partition(" ")[2])["sub"])
-        known = {*self.tasks.tasks}
+        before = {*self.tasks.tasks}
         self.requests[user, request.method] += 1
         task = request.params.get("taskId")
         if task is not None and self.owners.get(task) != user:
             self.crossed.append((task, user))
         await self.tasks.handle(request, reply)
-        self.owners.update(dict.fromkeys({*self.tasks.tasks} - known, user))
+        self.owners.update(dict.fromkeys({*self.tasks.tasks} - before, user))
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
@@ -215,7 +215,7 @@ async def test_requests_about_a_task_go_as_the_person_whose_call_created_it(tmp_
                     call = {"name": "box__must", "arguments": {"ends": ended}}
                     if era == LEGACY:
                         answer = await ask(gateway, of(provider, person, legacy("tools/call", call)))
-                        assert said(answer) == "done"
+                        assert text_of(answer) == "done"
                         continue
                     created = await ask(gateway, of(provider, person, modern("tools/call", call, **DECLARING)))
                     task = created.message["result"]["taskId"]
@@ -237,9 +237,9 @@ async def test_a_session_restored_on_another_replica_reaches_the_server_as_its_p
         async with exchanging(folders[0], provider, box, session_key="k") as first:
             session = await session_of(first, {"elicitation": {}}, authorization=bearer(provider, "alice"))
             call = calling("box__whoami", era=LEGACY, session=session)
-            assert said(await ask(first, of(provider, "alice", call))) == "alice"
+            assert text_of(await ask(first, of(provider, "alice", call))) == "alice"
         async with exchanging(folders[1], provider, box, session_key="k") as second:
-            assert said(await ask(second, of(provider, "alice", call))) == "alice"
+            assert text_of(await ask(second, of(provider, "alice", call))) == "alice"
             stolen = await ask(second, of(provider, "bob", call))
             assert stolen.status == 404
     assert protected.crossed == []
@@ -250,7 +250,7 @@ async def test_sessions_of_persons_are_bounded_and_end_with_their_own_token(tmp_
         box = oauth_catalog(provider, "box", server.url, version=LEGACY)
         async with exchanging(tmp_path, provider, box, upstream_sessions=2) as gateway:
             for person in ("alice", "bob", "carol", "dave"):
-                assert said(await ask(gateway, of(provider, person, calling("box__whoami")))) == person
+                assert text_of(await ask(gateway, of(provider, person, calling("box__whoami")))) == person
             sessions = gateway.registry.upstream(box.key).sessions  # type: ignore[attr-defined]
             assert len(sessions.open) == 2
             await eventually(lambda: {user for verb, _, user in protected.messages if verb == "DELETE"} >= {*PERSONS})
@@ -267,14 +267,14 @@ async def test_sessions_of_persons_are_bounded_and_end_with_their_own_token(tmp_
     assert protected.crossed == []
 
 
-async def test_one_process_per_client_reaches_the_server_as_its_person(tmp_path: Path) -> None:
+async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: Path) -> None:
     async with token_endpoint() as provider, protected_server(provider) as (protected, server):
         box = oauth_catalog(provider, "box", server.url, version=LEGACY, session="PerClient")
         async with exchanging(tmp_path, provider, box) as gateway:
             for person in PERSONS:
                 session = await session_of(gateway, {}, authorization=bearer(provider, person))
                 for call in (calling("box__whoami", era=LEGACY, session=session), calling("box__whoami")):
-                    assert said(await ask(gateway, of(provider, person, call))) == person
+                    assert text_of(await ask(gateway, of(provider, person, call))) == person
     assert protected.crossed == []
     assert provider.granted == dict.fromkeys(PERSONS, 1)
 
@@ -298,7 +298,7 @@ async def test_callers_tokens_are_kept_only_while_a_server_needs_them(tmp_path: 
             await served(gateway, 2)
             assert held().value == token.partition(" ")[2]
             assert token.partition(" ")[2] not in repr(gateway.endpoint.identities.recall(token.encode()))
-            assert said(await ask(gateway, call)) == "alice"
+            assert text_of(await ask(gateway, call)) == "alice"
             publish(tmp_path / "documents", own)
             await served(gateway, 3)
             assert held().value == ""
@@ -313,27 +313,27 @@ async def test_servers_with_one_credential_share_their_session_as_before(tmp_pat
         ref = CredentialRef(secret="fixed", key="k", hash="1")
         box = catalog("box", server.url, [WHOAMI], version=LEGACY, credential=ref)
         async with running(tmp_path, box) as gateway:
-            assert [said(await ask(gateway, calling("box__whoami"))) for _ in range(3)] == ["robot"] * 3
+            assert [text_of(await ask(gateway, calling("box__whoami"))) for _ in range(3)] == ["robot"] * 3
     assert len([method for _, method, _ in protected.messages if method == "initialize"]) == 1
 
 
 async def test_no_pod_gets_a_session_of_another_pod_or_person(tmp_path: Path) -> None:
     async with (
         token_endpoint() as provider,
-        protected_server(provider) as (one, first),
-        protected_server(provider) as (two, second),
+        protected_server(provider) as (pod_one, first_server),
+        protected_server(provider) as (pod_two, second_server),
     ):
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
             if host == "127.0.0.1":
                 return [(host, port)]
-            return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
+            return [("127.0.0.1", first_server.port), ("127.0.0.1", second_server.port)]
 
         box = oauth_catalog(provider, "box", "http://box.tools.svc:80/mcp", version=LEGACY)
         async with exchanging(tmp_path, provider, box, resolve=resolve) as gateway:
             for _ in range(4):
                 calls = [ask(gateway, of(provider, person, calling("box__whoami"))) for person in PERSONS * 4]
-                assert [said(answer) for answer in await asyncio.gather(*calls)] == [*PERSONS * 4]
-    assert one.crossed == two.crossed == []
-    assert one.executed.total() > 0
-    assert two.executed.total() > 0
+                assert [text_of(answer) for answer in await asyncio.gather(*calls)] == [*PERSONS * 4]
+    assert pod_one.crossed == pod_two.crossed == []
+    assert pod_one.executed.total() > 0
+    assert pod_two.executed.total() > 0

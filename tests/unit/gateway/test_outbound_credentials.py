@@ -1,4 +1,4 @@
-"""Whose token a call gets, and what a caller without one is told."""
+"""Access tokens of callers at one server, and the errors of callers without one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Source:
 
     def __init__(self) -> None:
         self.tokens: dict[bytes, AccessToken] = {}
-        self.asked: list[tuple[TokenSubject, AccessToken | None, Challenge | None]] = []
+        self.requests: list[tuple[TokenSubject, AccessToken | None, Challenge | None]] = []
         self.hangs = False
 
     def cached(self, subject: TokenSubject, scopes: frozenset[str] = frozenset()) -> AccessToken | None:
@@ -37,10 +37,10 @@ class Source:
     async def obtain(
         self, subject: TokenSubject, *, refused: AccessToken | None = None, challenge: Challenge | None = None
     ) -> AccessToken:
-        self.asked.append((subject, refused, challenge))
+        self.requests.append((subject, refused, challenge))
         if self.hangs:
             await asyncio.Event().wait()
-        token = AccessToken.bearer(f"for-{subject.person.decode()}-{len(self.asked)}", FOREVER, frozenset())
+        token = AccessToken.bearer(f"for-{subject.person.decode()}-{len(self.requests)}", FOREVER, frozenset())
         self.tokens[subject.person] = token
         return token
 
@@ -94,7 +94,7 @@ async def test_a_caller_without_a_token_is_told_what_to_do(identity: Identity, w
     assert "default/box" in str(refused.value)
     with pytest.raises(GrantFailed, match=words):
         await credentials(source).acquire(identity, FOREVER)
-    assert source.asked == []
+    assert source.requests == []
 
 
 async def test_a_stream_goes_on_with_the_newest_token_of_its_person() -> None:
@@ -108,7 +108,7 @@ async def test_a_stream_goes_on_with_the_newest_token_of_its_person() -> None:
     assert (await tokens.acquire(old, FOREVER)).line == first.line
     source.tokens.clear()
     await tokens.acquire(old, FOREVER, first, HttpRefused("401", status=401))
-    assert [subject.token for subject, _, _ in source.asked] == ["new", "new"]
+    assert [subject.token for subject, _, _ in source.requests] == ["new", "new"]
 
 
 async def test_the_wait_for_a_token_ends_with_the_call() -> None:
@@ -125,7 +125,7 @@ async def test_the_challenge_of_a_refused_token_reaches_the_source() -> None:
     first = await tokens.acquire(of_jwt(), FOREVER)
     challenge = b'Bearer error="insufficient_scope", scope="write"'
     await tokens.acquire(of_jwt(), FOREVER, first, HttpRefused("403", status=403, challenge=challenge))
-    _, refused, parsed = source.asked[-1]
+    _, refused, parsed = source.requests[-1]
     assert refused == first.token
     assert parsed is not None
     assert parsed.scopes == ("write",)
