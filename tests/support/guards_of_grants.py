@@ -75,8 +75,8 @@ GRANTS = (
         f"{_OAUTH}.token_source",
         (
             (
-                "        return self._cache.get((subject.person, scopes), ",
-                '        return self._cache.get((b"", scopes), ',
+                "        return self._get((subject.person, scopes), ",
+                '        return self._get((b"", scopes), ',
             ),
             ("        key = (subject.person, scopes)\n", '        key = (b"", scopes)\n'),
         ),
