@@ -75,8 +75,8 @@ GRANTS = (
         f"{_OAUTH}.token_source",
         (
             (
-                "        return self._cache.get((subject.person, scopes), ",
-                '        return self._cache.get((b"", scopes), ',
+                "        return self._get((subject.person, scopes), ",
+                '        return self._get((b"", scopes), ',
             ),
             ("        key = (subject.person, scopes)\n", '        key = (b"", scopes)\n'),
         ),
@@ -86,7 +86,7 @@ GRANTS = (
     Guard(
         "a session that a server has bound to another person",
         "fairlead_gateway.upstream.server_session",
-        (("    return PersonKey(person, place) if person else place\n", "    return place\n"),),
+        (("    return PersonKey(person, pod) if person else pod\n", "    return pod\n"),),
         f"{AT}/test_complaints_about_tokens.py::test_server_serves_all_persons_and_each_session_has_one_person",
         "assert",
     ),

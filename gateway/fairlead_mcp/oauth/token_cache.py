@@ -45,6 +45,8 @@ class TokenCache:
         self._most = most
         self._clock = clock
         self._entries: OrderedDict[CacheKey, CachedToken] = OrderedDict()
+        self._crowded = False
+        """Whether the cache is half full. Before, the order of use is not recorded, which takes 0.1 µs and more."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -60,7 +62,8 @@ class TokenCache:
             return None
         if now >= subject_expires_at:
             return None
-        self._entries.move_to_end(key)
+        if self._crowded:
+            self._entries.move_to_end(key)
         return entry.token
 
     def entry(self, key: CacheKey) -> CachedToken | None:
@@ -84,6 +87,7 @@ class TokenCache:
         self._entries.move_to_end(key)
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
+        self._crowded = 2 * len(self._entries) >= self._most
 
     def drop(self, key: CacheKey, token: AccessToken) -> CachedToken | None:
         """Remove a token and return its entry; None if another token is cached by now, which stays."""

@@ -85,6 +85,7 @@ class TokenSource:
         self._access = access
         self._own = settings.grant == CLIENT_CREDENTIALS
         self._cache = TokenCache(access.max_tokens, access.clock)
+        self._get = self._cache.get  # bound once, for `cached` is on the path of each call
         self._failures = GrantFailures(access.max_tokens, access.monotonic)
         self._extra: OrderedDict[bytes, frozenset[str]] = OrderedDict()
         """Scopes by person that the server demanded and the person got, beyond those of the settings."""
@@ -107,8 +108,8 @@ class TokenSource:
     def cached(self, subject: TokenSubject, scopes: frozenset[str] = _NO_SCOPES) -> AccessToken | None:
         """The person's token, if it is valid. `scopes`: those that the call needs beyond those of the settings."""
         if self._own:
-            return self._cache.get((b"", scopes) if scopes else _OWN, GATEWAY.expires_at)
-        return self._cache.get((subject.person, scopes), subject.expires_at)
+            return self._get((b"", scopes) if scopes else _OWN, GATEWAY.expires_at)
+        return self._get((subject.person, scopes), subject.expires_at)
 
     async def obtain(
         self,

@@ -29,8 +29,19 @@ def test_an_answer_arrives_however_it_is_cut(chunks: list[bytes]) -> None:
 
 
 def test_only_the_headers_of_use_are_kept_whatever_their_spelling() -> None:
-    world = World().start(OK + b"MCP-SESSION-ID: s\r\nDate: x\r\nretry-After: 3\r\nX-Y: z\r\nContent-Length: 0\r\n\r\n")
+    world = World().start(
+        OK + b"MCP-SESSION-ID: s\r\nServer: x\r\nretry-After: 3\r\nX-Y: z\r\nContent-Length: 0\r\n\r\n"
+    )
     assert world.answer.headers == {b"mcp-session-id": b"s", b"retry-after": b"3", b"content-length": b"0"}
+
+
+def test_challenges_of_several_lines_are_joined_by_commas() -> None:
+    lines = b"WWW-Authenticate: Basic\r\nX-Y: z\r\nwww-authenticate: Bearer scope=a\r\n"
+    world = World().start(
+        b"HTTP/1.1 401 Unauthorized\r\n" + lines + b"Retry-After: 1\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n"
+    )
+    assert world.answer.headers[b"www-authenticate"] == b"Basic, Bearer scope=a"
+    assert world.answer.headers[b"retry-after"] == b"2"
 
 
 @pytest.mark.parametrize("status", [b"100 Continue", b"103 Early Hints", b"102 Processing"])
