@@ -86,7 +86,7 @@ GRANTS = (
     Guard(
         "a session that a server has bound to another person",
         "fairlead_gateway.upstream.server_session",
-        (("    return PersonKey(person, pod) if person else pod\n", "    return pod\n"),),
+        (("    return (person, pod) if person else pod\n", "    return pod\n"),),
         f"{AT}/test_complaints_about_tokens.py::test_server_serves_all_persons_and_each_session_has_one_person",
         "assert",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink
@@ -19,13 +19,9 @@ PodAddress: TypeAlias = Address | None
 """Where a shared session is: the address of its pod, or None for a session that is not assigned to a pod."""
 
 
-class PersonKey(NamedTuple):
-    """Key of a session that all clients of one outbound person share."""
-
-    person: bytes
-    pod: PodAddress
-
-
+# a NamedTuple takes ten times as long to make, which each call would pay
+PersonKey: TypeAlias = tuple[bytes, PodAddress]
+"""Key of a session that all clients of one outbound person share: the person, and the session's pod."""
 SessionKey: TypeAlias = ClientPeer | PersonKey | PodAddress
 """Key of a session: the client for a client's own session, whose id belongs to one principal; a `PersonKey`, or the
 address of the pod of a session that all clients share.
@@ -34,14 +30,14 @@ address of the pod of a session that all clients share.
 
 def shared_key(person: bytes, pod: PodAddress) -> SessionKey:
     """Key of the session that the clients of a person share; those of all persons if `person` is empty."""
-    return PersonKey(person, pod) if person else pod
+    return (person, pod) if person else pod
 
 
 def pod_of(key: SessionKey) -> PodAddress:
     """Where a shared session is; None for a client's own session too."""
-    if isinstance(key, PersonKey):
-        return key.pod
-    return None if isinstance(key, ClientPeer) else key
+    if key is None or isinstance(key, ClientPeer):
+        return None
+    return key[1] if isinstance(key[0], bytes) else key
 
 
 def no_authorization() -> bytes:
@@ -121,11 +117,6 @@ class ServerSession:
             return self.has_id
         return answer.status == 400 and b"session" in answer.body.lower()
 
-    @property
-    def in_use(self) -> bool:
-        """Whether an owned session has requests in progress or subscriptions."""
-        return self.requests > 0 or self.active_sinks != [] or self.subscriber is not None
-
     def enter(self, sink: ResponseSink) -> None:
         """Record a request in an owned session, which has to `leave` it once."""
         if self.client is None:
@@ -137,9 +128,9 @@ class ServerSession:
         """Record the end of a request. True if the session is now idle: without requests and subscriptions."""
         if self.client is None:
             self.requests -= 1
-        else:
-            self.active_sinks = [other for other in self.active_sinks if other is not sink]
-        return not self.in_use and not self.closed
+            return self.requests == 0 and not self.closed  # only clients' own sessions have subscriptions
+        self.active_sinks = [other for other in self.active_sinks if other is not sink]
+        return not self.active_sinks and self.subscriber is None and not self.closed
 
     def subscribe(self, method: str, sink: ResponseSink) -> None:
         """Record `resources/subscribe` and `resources/unsubscribe`; no-op for other methods."""
