@@ -231,5 +231,5 @@ async def test_compaction_runs_no_call_that_waits_for_approval(tmp_path: Path) -
         whole = await _ask(world, COMPACT, [USER, *first["output"], approves])
     for refused in (continued, whole):
         assert (refused.status, refused.message["error"]["param"]) == (400, "input")
-        assert "continue there, then compact" in refused.message["error"]["message"]
+        assert "send the approvals to /v1/responses, then compact" in refused.message["error"]["message"]
     assert not world.called
