@@ -123,10 +123,14 @@ def up(
             envvar="FAIRLEAD_LLM",
             help="Model behind /v1/chat/completions: openai, anthropic or gemini, with OPENAI_API_KEY, "
             "ANTHROPIC_API_KEY or GEMINI_API_KEY; a URL of an API like OpenAI's, with FAIRLEAD_LLM_KEY if it needs a "
-            "key; scripted, which needs no key and only calls tools; scripted-strict, which also rejects requests that "
-            "OpenAI's API rejects; or auto: the first provider whose key is set, else scripted.",
+            "key; scripted, which needs no key and only calls tools; or auto: the first provider whose key is set, "
+            "else scripted.",
         ),
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="With --llm scripted: also reject the requests that OpenAI's API rejects."),
+    ] = False,
     tier: Annotated[
         str | None,
         typer.Option(
@@ -187,6 +191,7 @@ def up(
             routes=routes,
             litellm=litellm,
             llm=llm,
+            strict=strict,
             tier=tier,
             host=host,
             port=port,

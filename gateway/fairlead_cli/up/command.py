@@ -95,6 +95,8 @@ class UpOptions:
     """URL of a LiteLLM proxy that is added to the servers."""
     llm: str | None = None
     """Model behind the model endpoints: a provider's name, a URL, `scripted` or `auto`."""
+    strict: bool = False
+    """Whether the scripted model rejects what OpenAI's API rejects."""
     tier: str | None = None
     state_dir: Path | None = None
     probe: bool = False
@@ -130,7 +132,7 @@ def _console(environment: Mapping[str, str]) -> Console:
 async def _with_model(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:
     if options.llm and is_own_address(options.llm, options):
         raise Failure("--llm names this gateway's own address; --port moves the gateway", code=USAGE_ERROR)
-    async with chosen_model(options.llm, os.environ) as model:
+    async with chosen_model(options.llm, os.environ, strict=options.strict) as model:
         await _serve(options, where, display, abandon, model)
 
 

@@ -21,8 +21,6 @@ OPTION: Final = "--llm"
 KEY: Final = "FAIRLEAD_LLM_KEY"
 """Environment variable with the API key for a URL."""
 SCRIPTED: Final = "scripted"
-STRICT: Final = "scripted-strict"
-"""The scripted model that rejects the requests that OpenAI's API rejects."""
 AUTO: Final = "auto"
 ROUTE: Final = "default"
 """Route to the model for clients that name no model: `fairlead/default`."""
@@ -50,16 +48,22 @@ class ChosenModel(msgspec.Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def chosen_model(word: str | None, environ: Mapping[str, str]) -> AsyncIterator[ChosenModel]:
-    """The provider that the option names. The scripted model runs until the context exits. Raises Failure."""
+async def chosen_model(
+    word: str | None, environ: Mapping[str, str], *, strict: bool = False
+) -> AsyncIterator[ChosenModel]:
+    """The provider that the option names. The scripted model runs until the context exits; with `strict` it rejects the
+    requests that OpenAI's API rejects. Raises Failure.
+    """
+    if strict and word != SCRIPTED:
+        raise Failure(f"--strict is for the scripted model alone: use it with {OPTION} {SCRIPTED}", code=USAGE_ERROR)
     if word is None:
         yield ChosenModel()
         return
     name = _automatic(environ) if word == AUTO else word
-    if name not in (SCRIPTED, STRICT):
+    if name != SCRIPTED:
         yield _remote(name, environ)
         return
-    async with _serve_scripted(strict=name == STRICT) as port:
+    async with _serve_scripted(strict=strict) as port:
         yield _model_choice(SCRIPTED, Provider(f"http://127.0.0.1:{port}/v1"), SCRIPTED)
 
 
@@ -75,7 +79,7 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
             raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: set it to your API key", code=USAGE_ERROR)
         return _model_choice(name, provider, model)
     if not name.startswith(("http://", "https://")):
-        names = ", ".join((*_PROVIDERS, SCRIPTED, STRICT, AUTO))
+        names = ", ".join((*_PROVIDERS, SCRIPTED, AUTO))
         raise Failure(f"{OPTION}: {name!r} is neither one of {names} nor a URL", code=USAGE_ERROR)
     return _model_choice(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
 

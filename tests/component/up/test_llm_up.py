@@ -43,7 +43,7 @@ async def test_a_scripted_model_calls_a_tool_and_tells_its_result(tmp_path: Path
 
 
 async def test_a_strict_scripted_model_takes_our_tools_and_rejects_a_bad_one(tmp_path: Path) -> None:
-    async with fairlead_up(_file(tmp_path), "--llm", "scripted-strict", cwd=tmp_path) as up:
+    async with fairlead_up(_file(tmp_path), "--llm", "scripted", "--strict", cwd=tmp_path) as up:
         await up.ready("default/demo")
         await until_listed(up.url, "demo")
         async with _client(up) as client:

@@ -21,7 +21,6 @@ from fairlead_cli.up.llm import chosen_model
         ("auto", {"GEMINI_API_KEY": "k", "OPENAI_API_KEY": ""}, "gemini", "gemini", "GEMINI_API_KEY"),
         ("auto", {}, "scripted", "openai", None),
         ("scripted", {"OPENAI_API_KEY": "k"}, "scripted", "openai", None),
-        ("scripted-strict", {"OPENAI_API_KEY": "k"}, "scripted", "openai", None),
         ("http://127.0.0.1:11434/v1", {"OPENAI_API_KEY": "k"}, "url", "openai", None),
         ("https://models.example.com/v1", {"FAIRLEAD_LLM_KEY": "k"}, "url", "openai", "FAIRLEAD_LLM_KEY"),
     ],
@@ -43,6 +42,12 @@ async def test_a_word_or_a_key_in_the_environment_chooses_the_provider(
 async def test_a_word_that_means_nothing_or_lacks_its_key_is_told(word: str, why: str) -> None:
     with pytest.raises(Failure, match=why):
         async with chosen_model(word, {}):
+            raise AssertionError("unreachable")
+
+
+async def test_only_the_scripted_model_can_be_strict() -> None:
+    with pytest.raises(Failure, match="use it with --llm scripted"):
+        async with chosen_model("openai", {"OPENAI_API_KEY": "k"}, strict=True):
             raise AssertionError("unreachable")
 
 
