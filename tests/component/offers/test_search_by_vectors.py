@@ -207,7 +207,12 @@ async def test_an_address_where_no_server_may_be_is_not_asked_unless_it_is_allow
 
 @pytest.mark.parametrize(
     ("vectors", "says"),
-    [([], "0 vectors for 1"), ([[]], "lengths"), ([[0.1], [0.2]], "2 vectors for 1"), (["x"], "cannot be read")],
+    [
+        ([], "0 vectors for 1"),
+        ([[]], "differ in length"),
+        ([[0.1], [0.2]], "2 vectors for 1"),
+        (["x"], "cannot be read"),
+    ],
 )
 async def test_an_answer_that_makes_no_sense_is_an_error(vectors: list[Any], says: str) -> None:
     async with listening() as endpoint:

@@ -158,7 +158,7 @@ def test_quotas_bound_a_file_all_files_and_their_number(tmp_path: Path) -> None:
     jail.write("c", b"x" * 10)
     assert "the limit of 3 files" in refused(jail, "d", b"")
     (tmp_path / "files" / "a").write_bytes(b"x" * 100)
-    assert "more than the 10 bytes" in refused(jail, "a")
+    assert "has more bytes than this server allows for a file (10)" in refused(jail, "a")
 
 
 def test_a_full_disk_leaves_the_old_text_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def key_of(of_scope: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | N
 def _canonical(raw: bytes | Raw | None, is_relevant: Callable[[str], bool] | None = None) -> bytes | None:
     """A JSON object in canonical form, with only the members that `is_relevant` selects.
 
-    None if the object is too large, or has a duplicate member: servers differ in which one they read.
+    None if the object is too large, or has a duplicate member: servers differ in which of the two they read.
     """
     if raw is None:
         return _EMPTY
