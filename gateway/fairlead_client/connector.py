@@ -69,7 +69,7 @@ class ServerConnector:
         self._resolve = resolve
         self._host: ChildHost | None = None
         self._handlers: dict[Hashable, MethodObserver] = {}
-        """Functions to call with the methods of notifications of child processes, by the server's name."""
+        """Notification handlers of child processes, by server name. Each is called with the notification's method."""
 
     def connect_timeout(self, server: ServerDeclaration) -> float:
         """Timeout in seconds for connecting to a server."""

@@ -43,7 +43,7 @@ class ModelStreams:
             _, targets = providers.targets(model_name)
         except (UnknownModel, ProviderKeyRefused) as error:
             raise LlmError(404, str(error), "model_not_found") from error
-        failure = LlmError(502, f"no model of {model_name!r} is available", "provider_unavailable")
+        failure = LlmError(502, f"no provider of {model_name!r} is available", "provider_unavailable")
         for target in targets:
             try:
                 attempt = self._breakers.attempt(target)

@@ -54,7 +54,10 @@ def make_parent_death_hook(lasting: threading.Thread | None = None) -> Callable[
     Raises RuntimeError unless the current thread is the main one or `lasting`, a thread that lives long enough.
     """
     if threading.current_thread() not in (threading.main_thread(), lasting):
-        raise RuntimeError("child processes can be started from the main thread only: they die with their thread")
+        raise RuntimeError(
+            "child processes must be started from a long-lived thread, such as the main thread, because a child ends "
+            "with the thread that started it"
+        )
     parent = os.getpid()
     prctl = _prctl
 

@@ -82,7 +82,7 @@ def refuse_own(names: Iterable[str], own: str) -> None:
     """Raise McpError for a server whose tools come through the installation `own`."""
     if own and own in names:
         raise McpError(
-            "the server's tools come from this gateway itself: its URL leads back here, so they would be listed again",
+            "the server's URL leads back to this gateway, so the gateway would list its own tools again",
             reason="LoopDetected",
         )
 

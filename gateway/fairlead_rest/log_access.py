@@ -18,17 +18,17 @@ ADMINISTRATORS: Final = "administrators are the groups in FAIRLEAD_ADMIN_GROUPS 
 _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
-def admit(context: RestContext, request: Request, identity: Identity, subject: str = "output of servers is") -> None:
-    """Raise Problem for principals that may not read the output of servers. `subject` is the subject and verb of the
-    message, if the request is for other data of administrators.
+def admit(context: RestContext, request: Request, identity: Identity, data_is: str = "output of servers is") -> None:
+    """Raise Problem for principals that may not read the output of servers. `data_is` begins the message; pass another
+    text if the request is for other data that only administrators may read.
     """
     if not context.administers(identity):
-        raise Problem(FORBIDDEN, f"{subject} shown only to administrators; {ADMINISTRATORS}")
+        raise Problem(FORBIDDEN, f"{data_is} shown only to administrators; {ADMINISTRATORS}")
     if context.guard.identities.open and not is_local(request):
         raise Problem(
             FORBIDDEN,
-            f"{subject} shown only to programs on the gateway's machine, because authentication is off; with "
-            f"authentication, {subject} shown to administrators, and {ADMINISTRATORS}",
+            f"{data_is} shown only to programs on the gateway's machine, because authentication is off; with "
+            f"authentication, {data_is} shown to administrators; {ADMINISTRATORS}",
         )
 
 

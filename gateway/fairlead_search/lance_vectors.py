@@ -45,7 +45,9 @@ class LanceVectors:
 
     def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
         """Open the folder. `most`: number of vectors above which unused vectors are dropped. `patience`: seconds to
-        wait for another process to release the folder. Raises BackendFault, also after that time.
+        wait for another process to release the folder.
+
+        Raises BackendFault if the folder cannot be used or is not released within that time.
         """
         self.folder = folder
         self._most = most
@@ -57,12 +59,12 @@ class LanceVectors:
         """Number that the next new vector gets."""
         self._writes = 0
         """Number of writes so far, which decides when files are compacted."""
-        with self._logged_faults("cannot be used"):
+        with self._as_backend_fault("cannot be used"):
             Path(folder).mkdir(parents=True, exist_ok=True)
             self._lock = (Path(folder) / LOCK_FILE).open("a+", encoding="ascii")
         try:
             self._take_lock(patience)
-            with self._logged_faults("cannot be read"):
+            with self._as_backend_fault("cannot be read"):
                 self._database = lancedb.connect(folder)
                 self._read()
         except BaseException:
@@ -119,7 +121,7 @@ class LanceVectors:
         dimensions = sizes.pop()
         if sizes:
             raise BackendFault(f"vectors with {dimensions} and with {sizes.pop()} dimensions cannot be mixed")
-        with self._logged_faults("cannot be written"):
+        with self._as_backend_fault("cannot be written"):
             if dimensions != self._dimensions:
                 self._create_table(dimensions)
             new = {key: vector for key, vector in new.items() if key not in self.numbers}
@@ -171,7 +173,7 @@ class LanceVectors:
         runs, depth = ranges(numbers), limit
         if len(runs) > MAX_PARTS:  # a condition for so many runs also matches the rows between the runs
             depth = len(self.numbers)
-        with self._logged_faults("cannot be searched"):
+        with self._as_backend_fault("cannot be searched"):
             query_builder = self._table.search(query, vector_column_name="vector").distance_type("dot")
             if len(numbers) < len(self.numbers):  # evaluating a condition takes half of the search's time
                 query_builder = query_builder.where(condition("number", runs), prefilter=True)
@@ -191,7 +193,7 @@ class LanceVectors:
         """Numbers and vectors of the requested rows. If many rows are requested, rows between them may be included."""
         if not numbers:
             return [], np.zeros((0, 0), np.float32)
-        with self._logged_faults("cannot be read"):
+        with self._as_backend_fault("cannot be read"):
             query = self._table.search().where(condition("number", ranges(numbers))).select(["number", "vector"])
             table = query.limit(len(self.numbers)).to_arrow()
             rows: Matrix = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
@@ -206,7 +208,7 @@ class LanceVectors:
         keys_in_use = set(used())
         gone = [number for key, number in self.numbers.items() if key not in keys_in_use]
         runs = ranges(gone)
-        with self._logged_faults("cannot be written"):
+        with self._as_backend_fault("cannot be written"):
             for first in range(0, len(runs), MAX_PARTS):
                 self._table.delete(condition("number", runs[first : first + MAX_PARTS]))
             self.numbers = {key: number for key, number in self.numbers.items() if key in keys_in_use}
@@ -217,7 +219,7 @@ class LanceVectors:
         self._lock.close()
 
     @contextlib.contextmanager
-    def _logged_faults(self, what: str) -> Iterator[None]:
+    def _as_backend_fault(self, what: str) -> Iterator[None]:
         try:
             yield
         except FAULTS as error:

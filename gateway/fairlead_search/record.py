@@ -13,7 +13,9 @@ import msgspec
 from fairlead_search.text import terms, words
 
 TEXT_VERSION: Final = 1
-"""Version of the text of tools. It is increased when the text changes, so that cached indices are created again."""
+"""Version of the rules that make terms out of a tool's definition. It is increased when they change, so that cached
+indices are created again.
+"""
 VECTOR_TEXT_VERSION: Final = 1
 """Version of the texts from which vectors are computed."""
 NAME_WEIGHT: Final = 3

@@ -95,7 +95,7 @@ async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str,
 
 
 def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
-    """Read the options that choose tools from `values`, which are by header name. Raises LlmError."""
+    """Parse `values`, keyed by header name, into the options that choose tools. Raises LlmError."""
     wishes: dict[str, object] = {}
     for name, value in values.items():
         member = WISHES[name]

@@ -282,7 +282,10 @@ def _key_of(field: str, content: Mapping[str, Any]) -> str:
 def _refuse_second_credential(own: Mapping[str, Any], credential: Credential) -> None:
     """Raise EntryProblem if the entry has the header Authorization in addition to `fairlead.auth`."""
     if own.get("auth") is not None and any(name.lower() == "authorization" for name in credential.headers):
-        raise EntryProblem(f"{OWN}.auth", "sends the header Authorization, which headers or apiKey set too: remove one")
+        raise EntryProblem(
+            f"{OWN}.auth",
+            "sends the header Authorization, but the field headers or apiKey also sets it: remove one of the two",
+        )
 
 
 def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:

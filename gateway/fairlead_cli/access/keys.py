@@ -41,7 +41,7 @@ def create(
 
         fairlead keys create npc --group game --out npc.key
 
-        fairlead keys create me --state-dir ~/fairlead        (for a fairlead up with that folder)
+        fairlead keys create me --state-dir ~/fairlead        (for "fairlead up" with that folder)
 
         fairlead keys create laptop --expires 30d --url https://tools.example.com/mcp
 

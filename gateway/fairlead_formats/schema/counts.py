@@ -13,7 +13,7 @@ from fairlead_mcp.schemas import DEFINITIONS, LISTS, parts
 JsonObject = dict[str, Any]
 
 MANY_VALUES: Final = 250
-"""Values of one enum above which OpenAI limits the length of their text (`max_long_enum`)."""
+"""Number of values of one enum above which OpenAI also limits the total length of the values (`max_long_enum`)."""
 
 
 _SAME_LEVEL: Final = LISTS | DEFINITIONS

@@ -67,7 +67,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._working = True
         """Whether the last write succeeded."""
-        self._missing = 0
+        self._reported_lost = 0
         """Number of lost lines that were reported so far."""
         self._taken = 0
         self._written = 0
@@ -143,7 +143,7 @@ class Writer:
     def _write(self, entries: list[AuditEntry]) -> None:
         lost = self.overflowed + self.failed
         lines = [self._line(entry) for entry in entries]
-        unreported = [lost_line(self._now(), lost - self._missing)] if lost > self._missing else []
+        unreported = [lost_line(self._now(), lost - self._reported_lost)] if lost > self._reported_lost else []
         if self._emit is not None:
             self._emit_events(self._emit, entries, lines)
         try:
@@ -155,7 +155,7 @@ class Writer:
                 log.error("The audit log cannot be written (%s); its lines are lost until this is corrected", error)
             self._closing.wait(self.gather_seconds)
             return
-        self._missing = lost
+        self._reported_lost = lost
         self.written += len(entries)
         if not self._working:
             self._working = True

@@ -81,5 +81,5 @@ class CallCredentials(Protocol):
         ...
 
     def refusal(self, error: McpError) -> McpError:
-        """Error for the caller of a request that the server has refused for its credential, again with a new one."""
+        """Error for the caller after the server has refused a request's credential, and then a new one too."""
         ...

@@ -42,7 +42,7 @@ QUEUED: Final[Ticket] = 0
 PLAIN: Final[Ticket] = 1
 """Ticket of an admitted call."""
 TRIAL: Final[Ticket] = 2
-"""Ticket of the call that tests whether a server has recovered whose circuit breaker is open."""
+"""Ticket of the call that tests, while the circuit breaker is open, whether the server has recovered."""
 
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], object]
@@ -106,7 +106,7 @@ class Guard(ports.AdmissionGuard):
         """Rate limit in calls a second, which does not count retries; None for no limit."""
         self._budget = RETRY_BUDGET
         """Retries in reserve."""
-        self._breaker_only = bounds.rate is None
+        self._no_rate_limit = bounds.rate is None
 
     @property
     def waiting(self) -> int:
@@ -123,7 +123,7 @@ class Guard(ports.AdmissionGuard):
 
     def enter_now(self) -> bool:
         """Admit a call with a PLAIN ticket if nothing limits it; False if `enter` has to decide."""
-        if self._breaker_only and self.busy < self._limit and self.breaker.closed and not self._waiting:
+        if self._no_rate_limit and self.busy < self._limit and self.breaker.closed and not self._waiting:
             self.busy += 1
             return True
         return False
@@ -138,7 +138,7 @@ class Guard(ports.AdmissionGuard):
         if ticket == TRIAL:
             self.busy += 1
             return ticket
-        if not retry and not self._breaker_only:
+        if not retry and not self._no_rate_limit:
             self._take_from_rate(now)
         if self.busy < self._limit and not self._waiting:
             self.busy += 1

@@ -93,7 +93,7 @@ class HttpUpstream(Upstream):
 
         self._health = health or PodHealthTable(random.random)
         self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
-        self.pool = self._pools.any_pod.calls
+        self.pool = self._pools.pools_of_any_pod.calls
         self.background = Background(target.host, self.pool.clock)
         credentials = access.credentials
         newest_line = _no_line if credentials is None else credentials.newest_line

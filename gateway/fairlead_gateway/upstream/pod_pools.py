@@ -42,7 +42,9 @@ CHECK_SECONDS: Final = 0.25
 REFRESH_SECONDS: Final = 10.0
 """Interval of DNS look-ups of the server's pods, while the server gets calls."""
 STALLED_SECONDS: Final = 0.5
-"""Lateness of a timer that shows that the event loop was blocked; a pod that seemed silent then may have answered."""
+"""A timer that is later than this shows that the event loop was blocked. A pod that seemed silent during that time may
+have answered.
+"""
 MAX_PING_BYTES: Final = 1 << 20
 
 
@@ -126,8 +128,8 @@ class PodPools:
         self._pods: list[ServerPod] = []
         self._receiving: list[ServerPod] = []
         """Pods that get new calls; never empty once `spread` is true."""
-        self.any_pod = self._make(self._resolved)
-        self._clock = self.any_pod.calls.clock
+        self.pools_of_any_pod = self._make(self._resolved)
+        self._clock = self.pools_of_any_pod.calls.clock
 
     def pick(self) -> ServerPod:
         """The pod for a new call: the next in turn among those with the fewest calls in flight."""
@@ -154,7 +156,7 @@ class PodPools:
     def pools_at(self, address: Address | None) -> Pools:
         """Pools of the pod at `address`; for None, the pools for a new call."""
         if address is None:
-            return self.pick().pools if self.spread else self.any_pod
+            return self.pick().pools if self.spread else self.pools_of_any_pod
         pools = self._pinned.get(address)
         if pools is not None:
             self._pinned.move_to_end(address)
@@ -200,16 +202,18 @@ class PodPools:
         return True
 
     async def aclose(self) -> None:
-        """Close all connections, except the call pool of `any_pod`, which the owner closes."""
+        """Close all connections, except the call pool of `pools_of_any_pod`, which the owner closes."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         await self._work.cancel()
-        await asyncio.gather(self.any_pod.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values()))
+        await asyncio.gather(
+            self.pools_of_any_pod.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values())
+        )
 
     def all_calls(self) -> list[Pool]:
         """The call pools of all pods."""
-        return [self.any_pod.calls, *(pools.calls for pools in list(self._pinned.values()))]
+        return [self.pools_of_any_pod.calls, *(pools.calls for pools in list(self._pinned.values()))]
 
     # Internals
 

@@ -77,7 +77,7 @@ class ServerSessions:
         self._next_id = form.next_id
         self._read = form.read
         self._background = background
-        self._clock = pools.any_pod.calls.clock
+        self._clock = pools.pools_of_any_pod.calls.clock
         self._opening: dict[SessionKey, asyncio.Task[ServerSession]] = {}
         self.open: dict[SessionKey, ServerSession] = {}
         self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
@@ -232,7 +232,7 @@ class ServerSessions:
     ) -> ServerSession:
         deadline = self._clock() + OPEN_SECONDS
         target_pod = pod if pod is not None or not self._pools.spread else self._pools.pick()
-        calls = self._pools.any_pod.calls if target_pod is None else target_pod.pools.calls
+        calls = self._pools.pools_of_any_pod.calls if target_pod is None else target_pod.pools.calls
         ident = self._next_id()
         capabilities = b"{}" if client is None else client.features
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, capabilities))
@@ -259,7 +259,7 @@ class ServerSessions:
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
         note = with_body(session.authorized_head(), jsonrpc.notification("notifications/initialized"))
-        # connections of `any_pod` may lead to several pods by now
+        # connections of `pools_of_any_pod` may lead to several pods by now
         pinned = session.pod is not None and (client is not None or self._pools.spread)
         note_pool = self.pools(session).calls if pinned else calls
         await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)

@@ -19,7 +19,9 @@ DISCOVERY: Final = "discovery"
 ISSUER_MISMATCH: Final = "issuer_mismatch"
 """Metadata names another issuer than the client's."""
 HOST_NOT_ALLOWED: Final = "host_not_allowed"
-"""The client's secret may not be sent to the token endpoint, or its address is not allowed for servers."""
+"""The client's secret may not be sent to the token endpoint's host, or Fairlead may not connect to the address of the
+token endpoint or of the metadata.
+"""
 CONFIGURATION: Final = "configuration"
 """Settings or the private key are unusable."""
 INVALID_CLIENT: Final = "invalid_client"
@@ -38,7 +40,9 @@ NO_SUBJECT_TOKEN: Final = "no_subject_token"  # noqa: S105  # the name of a caus
 """The caller has no token that can be exchanged."""
 SUBJECT_TOKEN_EXPIRED: Final = "subject_token_expired"  # noqa: S105  # likewise
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
-"""The server asks for more scopes than it names, or than the person gets."""
+"""The server wants a token with more scopes, but does not say which, or names scopes that the authorization server does
+not grant to the person.
+"""
 TOKEN_REFUSED: Final = "token_refused"  # noqa: S105  # likewise
 """The server refuses each token that the authorization server gives."""
 CLOSED: Final = "closed"

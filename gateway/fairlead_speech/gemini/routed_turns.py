@@ -283,7 +283,7 @@ class RoutedTurns:
                 backends = self._answerer.engine.state.backends
                 return await backends.transcribe(turn.audio, self._setup.language, turn.rate)
         except (BackendFailed, TimeoutError) as error:
-            log.info("The provider answers a turn of Gemini Live that the engine could not transcribe: %s", error)
+            log.info("A turn of Gemini Live could not be transcribed, so the provider answers it directly: %s", error)
             return ""
 
     async def _answer_by_provider(self, turns: Sequence[UserTurn]) -> None:

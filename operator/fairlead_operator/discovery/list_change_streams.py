@@ -60,7 +60,7 @@ class ListChangeStreams:
 
     def hold(self, key: ServerKey, target: ListenTarget, credential: Credential | None) -> None:
         """Keep a stream to the server; no-op if there is a stream for an equal target."""
-        self._tasks.hold(key, target, lambda: self._listen(key, target, credential))
+        self._tasks.ensure(key, target, lambda: self._listen(key, target, credential))
 
     def drop(self, key: ServerKey) -> None:
         """Close the server's stream."""

@@ -64,7 +64,7 @@ class LossDetector:
 
     def hold(self, key: ServerKey, endpoint: Endpoint) -> None:
         """Keep an idle connection to the server; no-op if there is a connection to this endpoint."""
-        self._tasks.hold(key, endpoint, lambda: self._keep(key, endpoint))
+        self._tasks.ensure(key, endpoint, lambda: self._keep(key, endpoint))
 
     def drop(self, key: ServerKey) -> None:
         """Close the server's connection."""

@@ -1,4 +1,4 @@
-"""One task per server, which runs until its target changes. Part of `loss_detection` and `list_change_streams`."""
+"""One task per server, which is replaced when the server's target changes."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any, Generic, TypeVar
 
 from fairlead_api.meta import ServerKey
 
-Subject = TypeVar("Subject")
+Target = TypeVar("Target")
 
 
-class ServerTasks(Generic[Subject]):
-    """One task per server, for the server's current subject (an endpoint or a stream's target), which the task serves.
+class ServerTasks(Generic[Target]):
+    """One task per server, for the server's current target: an endpoint, or the target of a stream.
 
     `name` is the beginning of each task's name.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._tasks: dict[ServerKey, tuple[Subject, asyncio.Task[None]]] = {}
+        self._tasks: dict[ServerKey, tuple[Target, asyncio.Task[None]]] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def hold(self, key: ServerKey, subject: Subject, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work` for the server, replacing a task for another subject; no-op for an equal subject."""
+    def ensure(self, key: ServerKey, target: Target, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Ensure that a task runs `work` for this target of the server. A task for another target is cancelled."""
         current = self._tasks.get(key)
-        if current is not None and current[0] == subject:
+        if current is not None and current[0] == target:
             return
         self.drop(key)
-        self._tasks[key] = (subject, asyncio.create_task(work(), name=f"{self._name} {key}"))
+        self._tasks[key] = (target, asyncio.create_task(work(), name=f"{self._name} {key}"))
 
     def drop(self, key: ServerKey) -> None:
         """Cancel the server's task."""

@@ -20,11 +20,11 @@ STILL_SILENT: Final = (
     "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
 ENDED: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
-"""Failures of a stdio server whose reason its process may have printed."""
+"""Failures of a stdio server that its process may have explained in its log."""
 
 
 _PROVIDER_AWAY: Final = frozenset({grants.UNREACHABLE, grants.TIMEOUT, grants.PROVIDER_ERROR})
-"""Causes of failed grants that pass without a change of the configuration."""
+"""Causes of failed grants that are temporary: no change of the configuration is needed."""
 
 
 @dataclass(frozen=True)

@@ -164,8 +164,8 @@ def explain(package: PackageVersion, lines: Sequence[str]) -> InstallFailed:
         return InstallFailed(f"{package} could not be fetched from {title}, which cannot be reached", network=True)
     if _UNBUILT.search(output):
         return InstallFailed(
-            f"{package}, or one of its dependencies, has no wheel for this machine, and was not built, because a build "
-            "runs code of the package: package.allowBuild: true in the spec allows it"
+            f"{package}, or one of its dependencies, has no wheel for this machine. It was not built from source, "
+            "because a build runs the package's code; to allow builds, set package.allowBuild to true in the spec"
         )
     if _ABSENT.search(output):
         return InstallFailed(f"{title} has no {package}: check the name and the version")

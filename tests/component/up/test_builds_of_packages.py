@@ -56,7 +56,7 @@ async def test_a_package_that_has_to_be_built_is_refused_with_the_way_to_allow_i
     async with fairlead_up(manifest(tmp_path, "pypi"), cwd=tmp_path, env=env) as up:
         failed = await up.server(f"default/{NAME}", "failed", within=60)
     assert failed["cause"] == "InstallFailed"
-    assert "package.allowBuild: true in the spec allows it" in failed["message"]
+    assert "set package.allowBuild to true in the spec" in failed["message"]
     assert seen(tmp_path) is None
 
 
@@ -107,7 +107,7 @@ def test_the_runner_of_pods_builds_only_what_it_may_and_shows_it_no_secret(
     words = ["--allow-build"] if allowed else []
     code = main([*words, "pypi", NAME, VERSION], volume=tmp_path / "volume", log=tmp_path / "log")
     assert code == 1
-    sentence = "it contains no program to run" if allowed else "package.allowBuild: true in the spec allows it"
+    sentence = "it contains no program to run" if allowed else "set package.allowBuild to true in the spec"
     assert sentence in (tmp_path / "log").read_text()
     environment = seen(tmp_path)
     assert (environment is not None) is allowed

@@ -127,7 +127,7 @@ def test_a_second_authorization_is_refused() -> None:
 
     (problem,) = read({"auth": grant}, headers={"authorization": "Bearer x"}).problems
 
-    assert "sends the header Authorization, which headers or apiKey set too" in problem.message
+    assert "sends the header Authorization, but the field headers or apiKey also sets it" in problem.message
 
 
 def test_a_secret_that_cannot_be_used_is_named_by_its_key_in_the_file() -> None:

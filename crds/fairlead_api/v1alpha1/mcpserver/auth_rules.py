@@ -72,7 +72,7 @@ CLIENT_SECRET: Final = ValidationRule(
 )
 
 
-def _of_a_tenant(client: Any) -> bool:
+def _has_scopes_and_tenant(client: Any) -> bool:
     urls = [url for url in (client.issuer, client.token_url) if url is not None]
     return bool(client.scopes) and not any(re.fullmatch(_ANY_TENANT, url) for url in urls)
 
@@ -83,7 +83,7 @@ ENTRA_TENANT: Final = ValidationRule(
     + ")",
     message="profile EntraOnBehalfOf needs scopes, such as api://tools/.default, and the issuer or token endpoint of "
     "one tenant, such as https://login.microsoftonline.com/TENANT/v2.0",
-    holds=lambda client: client.profile is None or _of_a_tenant(client),
+    holds=lambda client: client.profile is None or _has_scopes_and_tenant(client),
 )
 ENTRA_REQUEST: Final = ValidationRule(
     cel="!has(self.profile) || (!has(self.audience) && !has(self.resource) && !has(self.subjectTokenType) && "
