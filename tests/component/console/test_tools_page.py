@@ -261,7 +261,7 @@ def test_schemas_without_plain_fields_get_one_for_the_whole(schema: Any) -> None
             "fits unmeasured tier=500ms",
             "Its duration is not known yet: the tier, which allows 500 ms, shows such tools.",
         ),
-        ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "No tier faster than standard may show it"),
+        ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "No tier faster than standard may show the tool"),
         ("a reason of a later release", "a reason of a later release"),
     ],
 )

@@ -296,5 +296,5 @@ def test_an_engine_that_is_none_is_refused() -> None:
         read_providers({"speech": provider}, {})
     base = {"baseUrl": "http://127.0.0.1:1/v1", "model": "x"}
     voice = {"kind": "cascaded", "stt": base, "tts": base, "llm": "speech/x"}
-    with pytest.raises(InvalidProvider, match="of the kinds openai, gemini"):
+    with pytest.raises(InvalidProvider, match="for the kinds openai, gemini"):
         read_providers({"speech": {**provider, "kind": "anthropic"}, "voice": voice}, {})
