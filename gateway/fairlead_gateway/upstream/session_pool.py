@@ -18,10 +18,12 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
 from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head, pod_of, shared_key
+from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
@@ -53,8 +55,8 @@ class RequestForm(NamedTuple):
     next_id: Callable[[], bytes]
     read: Callable[[Answer, bytes], Raw]
     """Returns the result in the answer to a request id. Raises McpError."""
-    newest_line: Callable[[bytes], bytes]
-    """Returns the `Authorization` header line of a person's valid token, or empty."""
+    credentials: CallCredentials | None
+    """Access tokens per request; None if `head` has the credential."""
 
 
 class ServerSessions:
@@ -70,7 +72,7 @@ class ServerSessions:
     ) -> None:
         self.most = most
         """Limit on open sessions, beyond which an idle one is ended."""
-        self._newest_line = form.newest_line
+        self._credentials = form.credentials
         self._head = form.head
         self._client = form.client
         self._pools = pools
@@ -249,8 +251,7 @@ class ServerSessions:
             answer.headers.get(b"mcp-session-id"),
             client,
             person,
-            # the token may have expired by the time of the gateway's own messages
-            lambda: (self._newest_line(person) or authorization) if authorization else b"",
+            SessionAuthorization(self._credentials, person, authorization),
         )
         if client is not None or session.has_id:
             session.pod = self._pools.pod(answer.connection.peer) if target_pod is None else target_pod.address
@@ -275,7 +276,7 @@ class ServerSessions:
         pools = self.pools(session)
 
         def answer(body: bytes) -> None:
-            self._background.post(pools.control, session.authorized_head(), body)
+            self._background.post(pools.control, session.head, body, session.authorization)
 
         def on_event(event: bytes) -> bool:
             try:
