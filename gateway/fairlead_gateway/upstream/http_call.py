@@ -242,6 +242,8 @@ class HttpCall(Call):
         """Send the request again, in a new session."""
         upstream = self._upstream
         self._reopened = True
+        if session.subscriber is self.sink:
+            session.subscriber = None  # this request subscribes again
         upstream.sessions.forget_session(session)
         if session.owned:
             session.leave(self.sink)

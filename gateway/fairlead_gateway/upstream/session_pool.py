@@ -71,7 +71,7 @@ class ServerSessions:
         most: int = MAX_SESSIONS,
     ) -> None:
         self.most = most
-        """Limit on open sessions, beyond which an idle one is ended."""
+        """Limit on open sessions, beyond which the one that is idle for longest is ended."""
         self._credentials = form.credentials
         self._head = form.head
         self._client = form.client
@@ -201,7 +201,10 @@ class ServerSessions:
 
     def _close(self, session: ServerSession) -> None:
         self.idle.mark_used(session)
+        subscriber, session.subscriber = session.subscriber, None
         session.close()
+        if subscriber is not None:
+            subscriber.end_subscription()
 
     def _session_opened(self, key: SessionKey, task: asyncio.Task[ServerSession]) -> None:
         self._opening.pop(key, None)
@@ -214,12 +217,25 @@ class ServerSessions:
                 self._make_room(session)
 
     def _make_room(self, newest: ServerSession | None) -> bool:
-        """Drop the oldest session of a client or person without requests in progress; False if there is none."""
-        for session in self.open.values():
-            if session.owned and session is not newest and not (session.active_sinks or session.requests):
-                self._drop(session)
-                return True
-        return False
+        """Drop the session of a client or person that is idle for longest; False if none is idle.
+
+        A session with subscriptions is dropped only if nothing else is idle, or if such sessions take up more than half
+        of the limit, as they stay when their clients disappear. Its subscriber is notified.
+        """
+        unused = [
+            session
+            for session in self.open.values()
+            if session.owned and session is not newest and not (session.active_sinks or session.requests)
+        ]
+        subscribed = [session for session in unused if session.subscriber is not None]
+        idle = self.idle.longest_idle()
+        if idle is None or idle is newest:
+            idle = next((session for session in unused if session.subscriber is None), None)
+        if subscribed and (idle is None or 2 * len(subscribed) > self.most):
+            idle = subscribed[0]
+        if idle is not None:
+            self._drop(idle)
+        return idle is not None
 
     def _make_room_for_person(self) -> None:
         """Keep within the limit before a session is opened for a person. Raises PoolFull."""

@@ -267,6 +267,51 @@ async def test_sessions_of_persons_are_bounded_and_end_with_their_own_token(tmp_
     assert protected.crossed == []
 
 
+async def test_the_session_of_the_person_who_called_longest_ago_makes_room(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, version=LEGACY)
+        async with exchanging(tmp_path, provider, box, upstream_sessions=2) as gateway:
+            for person in ("alice", "bob", "alice", "carol", "alice"):
+                assert text_of(await ask(gateway, of(provider, person, calling("box__whoami")))) == person
+    opened = [user for _, method, user in protected.messages if method == "initialize"]
+    assert opened == ["alice", "bob", "carol"]
+
+
+async def test_subscribed_persons_keep_their_sessions_or_are_subscribed_again(tmp_path: Path) -> None:
+    definition = Definition(name=NOTE, definition=Raw(json.dumps({"uri": NOTE, "name": "note"}).encode()), hash="")
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, version=LEGACY, resources=(definition,), capabilities=WATCHING)
+
+        def subscribed() -> list[str]:
+            return [user for _, method, user in protected.messages if method == "resources/subscribe"]
+
+        async with exchanging(tmp_path, provider, box, upstream_sessions=2) as gateway:
+
+            async def watch(person: str) -> Wire:
+                wire = await Wire.connect(gateway)
+                listen = modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": [NOTE]}})
+                wire.send(of(provider, person, listen))
+                await wire.reader.readuntil(b"}}\n\n")
+                return wire
+
+            alice = await watch("alice")
+            await eventually(lambda: subscribed() == ["alice"])
+            for person in ("bob", "carol", "dave"):
+                assert text_of(await ask(gateway, of(provider, person, calling("box__whoami")))) == person
+            assert ("DELETE", "", "alice") not in protected.messages
+            bob = await watch("bob")
+            await eventually(lambda: subscribed() == ["alice", "bob"])
+            assert text_of(await ask(gateway, of(provider, "carol", calling("box__whoami")))) == "carol"
+            await eventually(lambda: subscribed() == ["alice", "bob", "alice"])
+            await eventually(lambda: len(protected.listening["alice"]) == 2)
+            protected.listening["alice"] = protected.listening["alice"][1:]
+            await protected.change("alice", NOTE)
+            await alice.reader.readuntil(b"}}\n\n")
+            for wire in (alice, bob):
+                wire.close()
+    assert protected.crossed == []
+
+
 async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: Path) -> None:
     async with token_endpoint() as provider, protected_server(provider) as (protected, server):
         box = oauth_catalog(provider, "box", server.url, version=LEGACY, session="PerClient")
