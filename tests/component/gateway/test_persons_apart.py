@@ -26,6 +26,7 @@ from gatewayworld import (
     catalog,
     entry,
     legacy,
+    limits,
     modern,
     publish,
     running,
@@ -310,6 +311,36 @@ async def test_subscribed_persons_keep_their_sessions_or_are_subscribed_again(tm
             for wire in (alice, bob):
                 wire.close()
     assert protected.crossed == []
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_both_attempts_of_a_hedged_call_go_as_its_person(tmp_path: Path, era: str) -> None:
+    async with (
+        token_endpoint() as provider,
+        protected_server(provider) as (pod_one, first_server),
+        protected_server(provider) as (pod_two, second_server),
+    ):
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            if host == "127.0.0.1":
+                return [(host, port)]
+            return [("127.0.0.1", first_server.port), ("127.0.0.1", second_server.port)]
+
+        whoami = entry(WHOAMI, latency=DeclaredLatency(idempotent=True))
+        hedging = limits(hedge_after_ms=30, retries=0)
+        url = "http://box.tools.svc:80/mcp"
+        box = oauth_catalog(provider, "box", url, [whoami], version=era, limits=hedging)
+        async with exchanging(tmp_path, provider, box, resolve=resolve) as gateway:
+            for person in PERSONS:
+                pod_one.hold = pod_two.hold = asyncio.Event()
+                call = asyncio.ensure_future(ask(gateway, of(provider, person, calling("box__whoami"))))
+                await eventually(lambda: pod_one.executed[person] + pod_two.executed[person] == 2)  # noqa: B023
+                pod_one.hold.set()
+                assert text_of(await call) == person
+            assert gateway.registry.guard(box.key).hedges == len(PERSONS)
+    assert pod_one.crossed == pod_two.crossed == []
+    assert pod_one.executed + pod_two.executed == dict.fromkeys(PERSONS, 2)
+    assert provider.granted == dict.fromkeys(PERSONS, 1)
 
 
 async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: Path) -> None:
