@@ -19,10 +19,16 @@ from fairlead_mcp.messages import Message, ResultMembers
 
 
 async def result_of(
-    upstream: Upstream, request: UpstreamRequest, notify: Callable[[Message], None] | None = None
+    upstream: Upstream,
+    request: UpstreamRequest,
+    notify: Callable[[Message], None] | None = None,
+    end_subscription: Callable[[], None] | None = None,
 ) -> Raw:
-    """Send a request and await its raw result. Raises McpError. Cancelling the coroutine cancels the request."""
-    sink = FutureSink(notify)
+    """Send a request and await its raw result. Raises McpError. Cancelling the coroutine cancels the request.
+
+    `notify` and `end_subscription` are those of `FutureSink`.
+    """
+    sink = FutureSink(notify, end_subscription)
     pending = upstream.send(request, sink)
     try:
         return await sink.future
@@ -36,6 +42,7 @@ async def result_as(
     identity: Identity,
     request: UpstreamRequest,
     notify: Callable[[Message], None] | None = None,
+    end_subscription: Callable[[], None] | None = None,
 ) -> Raw:
     """Send a request on behalf of a caller, like `result_of`, with the caller's access token if the server needs one.
 
@@ -43,13 +50,13 @@ async def result_as(
     """
     upstream, credentials = binding.upstream, binding.credentials
     if credentials is None:
-        return await result_of(upstream, request, notify)
+        return await result_of(upstream, request, notify, end_subscription)
     credential = credentials.cached(identity) or await credentials.acquire(identity, request.deadline)
     causes = ""
     while True:
         request.authorize(credential)
         try:
-            return await result_of(upstream, request, notify)
+            return await result_of(upstream, request, notify, end_subscription)
         except McpError as error:
             cause = cause_of_refusal(error)
             if not cause:
@@ -62,11 +69,18 @@ async def result_as(
 
 
 class FutureSink(ResponseSink):
-    """Sink that sets the outcome of a request as a future. `notify` receives the notifications of the server."""
+    """Sink that sets the outcome of a request as a future. `notify` receives the notifications of the server;
+    `end_subscription` is called when the subscription that the request began has ended.
+    """
 
-    def __init__(self, notify: Callable[[Message], None] | None = None) -> None:
+    def __init__(
+        self,
+        notify: Callable[[Message], None] | None = None,
+        end_subscription: Callable[[], None] | None = None,
+    ) -> None:
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._notify = notify
+        self._end_subscription = end_subscription
 
     def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         if not self.future.done():
@@ -79,6 +93,10 @@ class FutureSink(ResponseSink):
     def notify(self, message: Message) -> None:
         if self._notify is not None:
             self._notify(message)
+
+    def end_subscription(self) -> None:
+        if self._end_subscription is not None:
+            self._end_subscription()
 
 
 class TaskCall:

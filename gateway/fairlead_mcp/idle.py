@@ -43,6 +43,10 @@ class IdleTimes(Generic[Thing]):
         if thing in self._since:  # in compiled code twice as fast as `pop`
             del self._since[thing]
 
+    def longest_idle(self) -> Thing | None:
+        """The thing that has been idle for longest; None if none is idle."""
+        return next(iter(self._since), None)
+
     def close(self) -> None:
         """Forget all things without calling `ended`."""
         self._loop = None

@@ -58,7 +58,7 @@ class Protected:
         elif request.verb == "GET" or request.method == "subscriptions/listen":
             await self._listen(request, reply, user)
         elif request.method == "initialize":
-            ident = f"s{len(self.sessions)}-{user}"
+            ident = f"s{len(self.messages)}-{user}"
             self.sessions[ident] = user
             capabilities = {"tools": {}, "resources": {"subscribe": True}}
             result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": INFO}

@@ -80,6 +80,19 @@ class CallCredentials(Protocol):
         """`Authorization` header line of a person's valid token, without I/O; empty if there is none."""
         ...
 
+    async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
+        """`Authorization` header line of a person's valid token, acquired if none is cached, for the gateway's own
+        messages. `deadline` is in seconds of the monotonic clock; `refused` is a line that the server answered with
+        401.
+
+        Raises GrantFailed, and Timeout after the deadline.
+        """
+        ...
+
+    def note(self, identity: Identity) -> None:
+        """Remember the caller's own token for requests of the same person that outlive the token they began with."""
+        ...
+
     def refusal(self, error: McpError) -> McpError:
         """Error for the caller after the server has refused a request's credential, and then a new one too."""
         ...

@@ -173,6 +173,11 @@ class ResponseSink:
     def pause(self) -> None:
         """Take note that a legacy server ended its event stream, and expects to be polled for the rest (SEP-1699)."""
 
+    def end_subscription(self) -> None:
+        """Take note that the subscription which the request began has ended, because its session with a legacy server
+        has; this may be called after the result.
+        """
+
     @property
     def congested(self) -> bool:
         """Whether the client has unread data, so that the gateway should stop reading from the server."""
@@ -210,6 +215,9 @@ class RelaySink(ResponseSink):
 
     def pause(self) -> None:
         self.sink.pause()
+
+    def end_subscription(self) -> None:
+        self.sink.end_subscription()
 
     @property
     def congested(self) -> bool:

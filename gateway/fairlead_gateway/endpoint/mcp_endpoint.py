@@ -288,7 +288,7 @@ class McpEndpoint(HttpService):
                 return
             message = owned
         if isinstance(message, ClientResponse):
-            self.server_requests.take_answer(message.session, message.message)
+            self.server_requests.take_answer(message.session, message.message, exchange.identity)
         elif message.method == "notifications/cancelled" and "requestId" in message.params:
             self.context.cancel(message.session, bytes(message.params["requestId"]))
             self.held_requests.cancel(message.session, bytes(message.params["requestId"]))

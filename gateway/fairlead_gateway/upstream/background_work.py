@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Final
 
+from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.http.pool import Pool
@@ -33,16 +34,30 @@ class Background:
     def run(self, work: Coroutine[object, object, None], what: str) -> asyncio.Task[None]:
         return self._tasks.start(work, f"{what} {self._host}")
 
-    def post(self, pool: Pool, head: bytes, body: bytes) -> None:
-        """Send a message in the background and ignore its outcome; dropped while MAX_POSTS are in progress."""
+    def post(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
+        """Send a message in the background and ignore its outcome; dropped while MAX_POSTS are in progress.
+
+        `authorization` completes the head. A message whose token the server refuses is sent once more, with another.
+        """
         if len(self._tasks) < MAX_POSTS:
-            self.run(self.post_and_wait(pool, head, body, POST_SECONDS), "post to")
+            self.run(self._post_authorized(pool, head, body, authorization), "post to")
 
     async def post_and_wait(self, pool: Pool, head: bytes, body: bytes, seconds: float) -> None:
         """Send a message and wait for its answer; errors are ignored."""
         with contextlib.suppress(McpError):  # a lasting error will also fail the request that the message belongs to
             deadline = self._clock() + seconds
             await pool.exchange(with_body(head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
+
+    async def _post_authorized(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
+        with contextlib.suppress(McpError):  # as in `post_and_wait`
+            refused = b""
+            for _ in range(2):
+                line = await authorization.valid(self._clock() + POST_SECONDS, refused)
+                data, deadline = with_body(head + line, body), self._clock() + POST_SECONDS
+                answer = await pool.exchange(data, deadline=deadline, max_bytes=ANSWER_BYTES)
+                if answer.status != 401 or not line:
+                    return
+                refused = line
 
     async def aclose(self) -> None:
         await self._tasks.cancel()

@@ -95,9 +95,7 @@ class HttpUpstream(Upstream):
         self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
         self.pool = self._pools.pools_of_any_pod.calls
         self.background = Background(target.host, self.pool.clock)
-        credentials = access.credentials
-        newest_line = _no_line if credentials is None else credentials.newest_line
-        form = RequestForm(self._head, client, self.next_id, self._read_plainly, newest_line)
+        form = RequestForm(self._head, client, self.next_id, self._read_plainly, access.credentials)
         self.sessions = ServerSessions(form, self._pools, self.background, session_idle, access.most_sessions)
         # copied, because every call reads them
         self._sessions = self.sessions.open
@@ -217,19 +215,22 @@ class HttpUpstream(Upstream):
 
     def answer_server(self, session: ServerSession, body: bytes) -> None:
         """Send a JSON-RPC response to a legacy server, over the control pool: a call may wait for it."""
-        self.background.post(self.sessions.pools(session).control, session.authorized_head(), body)
+        self.background.post(self.sessions.pools(session).control, session.head, body, session.authorization)
 
     def notify_cancelled(self, call: HttpCall, session: ServerSession) -> None:
         """Send `notifications/cancelled` to a legacy server. For a modern server, closing the connection cancels."""
         params = b'{"requestId":%b,"reason":"The client cancelled the call, or its deadline passed"}' % call.request.id
         note = jsonrpc.notification("notifications/cancelled", params)
         pools = self.sessions.pools(session) if call.pod is None else call.pod.pools
-        self.background.post(pools.control, session.authorized_head(), note)
+        self.background.post(pools.control, session.head, note, session.authorization)
 
-    def mask_of(self, request: UpstreamRequest) -> Mask:
-        """The mask of everything secret that was sent with a request."""
-        line = request.authorization
-        return self.mask.adding(line.decode("latin-1").partition(": ")[2].strip()) if line else self.mask
+    def mask_of(self, *lines: bytes) -> Mask:
+        """The mask of everything secret that was sent with a request, with its `Authorization` header lines."""
+        mask = self.mask
+        for line in lines:
+            if line:
+                mask = mask.adding(line.decode("latin-1").partition(": ")[2].strip())
+        return mask
 
     def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
         """The raw result in an answer; with `tasks` it may be a task. Raises McpError."""
@@ -334,6 +335,8 @@ class HttpUpstream(Upstream):
         request = call.request
         call.data = self._serialize(session.head, b"", request)
         call.session = session
+        if request.authorization:
+            session.authorization.line = request.authorization
         if session.owned:
             session.enter(call.sink)
             self._idle.mark_used(session)
@@ -364,8 +367,3 @@ class HttpUpstream(Upstream):
             pool = self.pool
         call.pool = pool
         pool.submit(call)
-
-
-def _no_line(person: bytes) -> bytes:
-    """`newest_line` of a server whose credential is in the head of all requests."""
-    return b""

@@ -37,6 +37,7 @@ class HttpCall(Call):
         "_moved",
         "_reading_paused",
         "_reopened",
+        "_rest_lines",
         "_result",
         "_upstream",
         "cancelled",
@@ -75,6 +76,8 @@ class HttpCall(Call):
         """Whether the request was sent again in a new session, which is done once."""
         self._moved = False
         """Whether the request was sent again to another pod, which is done once."""
+        self._rest_lines: tuple[bytes, ...] = ()
+        """`Authorization` header lines of the GETs for the rest of the answer, the last one at the end."""
         self._carrier: Carrier | None = None
         """Connection of an answer that is an event stream; None before the stream begins."""
         self._reading_paused = False
@@ -128,7 +131,7 @@ class HttpCall(Call):
     def refuse(self, error: Exception) -> None:
         """End the call with an error, in which credentials are masked."""
         if self._end():
-            mask = self._upstream.mask_of(self.request)
+            mask = self._upstream.mask_of(self.request.authorization, *self._rest_lines)
             self.sink.take_error(mask.error(error) if isinstance(error, McpError) else error)
 
     def cancel(self) -> None:
@@ -239,6 +242,8 @@ class HttpCall(Call):
         """Send the request again, in a new session."""
         upstream = self._upstream
         self._reopened = True
+        if session.subscriber is self.sink:
+            session.subscriber = None  # this request subscribes again
         upstream.sessions.forget_session(session)
         if session.owned:
             session.leave(self.sink)
@@ -261,9 +266,9 @@ class HttpCall(Call):
         reader = resuming.AnswerReader(
             request.deadline, request.max_bytes, self.on_event, self.on_open, request.counter
         )
-        get = get_head(self.session.authorized_head())
+        stream = resuming.BrokenStream(get_head(self.session.head), cursor, before, self._authorize_rest)
         try:
-            self.take_answer(await resuming.resume_stream(self.pool, get, cursor, before, reader, self.sink.pause))
+            self.take_answer(await resuming.resume_stream(self.pool, stream, reader, self.sink.pause))
         except ConnectFailed as error:  # an error of the GET; the call itself was sent
             lost = ConnectionLost(f"the rest of the answer cannot be fetched: {error}", sent=True, received=True)
             lost.__cause__ = error
@@ -273,6 +278,22 @@ class HttpCall(Call):
         except asyncio.CancelledError:
             self.refuse(ConnectionLost("the connections to the server were closed", sent=True, received=True))
             raise
+
+    async def _authorize_rest(self, refused: bool) -> bytes:
+        """`Authorization` header line of the next GET; `refused`: the server answered the last one with 401.
+
+        Raises ConnectionLost, because the call itself was sent and must not be repeated for want of a token.
+        """
+        assert self.session is not None
+        last = self._rest_lines[-1] if refused else b""
+        try:
+            line = await self.session.authorization.valid(self.request.deadline, last)
+        except McpError as error:
+            text = f"the rest of the answer cannot be fetched: {error}"
+            raise ConnectionLost(text, sent=True, received=True) from error
+        if line not in self._rest_lines:
+            self._rest_lines += (line,)
+        return line
 
     def _pause_reading(self) -> None:
         """Stop reading from the server while the client does not read."""

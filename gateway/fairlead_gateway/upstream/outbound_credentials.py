@@ -104,6 +104,20 @@ class ServerCredentials(CallCredentials):
         token = self._source.cached(TokenSubject(person))
         return b"" if token is None else token.header_line
 
+    async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
+        token = self._source.cached(TokenSubject(person))
+        if token is not None and token.header_line != refused:
+            return token.header_line
+        identity = self._newest.get(person) if self.exchanges else GATEWAY_ITSELF
+        if identity is None:
+            raise self._expired()
+        credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
+        return credential.line
+
+    def note(self, identity: Identity) -> None:
+        if self.exchanges:
+            self._remember(identity, self.person(identity))
+
     def refusal(self, error: McpError) -> McpError:
         challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
         if cause_of_refusal(error) == UNAUTHORIZED:
@@ -141,6 +155,15 @@ class ServerCredentials(CallCredentials):
 
         Raises GrantFailed if none is valid.
         """
+        newest = self._remember(identity, person)
+        if identity.expires_at > self._clock():
+            return identity
+        if newest.expires_at <= self._clock():
+            raise self._expired()
+        return newest
+
+    def _remember(self, identity: Identity, person: bytes) -> Identity:
+        """Remember the identity unless a newer one of the person is known; returns the newer one."""
         newest = self._newest.pop(person, None)
         if newest is None or (identity.subject_token is not None and identity.expires_at >= newest.expires_at):
             newest = identity
@@ -148,12 +171,11 @@ class ServerCredentials(CallCredentials):
             self._newest[person] = newest
             if len(self._newest) > MAX_PERSONS:
                 self._newest.popitem(last=False)
-        if identity.expires_at > self._clock():
-            return identity
-        if newest.expires_at <= self._clock():
-            sentence = self._sentence("the caller's token has expired", "sign in again")
-            raise GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
         return newest
+
+    def _expired(self) -> GrantFailed:
+        sentence = self._sentence("the caller's token has expired", "sign in again")
+        return GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
 
     def _lacks_token(self, identity: Identity) -> GrantFailed:
         if identity.kind == "anonymous":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink
 from fairlead_gateway.upstream.log_levels import LogLevels
+from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp import eras
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
@@ -40,11 +40,6 @@ def pod_of(key: SessionKey) -> PodAddress:
     return key[1] if isinstance(key[0], bytes) else key
 
 
-def no_authorization() -> bytes:
-    """`Authorization` header line of servers whose credential is in the head of all requests."""
-    return b""
-
-
 class ServerSession:
     """Session with a legacy server. Stateless servers assign no session id."""
 
@@ -74,14 +69,14 @@ class ServerSession:
         ident: bytes | None,
         client: ClientPeer | None,
         person: bytes = b"",
-        authorization: Callable[[], bytes] = no_authorization,
+        authorization: SessionAuthorization | None = None,
     ) -> None:
         self.has_id = ident is not None
         session_line = header(eras.H_SESSION, ident) if ident is not None else b""
         self.head = head + header(eras.H_VERSION, version.encode()) + session_line
         """Head of the session's requests, to which each adds its own access token if the server has one per call."""
-        self.authorization = authorization
-        """Returns the newest `Authorization` header line of the session's person; empty if it is in `head`."""
+        self.authorization = authorization or SessionAuthorization()
+        """`Authorization` header lines of the gateway's own messages in the session."""
         self.client = client
         """Client that owns the session; None for a shared session."""
         self.person = person
@@ -108,8 +103,10 @@ class ServerSession:
         self.closed = False
 
     def authorized_head(self) -> bytes:
-        """Head of the gateway's own messages in the session, such as cancellations."""
-        return self.head + self.authorization()
+        """Head with the newest token that is known, for messages that are not worth a new one: those just before or
+        after a request, and the end of the session.
+        """
+        return self.head + self.authorization.newest()
 
     def is_lost(self, answer: Answer) -> bool:
         """Whether an answer says that the server lost the session: 404 as in MCP, or 400 as in the TypeScript SDK."""

@@ -18,10 +18,12 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
 from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head, pod_of, shared_key
+from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
@@ -53,8 +55,8 @@ class RequestForm(NamedTuple):
     next_id: Callable[[], bytes]
     read: Callable[[Answer, bytes], Raw]
     """Returns the result in the answer to a request id. Raises McpError."""
-    newest_line: Callable[[bytes], bytes]
-    """Returns the `Authorization` header line of a person's valid token, or empty."""
+    credentials: CallCredentials | None
+    """Access tokens per request; None if `head` has the credential."""
 
 
 class ServerSessions:
@@ -69,8 +71,8 @@ class ServerSessions:
         most: int = MAX_SESSIONS,
     ) -> None:
         self.most = most
-        """Limit on open sessions, beyond which an idle one is ended."""
-        self._newest_line = form.newest_line
+        """Limit on open sessions, beyond which the one that is idle for longest is ended."""
+        self._credentials = form.credentials
         self._head = form.head
         self._client = form.client
         self._pools = pools
@@ -199,7 +201,10 @@ class ServerSessions:
 
     def _close(self, session: ServerSession) -> None:
         self.idle.mark_used(session)
+        subscriber, session.subscriber = session.subscriber, None
         session.close()
+        if subscriber is not None:
+            subscriber.end_subscription()
 
     def _session_opened(self, key: SessionKey, task: asyncio.Task[ServerSession]) -> None:
         self._opening.pop(key, None)
@@ -212,12 +217,25 @@ class ServerSessions:
                 self._make_room(session)
 
     def _make_room(self, newest: ServerSession | None) -> bool:
-        """Drop the oldest session of a client or person without requests in progress; False if there is none."""
-        for session in self.open.values():
-            if session.owned and session is not newest and not (session.active_sinks or session.requests):
-                self._drop(session)
-                return True
-        return False
+        """Drop the session of a client or person that is idle for longest; False if none is idle.
+
+        A session with subscriptions is dropped only if nothing else is idle, or if such sessions take up more than half
+        of the limit, as they stay when their clients disappear. Its subscriber is notified.
+        """
+        unused = [
+            session
+            for session in self.open.values()
+            if session.owned and session is not newest and not (session.active_sinks or session.requests)
+        ]
+        subscribed = [session for session in unused if session.subscriber is not None]
+        idle = self.idle.longest_idle()
+        if idle is None or idle is newest:
+            idle = next((session for session in unused if session.subscriber is None), None)
+        if subscribed and (idle is None or 2 * len(subscribed) > self.most):
+            idle = subscribed[0]
+        if idle is not None:
+            self._drop(idle)
+        return idle is not None
 
     def _make_room_for_person(self) -> None:
         """Keep within the limit before a session is opened for a person. Raises PoolFull."""
@@ -249,8 +267,7 @@ class ServerSessions:
             answer.headers.get(b"mcp-session-id"),
             client,
             person,
-            # the token may have expired by the time of the gateway's own messages
-            lambda: (self._newest_line(person) or authorization) if authorization else b"",
+            SessionAuthorization(self._credentials, person, authorization),
         )
         if client is not None or session.has_id:
             session.pod = self._pools.pod(answer.connection.peer) if target_pod is None else target_pod.address
@@ -275,7 +292,7 @@ class ServerSessions:
         pools = self.pools(session)
 
         def answer(body: bytes) -> None:
-            self._background.post(pools.control, session.authorized_head(), body)
+            self._background.post(pools.control, session.head, body, session.authorization)
 
         def on_event(event: bytes) -> bool:
             try:

@@ -8,7 +8,7 @@ again. From 2026-07-28 on there is no resumption: a broken stream is a lost requ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from fairlead_mcp.errors import ConnectionLost, McpError, Timeout
@@ -36,6 +36,20 @@ class AnswerReader(NamedTuple):
     counter: Counter | None = None
 
 
+class BrokenStream(NamedTuple):
+    """Event stream that ended before the answer."""
+
+    get_head: bytes
+    """Head of a GET in the same session, with Accept and without the empty line at its end."""
+    cursor: Cursor
+    before: Answer | McpError
+    """How the stream ended."""
+    authorize: Callable[[bool], Awaitable[bytes]] | None = None
+    """Returns the `Authorization` header line of a GET if `get_head` has none, or empty. It gets whether the server
+    answered the GET before with 401, which is then sent again, once, with the other line.
+    """
+
+
 async def exchange_resumably(pool: Pool, data: bytes, get_head: bytes, reader: AnswerReader) -> Answer:
     """Send a request and return the answer, like `Pool.exchange`, but resume a stream that ended early.
 
@@ -47,36 +61,42 @@ async def exchange_resumably(pool: Pool, data: bytes, get_head: bytes, reader: A
     except ConnectionLost as error:
         if call.cursor is None:
             raise
-        return await resume_stream(pool, get_head, call.cursor, error, reader)
+        return await resume_stream(pool, BrokenStream(get_head, call.cursor, error), reader)
     if call.cursor is None or answer.body:
         return answer
-    return await resume_stream(pool, get_head, call.cursor, answer, reader)
+    return await resume_stream(pool, BrokenStream(get_head, call.cursor, answer), reader)
 
 
 async def resume_stream(
     pool: Pool,
-    get_head: bytes,
-    cursor: Cursor,
-    before: Answer | McpError,
+    stream: BrokenStream,
     reader: AnswerReader,
     on_pause: Callable[[], None] | None = None,
 ) -> Answer:
-    """Resume a stream after `cursor` and return its answer; if the server does not resume it, return or raise `before`.
+    """Resume a stream after its cursor and return its answer; if the server does not resume it, return or raise
+    `stream.before`.
 
-    `on_pause` is called before each attempt.
+    `on_pause` is called before each attempt. Raises the errors of `stream.authorize`, too.
     """
-    futile = 0
+    get_head, cursor, before, authorize = stream
+    futile, refused = 0, False
     while futile < MAX_FUTILE:
-        if on_pause is not None:
-            on_pause()
-        await _pause(pool, cursor, futile, reader.deadline)
-        lines = b"%bLast-Event-ID: %b\r\n\r\n" % (get_head, cursor.last_id)
+        if not refused:
+            if on_pause is not None:
+                on_pause()
+            await _pause(pool, cursor, futile, reader.deadline)
+        authorization = b"" if authorize is None else await authorize(refused)
+        lines = b"%b%bLast-Event-ID: %b\r\n\r\n" % (get_head, authorization, cursor.last_id)
         call = Awaited(lines, *reader)
+        repeated, refused = refused, False
         try:
             answer = await pool.run(call)
         except ConnectionLost:
             pass
         else:
+            if answer.status == 401 and authorization and not repeated:
+                refused = True
+                continue
             if answer.status != 200 or not answer.streamed:
                 break
             if answer.body:

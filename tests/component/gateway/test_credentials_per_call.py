@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.documents.catalog import CredentialRef
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
+from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, scraped
 from oauthworld import exchanging, oauth_catalog, of, text_of
-from protectedservers import protected_server
-from tokenendpoint import token_endpoint
+from protectedservers import WHOAMI, protected_server
+from tokenendpoint import TokenEndpoint, token_endpoint
 from waiting import eventually
 
 
@@ -83,6 +85,46 @@ async def test_a_slow_grant_of_one_person_holds_up_no_other(tmp_path: Path) -> N
             assert not any(call.done() for call in slow)
             provider.hold["alice"].set()
             assert {text_of(answer) for answer in await asyncio.gather(*slow)} == {"alice"}
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_a_call_with_a_cached_token_needs_no_more_tasks_than_one_with_a_fixed_header(
+    tmp_path: Path, era: str
+) -> None:
+    created: list[str] = []
+
+    def counted(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **named)
+        created.append(task.get_name())
+        return task
+
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url, version=era)
+        fixed = provider.token(sub="robot", client_id="x", aud="tools")
+        (tmp_path / "credentials").mkdir()
+        headers = {"headers": {"Authorization": f"Bearer {fixed}"}}
+        (tmp_path / "credentials" / "fixed.json").write_text(json.dumps(headers))
+        ref = CredentialRef(secret="fixed", key="k", hash="1")
+        robot = catalog("robot", server.url, [WHOAMI], version=era, credential=ref)
+        async with exchanging(tmp_path, provider, box, robot) as gateway:
+            asyncio.get_running_loop().set_task_factory(counted)
+            try:
+                counts = {name: [await counts_of(gateway, provider, name, created) for _ in range(6)] for name in TOOLS}
+            finally:
+                asyncio.get_running_loop().set_task_factory(None)
+    fewest = {name: min(of_name[1:]) for name, of_name in counts.items()}  # the first call opens connections
+    assert fewest["box__whoami"] == fewest["robot__whoami"] > 0
+
+
+TOOLS = ("box__whoami", "robot__whoami")
+
+
+async def counts_of(gateway: Gateway, provider: TokenEndpoint, name: str, created: list[str]) -> int:
+    """Number of tasks that are created during one call of alice."""
+    request = of(provider, "alice", calling(name))
+    created.clear()
+    assert text_of(await ask(gateway, request)) in ("alice", "robot")
+    return len(created)
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])

@@ -26,6 +26,7 @@ from gatewayworld import (
     catalog,
     entry,
     legacy,
+    limits,
     modern,
     publish,
     running,
@@ -265,6 +266,81 @@ async def test_sessions_of_persons_are_bounded_and_end_with_their_own_token(tmp_
             protected.hold.set()
             await asyncio.gather(*busy)
     assert protected.crossed == []
+
+
+async def test_the_session_of_the_person_who_called_longest_ago_makes_room(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, version=LEGACY)
+        async with exchanging(tmp_path, provider, box, upstream_sessions=2) as gateway:
+            for person in ("alice", "bob", "alice", "carol", "alice"):
+                assert text_of(await ask(gateway, of(provider, person, calling("box__whoami")))) == person
+    opened = [user for _, method, user in protected.messages if method == "initialize"]
+    assert opened == ["alice", "bob", "carol"]
+
+
+async def test_subscribed_persons_keep_their_sessions_or_are_subscribed_again(tmp_path: Path) -> None:
+    definition = Definition(name=NOTE, definition=Raw(json.dumps({"uri": NOTE, "name": "note"}).encode()), hash="")
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url, version=LEGACY, resources=(definition,), capabilities=WATCHING)
+
+        def subscribed() -> list[str]:
+            return [user for _, method, user in protected.messages if method == "resources/subscribe"]
+
+        async with exchanging(tmp_path, provider, box, upstream_sessions=2) as gateway:
+
+            async def watch(person: str) -> Wire:
+                wire = await Wire.connect(gateway)
+                listen = modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": [NOTE]}})
+                wire.send(of(provider, person, listen))
+                await wire.reader.readuntil(b"}}\n\n")
+                return wire
+
+            alice = await watch("alice")
+            await eventually(lambda: subscribed() == ["alice"])
+            for person in ("bob", "carol", "dave"):
+                assert text_of(await ask(gateway, of(provider, person, calling("box__whoami")))) == person
+            assert ("DELETE", "", "alice") not in protected.messages
+            bob = await watch("bob")
+            await eventually(lambda: subscribed() == ["alice", "bob"])
+            assert text_of(await ask(gateway, of(provider, "carol", calling("box__whoami")))) == "carol"
+            await eventually(lambda: subscribed() == ["alice", "bob", "alice"])
+            await eventually(lambda: len(protected.listening["alice"]) == 2)
+            protected.listening["alice"] = protected.listening["alice"][1:]
+            await protected.change("alice", NOTE)
+            await alice.reader.readuntil(b"}}\n\n")
+            for wire in (alice, bob):
+                wire.close()
+    assert protected.crossed == []
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_both_attempts_of_a_hedged_call_go_as_its_person(tmp_path: Path, era: str) -> None:
+    async with (
+        token_endpoint() as provider,
+        protected_server(provider) as (pod_one, first_server),
+        protected_server(provider) as (pod_two, second_server),
+    ):
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            if host == "127.0.0.1":
+                return [(host, port)]
+            return [("127.0.0.1", first_server.port), ("127.0.0.1", second_server.port)]
+
+        whoami = entry(WHOAMI, latency=DeclaredLatency(idempotent=True))
+        hedging = limits(hedge_after_ms=30, retries=0)
+        url = "http://box.tools.svc:80/mcp"
+        box = oauth_catalog(provider, "box", url, [whoami], version=era, limits=hedging)
+        async with exchanging(tmp_path, provider, box, resolve=resolve) as gateway:
+            for person in PERSONS:
+                pod_one.hold = pod_two.hold = asyncio.Event()
+                call = asyncio.ensure_future(ask(gateway, of(provider, person, calling("box__whoami"))))
+                await eventually(lambda: pod_one.executed[person] + pod_two.executed[person] == 2)  # noqa: B023
+                pod_one.hold.set()
+                assert text_of(await call) == person
+            assert gateway.registry.guard(box.key).hedges == len(PERSONS)
+    assert pod_one.crossed == pod_two.crossed == []
+    assert pod_one.executed + pod_two.executed == dict.fromkeys(PERSONS, 2)
+    assert provider.granted == dict.fromkeys(PERSONS, 1)
 
 
 async def test_a_session_per_client_reaches_the_server_as_its_person(tmp_path: Path) -> None:

@@ -7,14 +7,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, PERSON, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
 from fairlead_gateway.core.outbound import INSUFFICIENT_SCOPE, UNAUTHORIZED, CallCredential, cause_of_refusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
+from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp.errors import HttpRefused, McpError, RpcError, Timeout
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.messages import Message
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, TOKEN_REFUSED, GrantFailed
@@ -109,6 +113,51 @@ async def test_a_stream_goes_on_with_the_newest_token_of_its_person() -> None:
     source.tokens.clear()
     await tokens.acquire(old, FOREVER, first, HttpRefused("401", status=401))
     assert [subject.token for subject, _, _ in source.requests] == ["new", "new"]
+
+
+async def test_messages_of_the_gateway_get_a_new_token_once_none_is_cached_or_the_server_refuses_it() -> None:
+    source = Source()
+    tokens = credentials(source)
+    first = await tokens.acquire(of_jwt(), FOREVER)
+    authorization = SessionAuthorization(tokens, first.person, first.line)
+    assert await authorization.valid(FOREVER) == authorization.newest() == first.line
+    second = await authorization.valid(FOREVER, first.line)
+    assert source.requests[-1][1] == first.token
+    source.tokens.clear()
+    assert authorization.newest() == second, "the newest that is known"
+    third = await authorization.valid(FOREVER)
+    assert len({first.line, second, third}) == 3
+    assert await SessionAuthorization().valid(FOREVER, b"") == b""
+
+
+async def test_messages_of_the_gateway_go_with_the_newest_token_of_a_person_whose_own_has_expired() -> None:
+    source = Source()
+    tokens = credentials(source, now=150.0)
+    first = await tokens.acquire(of_jwt(ends=200.0, token="old"), FOREVER)
+    late = credentials(source, now=300.0)
+    late.note(of_jwt(ends=200.0, token="old"))
+    source.tokens.clear()
+    authorization = SessionAuthorization(late, first.person, first.line)
+    assert await authorization.valid(FOREVER) == first.line
+    with pytest.raises(GrantFailed) as expired:
+        await authorization.valid(FOREVER, first.line)
+    assert expired.value.cause == SUBJECT_TOKEN_EXPIRED
+    late.note(of_jwt(ends=400.0, token="new"))
+    assert await authorization.valid(FOREVER, first.line) != first.line
+    assert source.requests[-1][0].token == "new"
+
+
+async def test_a_client_that_answers_a_question_brings_its_newest_token() -> None:
+    source, bodies = Source(), list[bytes]()
+    tokens = credentials(source, now=300.0)
+    sessions: Any = None
+    requests = ServerRequests(sessions, lambda session, update: False)
+    ident = requests.ask(b"session", b"1", bodies.append, tokens)
+    response = Message(id=Raw(ident), result=Raw(b"{}"))
+    assert requests.take_answer(b"session", response, of_jwt(ends=400.0, token="new"))
+    assert len(bodies) == 1
+    await tokens.valid_line(of_jwt().person, FOREVER)
+    assert source.requests[-1][0].token == "new"
 
 
 async def test_the_wait_for_a_token_ends_with_the_call() -> None:

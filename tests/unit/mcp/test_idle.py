@@ -38,6 +38,17 @@ async def test_idle_times_do_not_end_objects_in_use() -> None:
     assert ended == ["busy"]
 
 
+async def test_the_object_that_was_used_longest_ago_is_known() -> None:
+    times: IdleTimes[str] = IdleTimes(60.0, lambda _: None)
+    assert times.longest_idle() is None
+    for name in ("first", "second", "first"):
+        times.mark_idle(name)
+    assert times.longest_idle() == "second"
+    times.mark_used("second")
+    assert times.longest_idle() == "first"
+    times.close()
+
+
 async def test_an_object_that_ends_may_mark_others_idle() -> None:
     ended: list[str] = []
 

@@ -119,6 +119,9 @@ class BridgedCall(AttemptOwner):
         """
         self._call = call
         self._identity = call.identity
+        credentials = self.attempts.route.binding.credentials
+        if credentials is not None:
+            credentials.note(call.identity)
         self._relay = relay
         if not self._progress_token:
             self.attempts.span = call.attempts.span

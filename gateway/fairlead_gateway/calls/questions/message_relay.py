@@ -41,6 +41,7 @@ class MessageRelay:
 
     __slots__ = (
         "_client",
+        "_credentials",
         "_escapes",
         "_exchange",
         "_gateway_token",
@@ -74,6 +75,7 @@ class MessageRelay:
         self._modern = request.modern
         self._session = request.session
         self._client = client
+        self._credentials = route.binding.credentials
         self._token = request.token
         self._level = level
         self._gateway_token = b""
@@ -118,7 +120,7 @@ class MessageRelay:
         if not supports_request(self._client, message) or self._session is None or len(self._open) >= MAX_OPEN:
             answer(jsonrpc.reply_to_server(message))
             return
-        ident = self._server_requests.ask(self._session, bytes(message.id), answer)
+        ident = self._server_requests.ask(self._session, bytes(message.id), answer, self._credentials)
         params = None if message.params is UNSET else message.params
         if self._send(jsonrpc.request(ident, str(message.method), params)):
             self._open[ident] = bytes(message.id)

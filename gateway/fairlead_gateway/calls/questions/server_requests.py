@@ -16,6 +16,8 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_peer import AnswerServer
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import oldest_of_largest
@@ -33,6 +35,7 @@ class _OpenRequest(msgspec.Struct, frozen=True):
     session: bytes
     server_id: bytes
     answer: AnswerServer
+    credentials: CallCredentials | None
 
 
 class ServerRequests:
@@ -80,12 +83,17 @@ class ServerRequests:
             del self._agents[session]
         self._counts.count("log_levels", "gave_way", len(dropped))
 
-    def take_answer(self, session: bytes | None, message: Message) -> bool:
-        """Forward a client's response to the server; False if the session has no unanswered request with that id."""
+    def take_answer(self, session: bytes | None, message: Message, identity: Identity = ANONYMOUS) -> bool:
+        """Forward a client's response to the server; False if the session has no unanswered request with that id.
+
+        The token of `identity` may be newer than that of the request during which the server asked.
+        """
         request = self._open.get(bytes(message.id)) if message.id is not UNSET else None
         if request is None or request.session != session:
             return False
         del self._open[bytes(message.id)]  # type: ignore[arg-type]  # not UNSET, as the request was found by it
+        if request.credentials is not None:
+            request.credentials.note(identity)
         if message.result is not UNSET:
             request.answer(jsonrpc.result(request.server_id, message.result))
         elif isinstance(message.error, ErrorObject):
@@ -93,10 +101,15 @@ class ServerRequests:
             request.answer(jsonrpc.error(request.server_id, message.error.code, message.error.message, data))
         return True
 
-    def ask(self, session: bytes, server_id: bytes, answer: AnswerServer) -> bytes:
-        """Register a server's request. Returns its id for the client, raw JSON; `answer` gets the client's response."""
+    def ask(
+        self, session: bytes, server_id: bytes, answer: AnswerServer, credentials: CallCredentials | None = None
+    ) -> bytes:
+        """Register a server's request. Returns its id for the client, raw JSON; `answer` gets the client's response.
+
+        `credentials` are those of the server, if it needs an access token per call.
+        """
         ident = b'"%b"' % self._new_id().encode()
-        self._open[ident] = _OpenRequest(session, server_id, answer)
+        self._open[ident] = _OpenRequest(session, server_id, answer, credentials)
         return ident
 
     def forget(self, ident: bytes) -> None:

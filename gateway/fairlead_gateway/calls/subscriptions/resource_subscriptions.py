@@ -130,14 +130,18 @@ class ResourceSubscriptions:
     async def _subscribe(
         self, reach: Reach, identity: Identity, uris: Sequence[str], notify: Callable[[Message], None]
     ) -> None:
+        """Subscribe in a session of its own; returns when that session has ended."""
         client = ClientPeer(b"watch-" + secrets.token_hex(8).encode(), b"{}")
+        ended = asyncio.Event()
         try:
             for uri in uris:
-                await result_as(reach, identity, self._legacy_request(reach, SUBSCRIBE, uri, client), notify)
-            await asyncio.Event().wait()
+                request = self._legacy_request(reach, SUBSCRIBE, uri, client)
+                await result_as(reach, identity, request, notify, ended.set)
+            await ended.wait()
         finally:
-            work = self._unsubscribe(reach, identity, uris, client)
-            self._unsubscribing.start(work, f"unsubscribe {reach.server.key}")
+            if not ended.is_set():
+                work = self._unsubscribe(reach, identity, uris, client)
+                self._unsubscribing.start(work, f"unsubscribe {reach.server.key}")
 
     async def _unsubscribe(self, reach: Reach, identity: Identity, uris: Sequence[str], client: ClientPeer) -> None:
         try:

@@ -1,0 +1,43 @@
+"""Access tokens for the gateway's own messages in a legacy session: answers to the server, cancellations, and GETs.
+
+Such a message may be sent minutes after the request that it belongs to, whose token may have expired by then.
+"""
+
+from __future__ import annotations
+
+from fairlead_gateway.core.outbound import CallCredentials
+from fairlead_mcp.errors import McpError
+
+
+class SessionAuthorization:
+    """`Authorization` header lines of one session's person; empty if the credential is in the head of all requests."""
+
+    __slots__ = ("_credentials", "_person", "line")
+
+    def __init__(self, credentials: CallCredentials | None = None, person: bytes = b"", line: bytes = b"") -> None:
+        self._credentials = credentials
+        self._person = person
+        self.line = line
+        """Header line of the session's last request."""
+
+    def newest(self) -> bytes:
+        """Header line with the newest token that is known, without I/O. The token may have expired."""
+        credentials = self._credentials
+        return self.line if credentials is None or not self.line else credentials.newest_line(self._person) or self.line
+
+    async def valid(self, deadline: float, refused: bytes = b"") -> bytes:
+        """Header line with a valid token, which is acquired if none is cached. `deadline` is in seconds of the
+        monotonic clock; `refused` is a line that the server answered with 401.
+
+        Without a valid token it is the newest line that is known, unless the server has refused it: then raises
+        McpError.
+        """
+        credentials = self._credentials
+        if credentials is None or not self.line:
+            return self.line
+        try:
+            self.line = await credentials.valid_line(self._person, deadline, refused)
+        except McpError:
+            if refused:
+                raise
+        return self.line

@@ -1,0 +1,168 @@
+"""Access tokens that a server refuses while a call is open: the gateway's own messages go with another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from askers import PICKED, LegacyAsker, conversation, session_of, text_result
+from gatewayworld import LEGACY, Ask, Wire, ask, calling, legacy
+from oauthworld import exchanging, oauth_catalog, of, text_of
+from rawserver import Handler, Reply, Request, raw_server
+from tokenendpoint import TokenEndpoint, token_endpoint
+from waiting import eventually
+
+ELICITATION: dict[str, Any] = {"elicitation": {}}
+CALL = {"name": "box__x", "arguments": {}}
+
+
+class Strict:
+    """Answers 401 to the tokens in `refused`, and hands all other requests to another server."""
+
+    def __init__(self, handle: Handler) -> None:
+        self._handle = handle
+        self.refused: set[str] = set()
+        self.refuses_after_call = False
+        """Whether the token of a call is refused as soon as the call was handled."""
+        self.refuses_rests = False
+        """Whether any token of a GET for the rest of an answer is refused."""
+        self.refusals: list[str] = []
+        """Verb of each request that was refused."""
+        self.authorizations: list[str] = []
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        self.authorizations.append(request.headers["authorization"])
+        token = request.headers["authorization"].partition(" ")[2]
+        if token in self.refused or (self.refuses_rests and "last-event-id" in request.headers):
+            self.refusals.append(request.verb)
+            reply.send(401, www_authenticate='Bearer error="invalid_token"')
+            return
+        if self.refuses_after_call and request.method == "tools/call":
+            self.refused.add(token)
+        await self._handle(request, reply)
+
+
+class Interrupted:
+    """A legacy server that ends the stream of each call early, and sends the answer to a GET for the rest."""
+
+    def __init__(self, error: str = "") -> None:
+        self.calls: list[Request] = []
+        self._error = error
+        """Text of the answer, with the `Authorization` of the GET, if the answer is an error."""
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.verb == "GET" and "last-event-id" not in request.headers:
+            reply.send(405)
+        elif request.verb == "GET":
+            outcome = (
+                {"error": {"code": -32000, "message": f"{self._error} {request.headers['authorization']}"}}
+                if self._error
+                else {"result": text_result("late")}
+            )
+            reply.open_stream()
+            reply.event({"jsonrpc": "2.0", "id": self.calls[-1].message["id"], **outcome})
+            reply.end_stream()
+        elif request.method == "initialize":
+            hello = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            reply.result(request, hello, mcp_session_id="s1")
+        elif request.method == "tools/call":
+            self.calls.append(request)
+            reply.open_stream()
+            reply.chunk(b"id: e0\nretry: 30\ndata: \n\n")
+            await reply.flush()
+            reply.end_stream()
+        else:
+            reply.send(202)
+
+
+def bearer(provider: TokenEndpoint) -> str:
+    return f"Bearer {provider.subject_token('alice')}"
+
+
+@pytest.mark.parametrize("expired", [False, True], ids=["refused", "expired"])
+async def test_the_answer_to_a_question_reaches_the_server_with_a_valid_token(tmp_path: Path, expired: bool) -> None:
+    asker = LegacyAsker()
+    strict = Strict(asker.handle)
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        provider.lifetime = 1 if expired else 300
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            authorization = bearer(provider)
+            session = await session_of(gateway, ELICITATION, authorization=authorization)
+
+            async def thinking() -> None:
+                identity = gateway.endpoint.identities.recall(authorization.encode())
+                credentials = gateway.registry.credentials(box.key)
+                assert identity is not None
+                assert credentials is not None
+                if expired:
+                    await eventually(lambda: not credentials.newest_line(identity.person))
+                strict.refused.update(grant.token for grant in provider.grants)
+
+            _, message = await conversation(
+                gateway, session, {"result": PICKED}, thinking, CALL, authorization=authorization
+            )
+            assert "this" in message["result"]["content"][0]["text"]
+            assert strict.refusals == ([] if expired else ["POST"])
+
+
+async def test_a_cancellation_reaches_the_server_with_a_valid_token(tmp_path: Path) -> None:
+    asker = LegacyAsker()
+    strict = Strict(asker.handle)
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            authorization = bearer(provider)
+            session = await session_of(gateway, ELICITATION, authorization=authorization)
+            async with await Wire.connect(gateway) as wire:
+                call = legacy("tools/call", CALL, number=7, session=session)
+                wire.send(call.with_headers(authorization=authorization))
+                await eventually(lambda: asker.answers)
+                strict.refused.update(grant.token for grant in provider.grants)
+                note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+                headers = {**legacy("x").headers, "mcp-session-id": session, "authorization": authorization}
+                await ask(gateway, Ask(note, headers))
+                await eventually(lambda: asker.cancelled)
+    assert provider.granted == {"alice": 2}
+
+
+async def test_the_rest_of_an_answer_is_fetched_with_another_token_after_a_401(tmp_path: Path) -> None:
+    interrupted = Interrupted()
+    strict = Strict(interrupted.handle)
+    strict.refuses_after_call = True
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            assert text_of(await ask(gateway, of(provider, "alice", calling("box__x")))) == "late"
+    assert strict.refusals[0] == "GET"
+    assert len(interrupted.calls) == 1
+    assert provider.granted == {"alice": 2}
+
+
+async def test_a_call_is_not_repeated_when_the_get_for_the_rest_of_its_answer_is_refused(tmp_path: Path) -> None:
+    """The server has executed the call: the 401 is that of the GET alone."""
+    interrupted = Interrupted()
+    strict = Strict(interrupted.handle)
+    strict.refuses_rests = True
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            answer = await ask(gateway, of(provider, "alice", calling("box__x")))
+            assert answer.refusal == "UPSTREAM_ERROR"
+            assert strict.refusals == ["GET", "GET"], "with two tokens"
+            assert len(interrupted.calls) == 1
+    assert provider.granted == {"alice": 2}
+
+
+async def test_no_token_of_a_resumed_call_is_shown_to_the_client(tmp_path: Path) -> None:
+    strict = Strict(Interrupted("you sent").handle)
+    strict.refuses_after_call = True
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            answer = await ask(gateway, of(provider, "alice", calling("box__x")))
+    assert "you sent" in str(answer.message)
+    assert len(provider.grants) == 2
+    assert not any(grant.token in str(answer.message) for grant in provider.grants)
