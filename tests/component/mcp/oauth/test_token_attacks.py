@@ -29,7 +29,7 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
-from fairlead_mcp.oauth.token_http import MAX_BODY_BYTES
+from fairlead_mcp.oauth.token_http import CONNECTIONS, MAX_BODY_BYTES
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
@@ -353,6 +353,20 @@ async def test_slow_answer_ends_with_its_time_limit(answer: Answering) -> None:
         error = await failure(source)
         assert error.cause == TIMEOUT
         assert loop.time() <= GRANT_SECONDS
+
+
+@pytest.mark.looptime(start=0)
+async def test_slow_grants_that_take_all_connections_do_not_count_as_a_provider_that_is_away() -> None:
+    loop = asyncio.get_running_loop()
+    names = [f"p{number}" for number in range(CONNECTIONS + 2)]
+    async with token_endpoint() as provider:
+        provider.hold = {name: asyncio.Event() for name in names}
+        access = {"resolve": Egress().guard(literal, "default"), "monotonic": loop.time}
+        async with sourcing(provider, TOKEN_EXCHANGE, access=access) as source:
+            persons = [TokenSubject(name.encode(), provider.subject_token(name)) for name in names]
+            errors = await asyncio.gather(*(failure(source, person) for person in persons))
+    assert {(error.cause, error.for_everybody) for error in errors} == {(TIMEOUT, False)}
+    assert len([error for error in errors if f"is busy with {CONNECTIONS} other requests" in str(error)]) == 2
 
 
 @pytest.mark.looptime(start=0)
