@@ -73,6 +73,8 @@ class TokenRequest(NamedTuple):
     """Masks all secrets of the request."""
     authentication_methods: tuple[str, ...] = ()
     """Methods that the issuer's metadata names."""
+    for_person: bool = True
+    """Whether a person's token is exchanged."""
 
 
 def secret_mask(secrets: Iterable[str]) -> Mask:
@@ -138,7 +140,7 @@ def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
     code = members.error if isinstance(members.error, str) else ""
     description = members.error_description if isinstance(members.error_description, str) else ""
     codes = members.error_codes if isinstance(members.error_codes, list) else []
-    advice = advise(status, code, description, codes)
+    advice = advise(status, code, description, codes, for_person=request.for_person)
     words = f"“{_quote(description, request)}”" if description else ""
     problem = ": ".join(part for part in (_quote(code, request)[:_MAX_ERROR] or f"status {status}", words) if part)
     hint = advice.sentence

@@ -309,7 +309,12 @@ class TokenSource:
         secrets = (*self._authentication.secrets, client.get("client_assertion", ""), subject.token)
         answer = await endpoint.http.post(form, self._authentication.header_line())
         request = TokenRequest(
-            endpoint.name, scopes, subject.expires_at, secret_mask(secrets), endpoint.authentication_methods
+            endpoint.name,
+            scopes,
+            subject.expires_at,
+            secret_mask(secrets),
+            endpoint.authentication_methods,
+            for_person=not self._own,
         )
         now = self._access.clock()
         if self._authentication.signs and answer.status >= 400:

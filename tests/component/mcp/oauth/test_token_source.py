@@ -25,6 +25,7 @@ from fairlead_mcp.oauth.errors import (
     INSUFFICIENT_SCOPE,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
+    INVALID_GRANT,
     INVALID_REQUEST,
     INVALID_SCOPE,
     NO_SUBJECT_TOKEN,
@@ -312,6 +313,17 @@ async def test_wrong_secret_pauses_the_grants_of_all_persons_until_the_credentia
         await renewed.aclose()
 
 
+async def test_refused_client_credentials_are_no_matter_of_a_person() -> None:
+    async with world(CLIENT_CREDENTIALS) as tools:
+
+        def refuse(answer: TokenAnswer) -> None:
+            answer.status, answer.members = 400, {"error": "invalid_grant"}
+
+        tools.provider.answer = refuse
+        error = await tools.failure(GATEWAY)
+        assert (error.cause, "sign in" in str(error)) == (INVALID_GRANT, False)
+
+
 async def test_grants_are_observed_with_their_causes() -> None:
     observed: list[tuple[bytes, str]] = []
 
@@ -455,7 +467,8 @@ async def test_discovered_endpoint_stays_in_use_while_the_issuers_metadata_is_aw
         await source.aclose()
 
 
-async def test_endpoint_that_moved_is_discovered_within_a_minute() -> None:
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "405 Method Not Allowed", "410 Gone"])
+async def test_endpoint_that_moved_is_discovered_within_a_minute(status: str) -> None:
     async with world() as tools, token_endpoint() as other:
         other.keys = tools.provider.keys
         source = TokenSource(
@@ -468,7 +481,7 @@ async def test_endpoint_that_moved_is_discovered_within_a_minute() -> None:
         tools.provider.metadata = {"token_endpoint": other.token_url}
 
         def gone(answer: TokenAnswer) -> None:
-            answer.raw = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngone"
+            answer.raw = f"HTTP/1.1 {status}\r\ncontent-length: 4\r\n\r\ngone".encode()
 
         tools.provider.answer = gone
         with pytest.raises(GrantFailed) as failed:
