@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
@@ -34,67 +30,13 @@ from fairlead_mcp.oauth.errors import (
     UNREACHABLE,
     GrantFailed,
 )
-from fairlead_mcp.oauth.scopes import MAX_SCOPES
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS, RETRY_SECONDS
 from fairlead_mcp.oauth.token_source import TokenSource
-from tokenendpoint import CLIENT, SECRET, Client, TokenAnswer, TokenEndpoint, token_access, token_endpoint
-from virtualtime import HandClock
+from tokenendpoint import CLIENT, SECRET, Client, TokenAnswer, token_access, token_endpoint
+from tokenworld import world
 
 UNAUTHORIZED = Challenge("invalid_token")
-
-
-class World:
-    """A provider, a source of tokens that asks it, and clocks that a test sets."""
-
-    def __init__(self, provider: TokenEndpoint, source: TokenSource, clock: HandClock, monotonic: HandClock) -> None:
-        self.provider = provider
-        self.source = source
-        self.clock = clock
-        self.monotonic = monotonic
-
-    def person(self, name: str, seconds: float = 600, **claims: Any) -> TokenSubject:
-        """A person whose token ends `seconds` from now on the test's clock."""
-        ends = int(self.clock.now + seconds)
-        token = self.provider.subject_token(name, **{"exp": ends, **claims})
-        return TokenSubject(name.encode(), token, ends)
-
-    def later(self, seconds: float) -> None:
-        self.clock.now += seconds
-        self.monotonic.now += seconds
-
-    async def failure(self, subject: TokenSubject, **options: Any) -> GrantFailed:
-        with pytest.raises(GrantFailed) as failed:
-            await self.source.obtain(subject, **options)
-        return failed.value
-
-    @property
-    def requested(self) -> int:
-        """Number of token requests."""
-        return len(self.provider.requests)
-
-
-@contextlib.asynccontextmanager
-async def world(
-    grant: str = TOKEN_EXCHANGE,
-    *,
-    entra: bool = False,
-    client: Client | None = None,
-    credential: Credential | None = None,
-    options: dict[str, Any] | None = None,
-    **members: Any,
-) -> AsyncIterator[World]:
-    """`members` are those of the settings, `options` those of the surroundings."""
-    clock, monotonic = HandClock(time.time()), HandClock(time.monotonic())
-    async with token_endpoint(entra=entra) as provider:
-        if client is not None:
-            provider.clients[CLIENT] = client
-        access = token_access(clock=clock, **(options or {"monotonic": monotonic}))
-        source = TokenSource(provider.settings(grant, **members), credential or provider.credential(), access)
-        try:
-            yield World(provider, source, clock, monotonic)
-        finally:
-            await source.aclose()
 
 
 def running_grants() -> list[str]:
@@ -413,49 +355,6 @@ async def test_scopes_that_a_person_has_lost_are_given_up() -> None:
         tools.provider.scopes = {"read"}
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read"}
-
-
-@pytest.mark.parametrize("grant", [CLIENT_CREDENTIALS, TOKEN_EXCHANGE])
-async def test_scopes_that_a_401_names_are_requested_from_then_on_if_the_settings_have_none(grant: str) -> None:
-    async with world(grant) as tools:
-        alice = tools.person("alice", 5_000)
-        plain = await tools.source.obtain(alice)
-        named = Challenge("invalid_token", ("read", "write"))
-        tokens = await asyncio.gather(*(tools.source.obtain(alice, refused=plain, challenge=named) for _ in range(9)))
-        assert (plain.scopes, {token.scopes for token in tokens}) == (frozenset(), {frozenset({"read", "write"})})
-        assert tools.requested == 2
-        tools.later(299)
-        assert (await tools.source.obtain(alice)).scopes == {"read", "write"}
-        assert tools.requested == 3
-
-
-async def test_scopes_that_the_first_401_names_are_in_the_first_grant() -> None:
-    async with world(CLIENT_CREDENTIALS) as tools:
-        assert (await tools.source.obtain(GATEWAY, challenge=Challenge("", ("read",)))).scopes == {"read"}
-        assert tools.requested == 1
-
-
-async def test_scopes_of_the_settings_stay_whatever_a_401_names() -> None:
-    async with world(scopes=("read",)) as tools:
-        alice = tools.person("alice")
-        token = await tools.source.obtain(alice)
-        named = Challenge("invalid_token", ("write",))
-        assert (await tools.source.obtain(alice, refused=token, challenge=named)).scopes == {"read"}
-
-
-async def test_scopes_that_a_401_names_and_nobody_grants_are_given_up_and_never_too_many() -> None:
-    async with world() as tools:
-        alice = tools.person("alice", 5_000)
-        token = await tools.source.obtain(alice)
-        unheard = Challenge("invalid_token", ("root",))
-        assert (await tools.source.obtain(alice, refused=token, challenge=unheard)).scopes == frozenset()
-        assert tools.requested == 3
-        for first in range(0, 300, 60):
-            tools.later(6)
-            many = Challenge("invalid_token", tuple(f"s{number}" for number in range(first, first + 60)))
-            await tools.source.obtain(alice, refused=tools.source.cached(alice), challenge=many)
-        requested = [dict(request).get("scope", "").split() for request in tools.provider.requests]
-        assert max(len(scopes) for scopes in requested) <= MAX_SCOPES
 
 
 async def test_scopes_of_a_call_have_a_token_of_their_own() -> None:
