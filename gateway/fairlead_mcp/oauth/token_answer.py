@@ -155,14 +155,17 @@ def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
 
 
 def _claims(claims: Any, advice: RefusalAdvice, request: TokenRequest) -> str:
-    """Claims that Entra wants to have in a new authorization request; empty unless they are a JSON object."""
+    """Claims that Entra wants to have in a new authorization request, on one line; empty unless they are a JSON
+    object.
+    """
     if not advice.interaction or not isinstance(claims, str) or len(claims) > MAX_CLAIMS_CHARACTERS:
         return ""
     try:
         is_object = isinstance(msgspec.json.decode(claims), dict)
     except jsonrpc.UNREADABLE:
         return ""
-    return claims if is_object and request.mask.text(claims) == claims else ""
+    line = msgspec.json.format(claims, indent=-1)
+    return line if is_object and line.isprintable() and request.mask.text(line) == line else ""
 
 
 def _quote(text: str, request: TokenRequest) -> str:

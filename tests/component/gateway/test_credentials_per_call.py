@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import Limits
-from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
+from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scraped, served
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import protected_server
@@ -168,6 +168,18 @@ async def test_tokens_outlive_a_change_of_limits_but_not_of_the_secret(tmp_path:
                 assert text_of(await ask(gateway, request)) == "alice"
                 granted.append(provider.granted["alice"])
     assert granted == [1, 1, 2]
+
+
+async def test_claims_that_entra_demands_reach_the_client(tmp_path: Path) -> None:
+    async with token_endpoint(entra=True) as provider, protected_server(provider) as (_, server):
+        oauth = {"profile": ENTRA_ON_BEHALF_OF, "scopes": ("api://tools/.default",)}
+        async with exchanging(tmp_path, provider, oauth_catalog(provider, "box", server.url, oauth=oauth)) as gateway:
+            provider.strangers.add("alice")
+            answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
+    assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
+    claims = answer.message["result"]["_meta"]["fairlead.dev/error"]["claims"]
+    assert json.loads(claims) == {"access_token": {"polids": {"essential": True, "values": ["1"]}}}
+    assert claims in text_of(answer)
 
 
 async def test_a_cancelled_call_ends_its_grant(tmp_path: Path) -> None:

@@ -188,8 +188,9 @@ def test_entra_codes_have_remedies_of_their_own(code: int, cause: str, words: st
 
 def test_claims_of_entra_are_kept_for_the_clients_challenge_if_they_are_an_object() -> None:
     claims = '{"access_token":{"polids":{"essential":true}}}'
-    assert failure(400, error="interaction_required", claims=claims).claims == claims
-    for other in ("x", "[]", 7, '{"a":"%s"}' % ("x" * 5000), json.dumps({"a": SECRET})):
+    for written in (claims, json.dumps(json.loads(claims), indent=4)):
+        assert failure(400, error="interaction_required", claims=written).claims == claims
+    for other in ("x", "[]", 7, '{"a":"%s"}' % ("x" * 5000), json.dumps({"a": SECRET}), '{"a":"\u2028"}'):
         assert failure(400, error="interaction_required", claims=other).claims == ""
     assert failure(400, error="invalid_grant", claims=claims).claims == ""
 
