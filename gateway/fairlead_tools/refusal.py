@@ -54,6 +54,8 @@ class Refusal(msgspec.Struct, frozen=True):
     retry_after_ms: int | None = None
     required: bytes | None = None
     """`data` (raw JSON) of the JSON-RPC error that modern clients get instead of a result; None: they get a result."""
+    claims: str = ""
+    """JSON that the client has to pass on as `claims` in a new authorization request (Microsoft Entra); or empty."""
 
 
 class AdmissionRefused(McpError):

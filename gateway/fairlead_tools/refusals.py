@@ -35,7 +35,6 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.TooLarge, RESULT_TOO_LARGE),
     (errors.PoolFull, RATE_LIMITED),
     (errors.HeldUp, RATE_LIMITED),
-    (GrantFailed, CREDENTIAL_UNAVAILABLE),
 )
 
 
@@ -92,6 +91,9 @@ def refusal_for(error: errors.McpError) -> Refusal:
         return Refusal(code, without_address(error), _milliseconds(error.retry_after))
     if isinstance(error, AdmissionRefused):
         return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
+    if isinstance(error, GrantFailed):
+        demanded = f"; the new token has to be requested with the claims {error.claims}" if error.claims else ""
+        return Refusal(CREDENTIAL_UNAVAILABLE, f"{without_address(error)}{demanded}", claims=error.claims)
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
             return Refusal(code, without_address(error))
@@ -120,6 +122,8 @@ def result(refusal: Refusal) -> bytes:
     detail: dict[str, str | int] = {"code": refusal.code, "message": refusal.message}
     if refusal.retry_after_ms is not None:
         detail["retryAfterMs"] = refusal.retry_after_ms
+    if refusal.claims:
+        detail["claims"] = refusal.claims
     return b'{"content":[{"type":"text","text":%b}],"isError":true,"_meta":{"%b":%b}}' % (
         jsonrpc.encode(refusal.message),
         META_ERROR.encode(),

@@ -8,6 +8,10 @@ from fairlead_api.meta import ServerKey
 
 GRANTED: Final = "ok"
 """Outcome of a request that was answered with a token; all others are `fairlead_mcp.oauth.errors.GRANT_CAUSES`."""
+MAX_COUNTED: Final = 500
+"""Limit on the servers with counters; beyond, those of the server that was counted longest ago are dropped, which may
+have been removed.
+"""
 
 
 class GrantCounts:
@@ -21,4 +25,9 @@ class GrantCounts:
     def count(self, server: ServerKey, outcome: str, seconds: float) -> None:
         key = server, outcome
         self.by_outcome[key] = self.by_outcome.get(key, 0) + 1
-        self.seconds[server] = self.seconds.get(server, 0.0) + seconds
+        self.seconds[server] = self.seconds.pop(server, 0.0) + seconds  # now the last one
+        if len(self.seconds) > MAX_COUNTED:
+            oldest = next(iter(self.seconds))
+            del self.seconds[oldest]
+            for counted in [each for each in self.by_outcome if each[0] == oldest]:
+                del self.by_outcome[counted]

@@ -9,7 +9,7 @@
 
 Audience of the JWT is the issuer, where the settings name one: draft-ietf-oauth-rfc7523bis demands it, since a
 malicious server could otherwise make clients sign for the token endpoint of another one. Microsoft Entra takes its
-token endpoint only, and without an issuer there is nothing else.
+token endpoint only, for each grant, so it is the audience at ENTRA_HOSTS too; without an issuer there is nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 from cryptography import x509
@@ -41,6 +41,19 @@ NONE: Final = "none"
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS: Final = 60
 """Lifetime of a client assertion, on the authorization server's clock (`clock_offset`)."""
+ENTRA_HOSTS: Final = frozenset(
+    {
+        "login.microsoftonline.com",
+        "login.microsoft.com",
+        "login.windows.net",
+        "login.microsoftonline.us",
+        "login.partner.microsoftonline.cn",
+        "login.chinacloudapi.cn",
+    }
+)
+"""Hosts of Entra's token endpoints in all its clouds."""
+ENTRA_EXTERNAL_DOMAIN: Final = ".ciamlogin.com"
+"""Domain of the token endpoints of Entra's external tenants."""
 MIN_RSA_BITS: Final = 2_048
 MAX_KEY_CHARACTERS: Final = 64 << 10
 _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
@@ -162,7 +175,8 @@ class ClientAuthentication:
             return {"client_id": self._client_id, "client_secret": self._secret}
         if self._key is None:
             return {"client_id": self._client_id}
-        assertion = self._key.assertion(self._client_id, self._issuer or token_url, now)
+        audience = token_url if is_entra(token_url) else self._issuer or token_url
+        assertion = self._key.assertion(self._client_id, audience, now)
         return {
             "client_id": self._client_id,
             "client_assertion_type": ASSERTION_TYPE,
@@ -173,6 +187,12 @@ class ClientAuthentication:
     def _pair(self) -> str:
         pair = f"{quote_plus(self._client_id)}:{quote_plus(self._secret)}"
         return base64.b64encode(pair.encode("ascii")).decode("ascii")
+
+
+def is_entra(url: str) -> bool:
+    """Whether a token endpoint is one of Microsoft Entra."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    return host in ENTRA_HOSTS or host.endswith(ENTRA_EXTERNAL_DOMAIN)
 
 
 def _read_jwk(text: str) -> tuple[Key, dict[str, str]]:

@@ -9,7 +9,7 @@ from fairlead_mcp.errors import McpError
 UNREACHABLE: Final = "unreachable"
 """No connection to the token endpoint, or to the server's or issuer's metadata."""
 TIMEOUT: Final = "timeout"
-"""The token endpoint did not answer in time."""
+"""The token endpoint did not answer in time, or no connection to it became free."""
 PROVIDER_ERROR: Final = "provider_error"
 """The token endpoint failed (5xx), or asks to come later (429)."""
 BAD_ANSWER: Final = "bad_answer"

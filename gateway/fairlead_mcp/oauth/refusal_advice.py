@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
+    BAD_ANSWER,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
     INVALID_GRANT,
@@ -48,6 +49,9 @@ _MALFORMED: Final = RefusalAdvice(
     "the person's token is not accepted, or a parameter is: sign in again, then compare subjectTokenType, resource, "
     "audience and parameters with the authorization server's documentation",
 )
+_ELSEWHERE: Final = RefusalAdvice(
+    BAD_ANSWER, "that is not the answer of a token endpoint: check tokenURL and the authorization server"
+)
 _CLIENT: Final = RefusalAdvice(
     INVALID_CLIENT, "compare clientID, secretRef and clientAuthentication with the client's registration"
 )
@@ -83,6 +87,18 @@ _BY_ERROR: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
         "slow_down": _BUSY,
     }
 )
+_OF_CLIENT: Final = (
+    "compare clientID, scopes, resource, audience and parameters with the client's registration at the authorization "
+    "server"
+)
+_WITHOUT_PERSON: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
+    {
+        "invalid_grant": RefusalAdvice(INVALID_GRANT, _OF_CLIENT),
+        "invalid_token": RefusalAdvice(INVALID_GRANT, _OF_CLIENT),
+        "invalid_request": RefusalAdvice(INVALID_REQUEST, _OF_CLIENT),
+    }
+)
+"""Remedies in place of those of `_BY_ERROR` for client credentials, where nobody can sign in again."""
 _BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
     {
         50001: RefusalAdvice(INVALID_TARGET, "correct scopes: their application is not known in this tenant"),
@@ -115,16 +131,25 @@ _BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
 _ENTRA_CODE: Final = re.compile(r"\bAADSTS([0-9]{4,8})\b")
 
 
-def advise(status: int, error: str, description: str, codes: Sequence[Any]) -> RefusalAdvice:
-    """Return the cause and remedy for an error answer. `codes` are Entra's `error_codes`."""
+def advise(
+    status: int, error: str, description: str, codes: Sequence[Any], *, for_person: bool = True
+) -> RefusalAdvice:
+    """Return the cause and remedy for an error answer. `error` is empty if the answer is not one of RFC 6749; `codes`
+    are Entra's `error_codes`; `for_person`: whether a person's token was exchanged.
+    """
     match = _ENTRA_CODE.search(description[:200])
     numbers = [code for code in codes[:8] if isinstance(code, int)] + ([int(match[1])] if match else [])
     for number in numbers:
         if number in _BY_ENTRA_CODE:
             return _BY_ENTRA_CODE[number]
-    advice = _BY_ERROR.get(error)
+    advice = None if for_person else _WITHOUT_PERSON.get(error)
+    advice = advice or _BY_ERROR.get(error)
     if advice is not None:
         return advice
     if status >= 500 or status == 429:
         return _BUSY
-    return _CLIENT if status == 401 else _MALFORMED
+    if status == 401:
+        return _CLIENT
+    if not error:
+        return _ELSEWHERE
+    return _MALFORMED if for_person else _WITHOUT_PERSON["invalid_request"]

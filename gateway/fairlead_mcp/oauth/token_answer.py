@@ -73,6 +73,8 @@ class TokenRequest(NamedTuple):
     """Masks all secrets of the request."""
     authentication_methods: tuple[str, ...] = ()
     """Methods that the issuer's metadata names."""
+    for_person: bool = True
+    """Whether a person's token is exchanged."""
 
 
 def secret_mask(secrets: Iterable[str]) -> Mask:
@@ -138,7 +140,7 @@ def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
     code = members.error if isinstance(members.error, str) else ""
     description = members.error_description if isinstance(members.error_description, str) else ""
     codes = members.error_codes if isinstance(members.error_codes, list) else []
-    advice = advise(status, code, description, codes)
+    advice = advise(status, code, description, codes, for_person=request.for_person)
     words = f"“{_quote(description, request)}”" if description else ""
     problem = ": ".join(part for part in (_quote(code, request)[:_MAX_ERROR] or f"status {status}", words) if part)
     hint = advice.sentence
@@ -153,14 +155,17 @@ def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
 
 
 def _claims(claims: Any, advice: RefusalAdvice, request: TokenRequest) -> str:
-    """Claims that Entra wants to have in a new authorization request; empty unless they are a JSON object."""
+    """Claims that Entra wants to have in a new authorization request, on one line; empty unless they are a JSON
+    object.
+    """
     if not advice.interaction or not isinstance(claims, str) or len(claims) > MAX_CLAIMS_CHARACTERS:
         return ""
     try:
         is_object = isinstance(msgspec.json.decode(claims), dict)
     except jsonrpc.UNREADABLE:
         return ""
-    return claims if is_object and request.mask.text(claims) == claims else ""
+    line = msgspec.json.format(claims, indent=-1)
+    return line if is_object and line.isprintable() and request.mask.text(line) == line else ""
 
 
 def _quote(text: str, request: TokenRequest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final, NamedTuple
 
 from fairlead_api.documents.oauth import OAuthSettings
@@ -55,19 +56,28 @@ class TokenEndpoint:
         """`resource_metadata` of the last challenge that was compared with the issuer; empty for the well-known
         places, None before."""
         self._finding: SharedTask[ResolvedEndpoint] | None = None
-        self._retired: list[TokenHttp] = []
-        """Connections to endpoints that the issuer has replaced; requests on them may still run."""
+        self._finding_for = ""
+        """`resource_metadata` of `_finding`."""
+        self._retired: TokenHttp | None = None
+        """Connections to the endpoint before, as requests on them may still run."""
 
     async def find(self, resource_metadata: str = "") -> ResolvedEndpoint:
         """The endpoint; discovered where the settings name only an issuer. `resource_metadata` is the URL in the
         server's challenge. Raises GrantFailed.
         """
-        endpoint = self._endpoint
-        if endpoint is not None and self._access.monotonic() < endpoint.until and self._has_checked(resource_metadata):
-            return endpoint
-        if self._finding is None or not self._finding.running:
-            self._finding = SharedTask(self._find(resource_metadata), f"discover {self._settings.issuer}")
-        return await self._finding.result()
+        while True:
+            endpoint = self._endpoint
+            fresh = endpoint is not None and self._access.monotonic() < endpoint.until
+            if endpoint is not None and fresh and self._has_checked(resource_metadata):
+                return endpoint
+            finding = self._finding
+            if finding is None or not finding.running:
+                finding = self._finding = SharedTask(self._find(resource_metadata), f"discover {self._settings.issuer}")
+                self._finding_for = resource_metadata
+            if resource_metadata in ("", self._finding_for):
+                return await finding.result()
+            with contextlib.suppress(GrantFailed):  # another challenge, which may be at fault
+                await finding.result()
 
     def doubt(self) -> None:
         """Discover the endpoint again before its next use, unless that was done within RETRY_SECONDS."""
@@ -79,11 +89,14 @@ class TokenEndpoint:
         if self._finding is not None:
             await self._finding.aclose()
         if self._endpoint is not None:
-            self._retired.append(self._endpoint.http)
-        for http in self._retired:
-            await http.aclose()
+            await self._endpoint.http.aclose()
+        if self._retired is not None:
+            await self._retired.aclose()
 
     def _has_checked(self, resource_metadata: str) -> bool:
+        """Whether the server's metadata may be left unread: always with a `token_url`, which is the way out for servers
+        whose metadata is wrong.
+        """
         return bool(self._settings.token_url) or not resource_metadata or resource_metadata == self._checked
 
     async def _find(self, resource_metadata: str) -> ResolvedEndpoint:
@@ -94,7 +107,13 @@ class TokenEndpoint:
             endpoint = await self._discover()
             await check_issuer(self._access, settings.issuer, resource_metadata)
             self._checked = resource_metadata
+        before = self._endpoint
         self._endpoint = endpoint
+        if before is not None and before.http is not endpoint.http:
+            unused = self._retired  # since the last discovery, which is longer than any request
+            self._retired = before.http
+            if unused is not None:
+                await unused.aclose()
         return endpoint
 
     async def _discover(self) -> ResolvedEndpoint:
@@ -130,6 +149,4 @@ class TokenEndpoint:
         if before is not None and before.url == url:
             return before._replace(authentication_methods=methods, until=until)
         http = await open_http(target, self._access, self._settings.ca_bundle, "token endpoint")
-        if before is not None:
-            self._retired.append(before.http)
         return ResolvedEndpoint(url, name, methods, until, http)

@@ -95,8 +95,11 @@ class TokenHttp:
     def _failure(self, error: McpError) -> GrantFailed:
         if error.reason == NOT_ALLOWED:
             return GrantFailed(f"{self._kind} cannot be used: {error}", cause=HOST_NOT_ALLOWED)
-        if isinstance(error, ConnectFailed) or (isinstance(error, Timeout) and not error.sent):
+        if isinstance(error, ConnectFailed):
             return GrantFailed(f"{self._kind} cannot be reached: {error}", cause=UNREACHABLE)
+        if isinstance(error, Timeout) and not error.sent:  # slow requests of others, which may end at once
+            text = f"{self._kind} is busy with {CONNECTIONS} other requests: try again"
+            return GrantFailed(text, cause=TIMEOUT)
         if isinstance(error, Timeout):
             return GrantFailed(f"{self._kind} did not answer within {REQUEST_SECONDS:g} s: try again", cause=TIMEOUT)
         if isinstance(error, ConnectionLost | PoolFull):

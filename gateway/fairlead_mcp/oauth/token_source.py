@@ -88,7 +88,9 @@ class TokenSource:
         self._get = self._cache.get  # bound once, for `cached` is on the path of each call
         self._failures = GrantFailures(access.max_tokens, access.monotonic)
         self._extra: OrderedDict[bytes, frozenset[str]] = OrderedDict()
-        """Scopes by person that the server demanded and the person got, beyond those of the settings."""
+        """Scopes by person beyond those of the settings: those that the server demanded and the person got, and those
+        that it named with a 401.
+        """
         self._flights: dict[_FlightKey, _Flight] = {}
         self._endpoint = TokenEndpoint(settings, access)
         self._offset = 0.0
@@ -123,7 +125,8 @@ class TokenSource:
 
         `refused` is a token that the server answered with 401, or with 403 and a `challenge` that wants more scopes. It
         is not returned again; a newer one in the cache is. After a 403 the person's tokens have the scopes of the
-        challenge too, and the refused token stays in the cache until the new one is there. Raises GrantFailed.
+        challenge too, and the refused token stays in the cache until the new one is there. After a 401 they have the
+        scopes of the challenge if the settings have none. Raises GrantFailed.
         """
         wish = self._wish(GATEWAY if self._own else subject, scopes, refused, challenge)
         for attempt in range(_ATTEMPTS):
@@ -183,7 +186,19 @@ class TokenSource:
                 error = self._refused_failure()
                 self._failures.note((subject.person, self._requested(key, _NO_SCOPES)), subject, error)
                 raise error
+        if challenge is not None and not self._settings.scopes:
+            self._add_scopes(subject.person, frozenset(challenge.scopes))
         return _Wish(subject, key, _NO_SCOPES, refused, dropped is not None, metadata)
+
+    def _add_scopes(self, person: bytes, scopes: frozenset[str]) -> None:
+        """Request scopes for a person from now on; in place of the earlier ones if they would be too many."""
+        if not scopes:
+            return
+        together = self._extra.get(person, _NO_SCOPES) | scopes
+        self._extra[person] = together if len(together) <= MAX_SCOPES else scopes
+        self._extra.move_to_end(person)
+        if len(self._extra) > self._access.max_tokens:
+            self._extra.popitem(last=False)
 
     def _demanded(self, key: CacheKey, refused: AccessToken | None, challenge: Challenge) -> frozenset[str]:
         """Scopes of the next token after a 403. Raises GrantFailed if the server would refuse that token too."""
@@ -277,11 +292,7 @@ class TokenSource:
 
     def _remember(self, wish: _Wish, token: AccessToken, requested: frozenset[str]) -> None:
         person = wish.key[0]
-        if wish.step_up:
-            self._extra[person] = self._extra.get(person, _NO_SCOPES) | wish.step_up
-            self._extra.move_to_end(person)
-            if len(self._extra) > self._access.max_tokens:
-                self._extra.popitem(last=False)
+        self._add_scopes(person, wish.step_up)
         self._cache.put(
             wish.key,
             token,
@@ -309,7 +320,12 @@ class TokenSource:
         secrets = (*self._authentication.secrets, client.get("client_assertion", ""), subject.token)
         answer = await endpoint.http.post(form, self._authentication.header_line())
         request = TokenRequest(
-            endpoint.name, scopes, subject.expires_at, secret_mask(secrets), endpoint.authentication_methods
+            endpoint.name,
+            scopes,
+            subject.expires_at,
+            secret_mask(secrets),
+            endpoint.authentication_methods,
+            for_person=not self._own,
         )
         now = self._access.clock()
         if self._authentication.signs and answer.status >= 400:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import CredentialRef
-from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
+from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF
 from fairlead_app.gateway import Gateway
-from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, scraped
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scraped, served
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import WHOAMI, protected_server
 from tokenendpoint import TokenEndpoint, token_endpoint
@@ -188,6 +188,39 @@ async def test_a_caller_without_a_token_is_told_what_to_do(tmp_path: Path) -> No
             assert refused.refusal == "CREDENTIAL_UNAVAILABLE"
             assert "default/box" in text_of(refused)
     assert protected.messages == []
+
+
+async def test_tokens_outlive_a_change_of_limits_but_not_of_the_secret(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        request = of(provider, "alice", calling("box__whoami"))
+        async with exchanging(tmp_path, provider, oauth_catalog(provider, "box", server.url)) as gateway:
+            assert text_of(await ask(gateway, request)) == "alice"
+            granted = []
+            for changed in (
+                oauth_catalog(provider, "box", server.url, limits=Limits(calls_per_second=50.0)),
+                oauth_catalog(provider, "box", server.url, version=LEGACY),
+                oauth_catalog(provider, "box", server.url, version=LEGACY, hash="2"),
+            ):
+                replaced = gateway.registry.upstream(changed.key)
+                swaps = gateway.snapshots.swaps
+                publish(tmp_path / "documents", changed)
+                await served(gateway, swaps + 1)
+                assert gateway.registry.upstream(changed.key) is not replaced
+                assert text_of(await ask(gateway, request)) == "alice"
+                granted.append(provider.granted["alice"])
+    assert granted == [1, 1, 2]
+
+
+async def test_claims_that_entra_demands_reach_the_client(tmp_path: Path) -> None:
+    async with token_endpoint(entra=True) as provider, protected_server(provider) as (_, server):
+        oauth = {"profile": ENTRA_ON_BEHALF_OF, "scopes": ("api://tools/.default",)}
+        async with exchanging(tmp_path, provider, oauth_catalog(provider, "box", server.url, oauth=oauth)) as gateway:
+            provider.strangers.add("alice")
+            answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
+    assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
+    claims = answer.message["result"]["_meta"]["fairlead.dev/error"]["claims"]
+    assert json.loads(claims) == {"access_token": {"polids": {"essential": True, "values": ["1"]}}}
+    assert claims in text_of(answer)
 
 
 async def test_a_cancelled_call_ends_its_grant(tmp_path: Path) -> None:

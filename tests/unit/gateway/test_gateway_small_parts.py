@@ -9,9 +9,11 @@ import pytest
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.settings import Settings
+from fairlead_gateway.calls.translation.errors import detail_of
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Histogram, MetricsRegistry
 from fairlead_mcp import errors
 from fairlead_mcp.addresses import AllowList
+from fairlead_mcp.oauth.errors import INTERACTION_REQUIRED, INVALID_GRANT, GrantFailed
 from fairlead_tools import refusals
 from fairlead_tools.refusal import Refusal
 from fairlead_tools.refusals import refusal_for
@@ -100,6 +102,21 @@ def test_a_refusal_is_a_result_that_says_why() -> None:
         "isError": True,
         "_meta": {"fairlead.dev/error": {"code": "TIMEOUT", "message": 'too "slow"', "retryAfterMs": 250}},
     }
+
+
+def test_claims_of_a_refused_grant_are_in_the_text_and_beside_the_code() -> None:
+    claims = '{"access_token":{"polids":{"essential":true}}}'
+    refusal = refusal_for(GrantFailed("sign in again", cause=INTERACTION_REQUIRED, claims=claims))
+    text = f"sign in again; the new token has to be requested with the claims {claims}"
+    error = {"code": "CREDENTIAL_UNAVAILABLE", "message": text, "claims": claims}
+    assert json.loads(refusals.result(refusal)) == {
+        "content": [{"type": "text", "text": text}],
+        "isError": True,
+        "_meta": {"fairlead.dev/error": error},
+    }
+    assert detail_of(refusal) == {"fairlead.dev/error": error}
+    without = refusal_for(GrantFailed("sign in again", cause=INVALID_GRANT))
+    assert (without.code, without.message, without.claims) == ("CREDENTIAL_UNAVAILABLE", "sign in again", "")
 
 
 def test_an_observation_falls_into_the_bucket_whose_bound_it_does_not_exceed() -> None:

@@ -48,4 +48,5 @@ def rejection_of(request: McpRequest, refusal: Refusal) -> Rejection:
 
 def detail_of(refusal: Refusal) -> dict[str, dict[str, str]]:
     """The `data` member of the JSON-RPC error for a refusal."""
-    return {META_ERROR: {"code": refusal.code, "message": refusal.message}}
+    claims = {"claims": refusal.claims} if refusal.claims else {}
+    return {META_ERROR: {"code": refusal.code, "message": refusal.message, **claims}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -29,11 +30,13 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
-from fairlead_mcp.oauth.token_http import MAX_BODY_BYTES
+from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS
+from fairlead_mcp.oauth.token_http import CONNECTIONS, MAX_BODY_BYTES
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from tokenendpoint import SECRET, TokenAnswer, TokenEndpoint, token_access, token_endpoint
+from virtualtime import HandClock
 from waiting import soon
 
 METADATA = "/.well-known/oauth-protected-resource"
@@ -126,6 +129,71 @@ async def test_server_that_names_the_issuer_or_publishes_nothing_gets_a_token() 
             assert [request.path for request in server.seen] == [METADATA + "/mcp", METADATA]
         async with sourcing(provider, issuer=provider.url) as source:
             await source.obtain(GATEWAY)
+
+
+async def test_challenge_is_compared_with_the_issuer_though_a_discovery_without_one_runs() -> None:
+    async with token_endpoint() as provider:
+
+        async def handle(request: Request, reply: Reply) -> None:
+            if request.path == "/of-the-challenge":
+                named = {"resource": server.url, "authorization_servers": ["https://evil.example.com"]}
+                reply.send(200, json.dumps(named).encode())
+            else:
+                reply.send(404)
+
+        async with (
+            raw_server(handle) as server,
+            sourcing(provider, TOKEN_EXCHANGE, issuer=provider.url, access={"server_url": server.url}) as source,
+        ):
+            alice, bob = (TokenSubject(name.encode(), provider.subject_token(name)) for name in ("alice", "bob"))
+            challenge = Challenge("invalid_token", (), f"http://127.0.0.1:{server.port}/of-the-challenge")
+            token, error = await asyncio.gather(source.obtain(alice), failure(source, bob, challenge=challenge))
+        assert provider.verify(token.value)["sub"] == "alice"
+        assert error.cause == ISSUER_MISMATCH
+        assert provider.granted == {"alice": 1}
+
+
+async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> None:
+    clock = HandClock(time.monotonic())
+    named: list[str] = []
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.path.startswith(METADATA):
+            reply.send(200, json.dumps({"resource": server.url, "authorization_servers": named}).encode())
+        else:
+            reply.send(404)
+
+    async with token_endpoint() as provider, token_endpoint() as second, token_endpoint() as third:
+        named.append(provider.url)
+        access = {"monotonic": clock}
+        async with (
+            raw_server(handle) as server,
+            sourcing(provider, issuer=provider.url, access={**access, "server_url": server.url}) as source,
+        ):
+            token = await source.obtain(GATEWAY)
+            endpoint = source._endpoint
+            first = await endpoint.find()
+            provider.metadata = {"token_endpoint": second.token_url}
+            named[:] = ["https://evil.example.com"]
+            for _ in range(5):
+                clock.now += DISCOVERY_SECONDS
+                assert (await failure(source, refused=token)).cause == ISSUER_MISMATCH
+            assert endpoint._retired is None
+            named[:] = [provider.url]
+            for other in (second, third):
+                provider.metadata = {"token_endpoint": other.token_url}
+                clock.now += DISCOVERY_SECONDS
+                token = await source.obtain(GATEWAY, refused=token)
+                assert other.granted == {"": 1}
+            assert "closed" in repr(first.http._pool)
+
+
+async def test_metadata_of_a_server_is_not_read_where_the_settings_have_the_token_endpoint() -> None:
+    async with token_endpoint() as provider, resource_server(authorization_servers=["https://b"]) as server:
+        where = {"issuer": provider.url, "token_url": provider.token_url}
+        async with sourcing(provider, access={"server_url": server.url}, **where) as source:
+            await source.obtain(GATEWAY)
+        assert server.seen == []
 
 
 @pytest.mark.parametrize("resource", ["https://other.example.com/mcp", "http://127.0.0.1:1/mcp", "/mcp", ""])
@@ -353,6 +421,20 @@ async def test_slow_answer_ends_with_its_time_limit(answer: Answering) -> None:
         error = await failure(source)
         assert error.cause == TIMEOUT
         assert loop.time() <= GRANT_SECONDS
+
+
+@pytest.mark.looptime(start=0)
+async def test_slow_grants_that_take_all_connections_do_not_count_as_a_provider_that_is_away() -> None:
+    loop = asyncio.get_running_loop()
+    names = [f"p{number}" for number in range(CONNECTIONS + 2)]
+    async with token_endpoint() as provider:
+        provider.hold = {name: asyncio.Event() for name in names}
+        access = {"resolve": Egress().guard(literal, "default"), "monotonic": loop.time}
+        async with sourcing(provider, TOKEN_EXCHANGE, access=access) as source:
+            persons = [TokenSubject(name.encode(), provider.subject_token(name)) for name in names]
+            errors = await asyncio.gather(*(failure(source, person) for person in persons))
+    assert {(error.cause, error.for_everybody) for error in errors} == {(TIMEOUT, False)}
+    assert len([error for error in errors if f"is busy with {CONNECTIONS} other requests" in str(error)]) == 2
 
 
 @pytest.mark.looptime(start=0)

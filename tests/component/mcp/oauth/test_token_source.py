@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
@@ -25,6 +21,7 @@ from fairlead_mcp.oauth.errors import (
     INSUFFICIENT_SCOPE,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
+    INVALID_GRANT,
     INVALID_REQUEST,
     INVALID_SCOPE,
     NO_SUBJECT_TOKEN,
@@ -36,63 +33,10 @@ from fairlead_mcp.oauth.errors import (
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS, RETRY_SECONDS
 from fairlead_mcp.oauth.token_source import TokenSource
-from tokenendpoint import CLIENT, SECRET, Client, TokenAnswer, TokenEndpoint, token_access, token_endpoint
-from virtualtime import HandClock
+from tokenendpoint import CLIENT, SECRET, Client, TokenAnswer, token_access, token_endpoint
+from tokenworld import world
 
 UNAUTHORIZED = Challenge("invalid_token")
-
-
-class World:
-    """A provider, a source of tokens that asks it, and clocks that a test sets."""
-
-    def __init__(self, provider: TokenEndpoint, source: TokenSource, clock: HandClock, monotonic: HandClock) -> None:
-        self.provider = provider
-        self.source = source
-        self.clock = clock
-        self.monotonic = monotonic
-
-    def person(self, name: str, seconds: float = 600, **claims: Any) -> TokenSubject:
-        """A person whose token ends `seconds` from now on the test's clock."""
-        ends = int(self.clock.now + seconds)
-        token = self.provider.subject_token(name, **{"exp": ends, **claims})
-        return TokenSubject(name.encode(), token, ends)
-
-    def later(self, seconds: float) -> None:
-        self.clock.now += seconds
-        self.monotonic.now += seconds
-
-    async def failure(self, subject: TokenSubject, **options: Any) -> GrantFailed:
-        with pytest.raises(GrantFailed) as failed:
-            await self.source.obtain(subject, **options)
-        return failed.value
-
-    @property
-    def requested(self) -> int:
-        """Number of token requests."""
-        return len(self.provider.requests)
-
-
-@contextlib.asynccontextmanager
-async def world(
-    grant: str = TOKEN_EXCHANGE,
-    *,
-    entra: bool = False,
-    client: Client | None = None,
-    credential: Credential | None = None,
-    options: dict[str, Any] | None = None,
-    **members: Any,
-) -> AsyncIterator[World]:
-    """`members` are those of the settings, `options` those of the surroundings."""
-    clock, monotonic = HandClock(time.time()), HandClock(time.monotonic())
-    async with token_endpoint(entra=entra) as provider:
-        if client is not None:
-            provider.clients[CLIENT] = client
-        access = token_access(clock=clock, **(options or {"monotonic": monotonic}))
-        source = TokenSource(provider.settings(grant, **members), credential or provider.credential(), access)
-        try:
-            yield World(provider, source, clock, monotonic)
-        finally:
-            await source.aclose()
 
 
 def running_grants() -> list[str]:
@@ -312,6 +256,17 @@ async def test_wrong_secret_pauses_the_grants_of_all_persons_until_the_credentia
         await renewed.aclose()
 
 
+async def test_refused_client_credentials_are_no_matter_of_a_person() -> None:
+    async with world(CLIENT_CREDENTIALS) as tools:
+
+        def refuse(answer: TokenAnswer) -> None:
+            answer.status, answer.members = 400, {"error": "invalid_grant"}
+
+        tools.provider.answer = refuse
+        error = await tools.failure(GATEWAY)
+        assert (error.cause, "sign in" in str(error)) == (INVALID_GRANT, False)
+
+
 async def test_grants_are_observed_with_their_causes() -> None:
     observed: list[tuple[bytes, str]] = []
 
@@ -455,7 +410,8 @@ async def test_discovered_endpoint_stays_in_use_while_the_issuers_metadata_is_aw
         await source.aclose()
 
 
-async def test_endpoint_that_moved_is_discovered_within_a_minute() -> None:
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "405 Method Not Allowed", "410 Gone"])
+async def test_endpoint_that_moved_is_discovered_within_a_minute(status: str) -> None:
     async with world() as tools, token_endpoint() as other:
         other.keys = tools.provider.keys
         source = TokenSource(
@@ -468,7 +424,7 @@ async def test_endpoint_that_moved_is_discovered_within_a_minute() -> None:
         tools.provider.metadata = {"token_endpoint": other.token_url}
 
         def gone(answer: TokenAnswer) -> None:
-            answer.raw = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngone"
+            answer.raw = f"HTTP/1.1 {status}\r\ncontent-length: 4\r\n\r\ngone".encode()
 
         tools.provider.answer = gone
         with pytest.raises(GrantFailed) as failed:

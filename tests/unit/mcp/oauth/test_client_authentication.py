@@ -116,6 +116,28 @@ def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_
     assert audience(ClientAuthentication(entra, credential)) == TOKEN_URL
 
 
+@pytest.mark.parametrize(
+    ("host", "entra"),
+    [
+        ("login.microsoftonline.com", True),
+        ("LOGIN.microsoftonline.com:443", True),
+        ("login.microsoftonline.us", True),
+        ("login.partner.microsoftonline.cn", True),
+        ("contoso.ciamlogin.com", True),
+        ("login.microsoftonline.com.example.com", False),
+        ("ciamlogin.com.example.com", False),
+        ("evilciamlogin.com", False),
+        ("login.example.com", False),
+    ],
+)
+def test_audience_at_hosts_of_entra_is_the_token_endpoint_for_client_credentials_too(host: str, entra: bool) -> None:
+    issuer, token_url = f"https://{host}/tenant/v2.0", f"https://{host}/tenant/oauth2/v2.0/token"
+    client = authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=issuer)
+    assertion = client.parameters(token_url, 1_000.0)["client_assertion"]
+    claims = jwt.decode(assertion, RSA, algorithms=["RS256", "PS256"]).claims
+    assert claims["aud"] == (token_url if entra else issuer)
+
+
 def test_certificate_beside_a_key_gives_its_thumbprints(tmp_path: Path) -> None:
     signed = SigningKey(Authority().issued()).assertion("client", ISSUER, 0)
     header = json.loads(base64.urlsafe_b64decode(signed.partition(".")[0] + "=="))

@@ -146,6 +146,27 @@ def test_error_becomes_a_cause_and_a_sentence_that_says_what_to_do(status: int, 
     assert "login.example.com" in str(raised)
 
 
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 410])
+@pytest.mark.parametrize("body", [b"<html>Not Found", b"", b"[]", b"{}", b'{"error":{"code":404}}', b'{"error":""}'])
+def test_refusal_that_is_no_oauth_error_blames_the_address_and_not_the_person(status: int, body: bytes) -> None:
+    with pytest.raises(GrantFailed) as failed:
+        read_token(status, body, REQUEST, NOW)
+    assert failed.value.cause == BAD_ANSWER
+    assert "check tokenURL" in str(failed.value)
+    assert "sign in" not in str(failed.value)
+
+
+@pytest.mark.parametrize("error", ["invalid_grant", "invalid_token", "invalid_request", "of_its_own"])
+def test_client_credentials_tell_nobody_to_sign_in(error: str) -> None:
+    assert "sign in again" in str(failure(400, error=error))
+    with pytest.raises(GrantFailed) as failed:
+        read_token(400, json.dumps({"error": error}).encode(), REQUEST._replace(for_person=False), NOW)
+    assert failed.value.cause == failure(400, error=error).cause
+    assert "person" not in str(failed.value)
+    assert "sign in" not in str(failed.value)
+    assert "client's registration" in str(failed.value)
+
+
 @pytest.mark.parametrize(
     ("code", "cause", "words"),
     [
@@ -167,8 +188,9 @@ def test_entra_codes_have_remedies_of_their_own(code: int, cause: str, words: st
 
 def test_claims_of_entra_are_kept_for_the_clients_challenge_if_they_are_an_object() -> None:
     claims = '{"access_token":{"polids":{"essential":true}}}'
-    assert failure(400, error="interaction_required", claims=claims).claims == claims
-    for other in ("x", "[]", 7, '{"a":"%s"}' % ("x" * 5000), json.dumps({"a": SECRET})):
+    for written in (claims, json.dumps(json.loads(claims), indent=4)):
+        assert failure(400, error="interaction_required", claims=written).claims == claims
+    for other in ("x", "[]", 7, '{"a":"%s"}' % ("x" * 5000), json.dumps({"a": SECRET}), '{"a":"\u2028"}'):
         assert failure(400, error="interaction_required", claims=other).claims == ""
     assert failure(400, error="invalid_grant", claims=claims).claims == ""
 
