@@ -80,6 +80,6 @@ class CallCredentials(Protocol):
         """`Authorization` header line of a person's valid token, without I/O; empty if there is none."""
         ...
 
-    def refusal(self, error: McpError) -> McpError:
-        """Error for the caller after the server has refused a request's credential, and then a new one too."""
+    def refusal(self, identity: Identity, error: McpError) -> McpError:
+        """Error for a caller after the server has refused a request's credential, and then a new one too."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,30 @@ async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_with
         assert f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} 1.0' in metrics
     assert "alice" not in metrics
     assert not any(grant.token in log.read_text() for grant in provider.grants)
+
+
+async def test_calls_without_a_token_are_counted_and_audited_also_where_nothing_was_requested(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url)
+        provider.strangers.add("carol")
+        async with exchanging(tmp_path, provider, box, anonymous="allow", audit="all", audit_file=log) as gateway:
+            await ask(gateway, calling("box__whoami"))
+            carol = of(provider, "carol", calling("box__whoami"))
+            for _ in range(3):
+                await ask(gateway, carol)
+            protected.refuse_all = True
+            await ask(gateway, of(provider, "alice", calling("box__whoami")))
+            protected.refuse_all = False
+            protected.demands.add("unheard")
+            await ask(gateway, of(provider, "bob", calling("box__whoami")))
+            metrics = await scraped(gateway)
+    grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
+    expected = {"no_subject_token": 1, "access_denied": 3, "token_refused": 1, "invalid_scope": 1, "ok": 3}
+    assert Counter(entry["outcome"] for entry in grants) == expected
+    for outcome, count in expected.items():
+        line = f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} {count}.0'
+        assert line in metrics
 
 
 async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -> None:
