@@ -6,14 +6,18 @@ import asyncio
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS
+from fairlead_app.authentication import Trust
+from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
+from fairlead_kube.client import Kube
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, scraped
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import protected_server
+from token_reviews import Reviewer
 from tokenendpoint import token_endpoint
 from waiting import eventually
 
@@ -147,6 +151,28 @@ async def test_a_caller_without_a_token_is_told_what_to_do(tmp_path: Path) -> No
             assert refused.refusal == "CREDENTIAL_UNAVAILABLE"
             assert "default/box" in text_of(refused)
     assert protected.messages == []
+
+
+async def test_a_service_account_calls_as_itself_where_the_authorization_server_takes_its_token(tmp_path: Path) -> None:
+    """The provider stands for one that trusts the cluster's issuer, and for one that does not."""
+    reviewed = ServiceAccountTokens(cast("Kube", Reviewer("fairlead")), ["fairlead"], 60.0)
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box, trust=Trust(authenticators=(reviewed,))) as gateway:
+
+            def of_npc(ask: Ask, number: int) -> Ask:
+                return of(provider, "system:serviceaccount:shop:npc", ask, aud="fairlead", jti=str(number))
+
+            refused = await ask(gateway, of_npc(calling("box__whoami"), 1))
+            assert refused.refusal == "CREDENTIAL_UNAVAILABLE"
+            assert "default/box" in text_of(refused)
+            assert provider.grants == []
+            provider.subject_audience = "fairlead"
+            assert text_of(await ask(gateway, of_npc(calling("box__whoami"), 2))) == "system:serviceaccount:shop:npc"
+            explain = Ask(verb="GET", body=b"", target="/v1/tools/box__whoami/explain")
+            answer = await ask(gateway, of_npc(explain, 2))
+            assert "the caller's own access token" in answer.message["credential"]
+    assert provider.granted == {"system:serviceaccount:shop:npc": 1}
 
 
 async def test_a_cancelled_call_ends_its_grant(tmp_path: Path) -> None:
