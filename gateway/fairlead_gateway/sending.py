@@ -62,7 +62,7 @@ async def result_as(
             if not cause:
                 raise
             if cause in causes:
-                raise credentials.refusal(error) from error
+                raise credentials.refusal(identity, error) from error
             causes += cause
             credential = await credentials.acquire(identity, request.deadline, credential, error)
         request = request.with_id(upstream.next_id())

@@ -8,7 +8,7 @@ EGRESS = (
     Guard(
         "an address that is none for servers",
         "fairlead_mcp.egress",
-        (("            if refused and not good:", "            good = found\n            if refused and not good:"),),
+        (("            if refused and not good:\n", "            good = resolved\n            if False:\n"),),
         "tests/unit/mcp/test_egress.py::test_a_name_that_resolves_to_where_no_server_may_be_is_refused",
         "assert",
     ),

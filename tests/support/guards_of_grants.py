@@ -71,6 +71,34 @@ GRANTS = (
         "assert",
     ),
     Guard(
+        "metadata of the cloud, by the name of a server that is rebound to it",
+        "fairlead_mcp.egress",
+        (("            if refused and not good:\n", "            good = resolved\n            if False:\n"),),
+        f"{_ATTACKS}::test_name_of_the_server_that_is_rebound_to_metadata_of_the_cloud_is_refused_at_connect",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "metadata at an address that a server's name has only once it was looked at",
+        "fairlead_mcp.egress",
+        (("            return good\n", "            return await resolve(host, port)\n"),),
+        f"{_ATTACKS}::test_metadata_is_read_at_the_address_that_was_looked_at_wherever_the_name_leads_next",
+        "assert [] ==",
+    ),
+    Guard(
+        "a caller's token for another application, in exchange for one for a server",
+        "fairlead_gateway.identity.jwt_authenticator",
+        ((' or not self._is_for_us(claims.get("aud"), issuer):\n', ":\n"),),
+        f"{AT}/test_attacks_on_tokens.py::test_a_callers_token_for_another_application_is_exchanged_for_nothing",
+        "'alice': 1",
+    ),
+    Guard(
+        "a token for one server, at another",
+        f"{_OAUTH}.grants",
+        (('    target = {"resource": settings.resource, ', '    target = {"resource": "", '),),
+        f"{AT}/test_attacks_on_tokens.py::test_a_token_that_one_server_was_sent_is_for_no_other",
+        "'tools'",
+    ),
+    Guard(
         "a token of another person, from the cache",
         f"{_OAUTH}.token_source",
         (

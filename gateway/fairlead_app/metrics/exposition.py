@@ -119,13 +119,13 @@ class GatewayCollector(Collector):
     def _grants(self) -> Iterable[Metric]:
         counts = self._metrics.grants
         shown = set(sorted({server for server, _ in list(counts.by_outcome)})[:MAX_SERVERS])
-        text = "Requests for access tokens of a server, by outcome: ok, or the cause of the failure"
+        text = "Access tokens granted for a server (outcome ok), and calls that got none, by cause"
         outcomes = CounterMetricFamily("fairlead_server_grants", text, labels=["fairlead_server", "outcome"])
         for (server, outcome), count in list(counts.by_outcome.items()):
             if server in shown:
                 outcomes.add_metric([str(server), outcome], count)
         yield outcomes
-        text = "Time spent on requests for access tokens of a server, in seconds"
+        text = "Duration of these grants, and of the waits of these calls, in seconds"
         seconds = CounterMetricFamily("fairlead_server_grant_seconds", text, labels=["fairlead_server"])
         for server, spent in list(counts.seconds.items()):
             if server in shown:

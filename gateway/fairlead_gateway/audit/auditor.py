@@ -142,7 +142,7 @@ class Auditor:
         )
 
     def record_grant(self, identity: Identity, server: ServerKey, cause: str, seconds: float) -> None:
-        """Record a request for an access token of a server. `cause` tells why it failed; empty for a success."""
+        """Record an access token of a server that was granted; with `cause`, one that a call did not get."""
         if self.every:
             decision: Decision = REFUSED if cause else ALLOWED
             at = self._now()

@@ -97,8 +97,8 @@ class AuditEntry(msgspec.Struct, gc=False):
     """Whether the entry is a change of the installation: `method` is the action, `tool` the name of the changed object.
     """
     grants: bool = False
-    """Whether the entry is a request for an access token of `server` for `identity`; `outcome` is the cause of a
-    failure.
+    """Whether the entry is about an access token of `server` for `identity`: one that was granted, or, with the cause
+    as `outcome`, one that a call did not get.
     """
     span: SpanIds | None = None
     """Span of the call, if spans are exported."""
@@ -108,7 +108,7 @@ class AuditEntry(msgspec.Struct, gc=False):
     @property
     def event(self) -> Literal["call", "model", "request", "admin", "grant"]:
         """Kind of the entry: a call, a request to an LLM endpoint, a rejected request, a change of the installation, or
-        a request for an access token.
+        an access token of a server.
         """
         if self.administers:
             return "admin"

@@ -1,4 +1,4 @@
-"""Counters of requests for access tokens of servers. Pure module."""
+"""Counters of access tokens of servers: those that were granted, and calls that got none. Pure module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Final
 from fairlead_api.meta import ServerKey
 
 GRANTED: Final = "ok"
-"""Outcome of a request that was answered with a token; all others are `fairlead_mcp.oauth.errors.GRANT_CAUSES`."""
+"""Outcome of a grant that gave a token. All others are those of calls without one, of
+`fairlead_mcp.oauth.errors.GRANT_CAUSES`."""
 MAX_COUNTED: Final = 500
 """Limit on the servers with counters; beyond, those of the server that was counted longest ago are dropped, which may
 have been removed.
@@ -20,7 +21,7 @@ class GrantCounts:
     def __init__(self) -> None:
         self.by_outcome: dict[tuple[ServerKey, str], int] = {}
         self.seconds: dict[ServerKey, float] = {}
-        """Time spent on requests for tokens."""
+        """Duration of grants that gave a token, and of the waits of calls that got none."""
 
     def count(self, server: ServerKey, outcome: str, seconds: float) -> None:
         key = server, outcome

@@ -93,6 +93,6 @@ class CallCredentials(Protocol):
         """Remember the caller's own token for requests of the same person that outlive the token they began with."""
         ...
 
-    def refusal(self, error: McpError) -> McpError:
-        """Error for the caller after the server has refused a request's credential, and then a new one too."""
+    def refusal(self, identity: Identity, error: McpError) -> McpError:
+        """Error for a caller after the server has refused a request's credential, and then a new one too."""
         ...

@@ -215,7 +215,9 @@ class Identities:
         return verdict
 
     def _keep_token(self, identity: Identity, token: str) -> None:
-        """Set the raw token of an identity, if it is a JWT."""
+        """Set the raw token of an identity, if it is a JWT. That of a ServiceAccount is one, as an authorization server
+        may trust the cluster's issuer.
+        """
         if identity.kind not in ("jwt", "serviceAccount"):
             return
         expires = identity.claims.get("exp")  # `expires_at` has the issuer's leeway too

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, OAuthSettings
 from fairlead_gateway.core.identity import Identity
@@ -17,6 +17,7 @@ from fairlead_mcp.oauth.errors import (
     INSUFFICIENT_SCOPE,
     NO_SUBJECT_TOKEN,
     SUBJECT_TOKEN_EXPIRED,
+    TIMEOUT,
     TOKEN_REFUSED,
     GrantFailed,
 )
@@ -27,9 +28,16 @@ MAX_PERSONS: Final = 8_192
 """Limit on the persons whose newest subject token is known."""
 GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
 """Caller in audit entries about the gateway's own tokens."""
+ObserveOutcome: TypeAlias = Callable[[Identity, str, float], None]
+"""Called after each grant that gave a token, and for each call that gets none, with the caller, the cause (empty:
+success) and a duration in seconds: that of the grant, or of the call's wait. It may not raise."""
 _FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
+
+
+def _ignore(identity: Identity, cause: str, seconds: float) -> None:
+    """Observe nothing."""
 
 
 class ServerCredentials(CallCredentials):
@@ -43,11 +51,13 @@ class ServerCredentials(CallCredentials):
         settings: OAuthSettings,
         source: TokenSource,
         *,
+        observe: ObserveOutcome = _ignore,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server = server
         self._source = source
+        self._observe = observe
         self._clock = clock
         self._monotonic = monotonic
         self.exchanges = settings.grant == TOKEN_EXCHANGE
@@ -67,7 +77,11 @@ class ServerCredentials(CallCredentials):
         if not self.exchanges:
             token = self._source.cached(GATEWAY)
             return None if token is None else CallCredential(b"", token)
-        subject = self._subject(identity, self.person(identity))
+        try:
+            subject = self._subject(identity, self.person(identity))
+        except GrantFailed as failure:
+            self._observe(identity, failure.cause, 0.0)
+            raise
         token = self._source.cached(subject)
         return None if token is None else CallCredential(subject.person, token)
 
@@ -77,6 +91,37 @@ class ServerCredentials(CallCredentials):
         deadline: float,
         refused: CallCredential | None = None,
         error: McpError | None = None,
+    ) -> CallCredential:
+        began = self._monotonic()
+        try:
+            return await self._acquire(identity, deadline, refused, error)
+        except (GrantFailed, Timeout) as failure:
+            cause = failure.cause if isinstance(failure, GrantFailed) else TIMEOUT
+            self._observe(self._caller(identity), cause, self._monotonic() - began)
+            raise
+
+    def newest_line(self, person: bytes) -> bytes:
+        token = self._source.cached(TokenSubject(person))
+        return b"" if token is None else token.header_line
+
+    def refusal(self, identity: Identity, error: McpError) -> McpError:
+        failure = self._describe_refusal(error)
+        self._observe(self._caller(identity), failure.cause, 0.0)
+        return failure
+
+    def granted(self, subject: TokenSubject, seconds: float) -> None:
+        """Report a grant that gave a token, after so many seconds."""
+        # a grant belongs to no single call: its caller is the one whose token was exchanged, unless long gone
+        self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), "", seconds)
+
+    async def aclose(self) -> None:
+        self._newest.clear()
+        await self._source.aclose()
+
+    # Internals
+
+    async def _acquire(
+        self, identity: Identity, deadline: float, refused: CallCredential | None, error: McpError | None
     ) -> CallCredential:
         subject = GATEWAY
         if self.exchanges:
@@ -118,7 +163,7 @@ class ServerCredentials(CallCredentials):
         if self.exchanges:
             self._remember(identity, self.person(identity))
 
-    def refusal(self, error: McpError) -> McpError:
+    def refusal(self, error: McpError) -> GrantFailed:
         challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
         if cause_of_refusal(error) == UNAUTHORIZED:
             text = (
@@ -133,15 +178,9 @@ class ServerCredentials(CallCredentials):
         )
         return GrantFailed(text, cause=INSUFFICIENT_SCOPE)
 
-    def identity_of(self, subject: TokenSubject) -> Identity:
-        """Caller for whom a token was requested; GATEWAY_ITSELF for the gateway's own, and for a person long gone."""
-        return self._newest.get(subject.person, GATEWAY_ITSELF)
-
-    async def aclose(self) -> None:
-        self._newest.clear()
-        await self._source.aclose()
-
-    # Internals
+    def _caller(self, identity: Identity) -> Identity:
+        """For whom the server's access token is."""
+        return identity if self.exchanges # Internals
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
         """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token."""

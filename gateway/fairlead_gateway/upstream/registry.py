@@ -13,6 +13,7 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -167,9 +168,7 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     keep_tokens: Callable[[bool], None] = lambda _: None
     """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
     observe_grant: Callable[[ServerKey, Identity, str, float], None] = lambda *_: None
-    """Called after each request for an access token of a server, with the caller, the cause of a failure or an empty
-    text, and the duration in seconds.
-    """
+    """`ObserveOutcome` of the credentials of a server."""
 
 
 class Registry:
@@ -338,8 +337,8 @@ class Registry:
             return None
 
         def observe(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
-            identity = credentials.identity_of(subject)
-            self._observe_grant(key, identity, "" if failure is None else failure.cause, seconds)
+            if failure is None:  # a failure is counted by each call that gets it
+                credentials.granted(subject, seconds)
 
         access = TokenAccess(
             endpoint.url,
@@ -349,7 +348,12 @@ class Registry:
             make_tls=self._tls,
             observe=observe,
         )
-        credentials = ServerCredentials(str(key), config.oauth, TokenSource(config.oauth, credential, access))
+        credentials = ServerCredentials(
+            str(key),
+            config.oauth,
+            TokenSource(config.oauth, credential, access),
+            observe=partial(self._observe_grant, key),
+        )
         return credentials
 
     async def _build_upstream(

@@ -1,4 +1,7 @@
-"""Attempts to get at a token, a result or an address by calls with credentials per call, at a real provider."""
+"""Attempts to get at a token, a result or an address by calls with credentials per call.
+
+The provider is a real one, but where the attack needs one that gives more than it should.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from pathlib import Path
 
 from exchangeworld import ExchangeWorld, complaint_of, exchange_world
 from fairlead_api.documents.catalog import DeclaredLatency
-from gatewayworld import entry, running
+from gatewayworld import ask, calling, entry, running
 from issuers import HERE
 from jwtservers import SCOPE, python_server
+from oauthworld import exchanging, oauth_catalog, of, text_of
 from ports import free_port
+from protectedservers import protected_server
+from tokenendpoint import token_endpoint
 from tokenproviders import oidc_provider
 
 
@@ -60,3 +66,31 @@ async def test_a_server_gets_the_tokens_that_are_for_it_alone(tmp_path: Path) ->
         sent = [{request.authorization for request in server.requests()} for server in servers]
     assert [len(tokens) for tokens in sent] == [1, 1]
     assert not sent[0] & sent[1]
+
+
+async def test_a_callers_token_for_another_application_is_exchanged_for_nothing(tmp_path: Path) -> None:
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        provider.subject_audience = "https://mail.example.com"  # whose tokens it exchanges
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
+    assert provider.granted == {}
+    assert answer.status == 401
+
+
+async def test_a_token_that_one_server_was_sent_is_for_no_other(tmp_path: Path) -> None:
+    """Without `resource`, this provider's tokens are for all of its servers."""
+    async with (
+        token_endpoint() as provider,
+        protected_server(provider) as (_, one),
+        protected_server(provider) as (_, two),
+    ):
+        boxes = [
+            oauth_catalog(provider, name, server.url, oauth={"resource": server.url})
+            for name, server in (("one", one), ("two", two))
+        ]
+        async with exchanging(tmp_path, provider, *boxes) as gateway:
+            for name in ("one", "two"):
+                assert text_of(await ask(gateway, of(provider, "alice", calling(f"{name}__whoami")))) == "alice"
+    sent = [{request.headers["authorization"].removeprefix("Bearer ") for request in each.seen} for each in (one, two)]
+    assert [[provider.verify(token)["aud"] for token in tokens] for tokens in sent] == [[[one.url]], [[two.url]]]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fairlead_api.documents.catalog import CredentialRef
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF
 from fairlead_app.gateway import Gateway
+from fairlead_app.authentication import Trust
+from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
+from fairlead_kube.client import Kube
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scraped, served
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import WHOAMI, protected_server
+from token_reviews import Reviewer
 from tokenendpoint import TokenEndpoint, token_endpoint
 from waiting import eventually
 
@@ -223,6 +228,28 @@ async def test_claims_that_entra_demands_reach_the_client(tmp_path: Path) -> Non
     assert claims in text_of(answer)
 
 
+async def test_a_service_account_calls_as_itself_where_the_authorization_server_takes_its_token(tmp_path: Path) -> None:
+    """The provider stands for one that trusts the cluster's issuer, and for one that does not."""
+    reviewed = ServiceAccountTokens(cast("Kube", Reviewer("fairlead")), ["fairlead"], 60.0)
+    async with token_endpoint() as provider, protected_server(provider) as (_, server):
+        box = oauth_catalog(provider, "box", server.url)
+        async with exchanging(tmp_path, provider, box, trust=Trust(authenticators=(reviewed,))) as gateway:
+
+            def of_npc(ask: Ask, number: int) -> Ask:
+                return of(provider, "system:serviceaccount:shop:npc", ask, aud="fairlead", jti=str(number))
+
+            refused = await ask(gateway, of_npc(calling("box__whoami"), 1))
+            assert refused.refusal == "CREDENTIAL_UNAVAILABLE"
+            assert "default/box" in text_of(refused)
+            assert provider.grants == []
+            provider.subject_audience = "fairlead"
+            assert text_of(await ask(gateway, of_npc(calling("box__whoami"), 2))) == "system:serviceaccount:shop:npc"
+            explain = Ask(verb="GET", body=b"", target="/v1/tools/box__whoami/explain")
+            answer = await ask(gateway, of_npc(explain, 2))
+            assert "the caller's own access token" in answer.message["credential"]
+    assert provider.granted == {"system:serviceaccount:shop:npc": 1}
+
+
 async def test_a_cancelled_call_ends_its_grant(tmp_path: Path) -> None:
     async with token_endpoint() as provider, protected_server(provider) as (protected, server):
         box = oauth_catalog(provider, "box", server.url)
@@ -292,6 +319,30 @@ async def test_grants_are_counted_by_server_and_cause_and_audited_by_person_with
         assert f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} 1.0' in metrics
     assert "alice" not in metrics
     assert not any(grant.token in log.read_text() for grant in provider.grants)
+
+
+async def test_calls_without_a_token_are_counted_and_audited_also_where_nothing_was_requested(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with token_endpoint() as provider, protected_server(provider) as (protected, server):
+        box = oauth_catalog(provider, "box", server.url)
+        provider.strangers.add("carol")
+        async with exchanging(tmp_path, provider, box, anonymous="allow", audit="all", audit_file=log) as gateway:
+            await ask(gateway, calling("box__whoami"))
+            carol = of(provider, "carol", calling("box__whoami"))
+            for _ in range(3):
+                await ask(gateway, carol)
+            protected.refuse_all = True
+            await ask(gateway, of(provider, "alice", calling("box__whoami")))
+            protected.refuse_all = False
+            protected.demands.add("unheard")
+            await ask(gateway, of(provider, "bob", calling("box__whoami")))
+            metrics = await scraped(gateway)
+    grants = [entry for entry in map(json.loads, log.read_text().splitlines()) if entry["event"] == "grant"]
+    expected = {"no_subject_token": 1, "access_denied": 3, "token_refused": 1, "invalid_scope": 1, "ok": 3}
+    assert Counter(entry["outcome"] for entry in grants) == expected
+    for outcome, count in expected.items():
+        line = f'fairlead_server_grants_total{{fairlead_server="default/box",outcome="{outcome}"}} {count}.0'
+        assert line in metrics
 
 
 async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -> None:

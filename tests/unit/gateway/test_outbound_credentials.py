@@ -21,7 +21,15 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.messages import Message
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
-from fairlead_mcp.oauth.errors import NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, TOKEN_REFUSED, GrantFailed
+from fairlead_mcp.oauth.errors import (
+    CONFIGURATION,
+    INVALID_CLIENT,
+    NO_SUBJECT_TOKEN,
+    SUBJECT_TOKEN_EXPIRED,
+    TIMEOUT,
+    TOKEN_REFUSED,
+    GrantFailed,
+)
 from fairlead_mcp.oauth.subject import TokenSubject
 
 FOREVER = float("inf")
@@ -34,6 +42,8 @@ class Source:
         self.tokens: dict[bytes, AccessToken] = {}
         self.requests: list[tuple[TokenSubject, AccessToken | None, Challenge | None]] = []
         self.hangs = False
+        self.fails = ""
+        """Cause with which no token is given; empty: none."""
 
     def cached(self, subject: TokenSubject, scopes: frozenset[str] = frozenset()) -> AccessToken | None:
         return self.tokens.get(subject.person)
@@ -44,17 +54,19 @@ class Source:
         self.requests.append((subject, refused, challenge))
         if self.hangs:
             await asyncio.Event().wait()
+        if self.fails:
+            raise GrantFailed("no", cause=self.fails)
         token = AccessToken.bearer(f"for-{subject.person.decode()}-{len(self.requests)}", FOREVER, frozenset())
         self.tokens[subject.person] = token
         return token
 
 
 def credentials(
-    source: Source, *, grant: str = TOKEN_EXCHANGE, per: str = PERSON, now: float = 100.0
+    source: Source, *, grant: str = TOKEN_EXCHANGE, per: str = PERSON, now: float = 100.0, **more: Any
 ) -> ServerCredentials:
     settings = OAuthSettings(grant=grant, client_id="gateway", token_url="http://x", grants_per=per)
     tokens: Any = source
-    return ServerCredentials("default/box", settings, tokens, clock=lambda: now, monotonic=lambda: 0.0)
+    return ServerCredentials("default/box", settings, tokens, clock=lambda: now, monotonic=lambda: 0.0, **more)
 
 
 def of_jwt(agent: str = "npc", *, ends: float = 200.0, token: str = "own-token", subject: str = "alice") -> Identity:
@@ -197,11 +209,50 @@ def test_only_a_refused_token_is_replaced(error: McpError, cause: str) -> None:
 
 def test_a_token_that_is_refused_again_is_an_error_with_a_sentence() -> None:
     tokens = credentials(Source())
-    refused = tokens.refusal(HttpRefused("x", status=401))
+    refused = tokens.refusal(of_jwt(), HttpRefused("x", status=401))
     assert isinstance(refused, GrantFailed)
     assert refused.cause == TOKEN_REFUSED
-    lacking = tokens.refusal(HttpRefused("x", status=403, challenge=b'Bearer error="insufficient_scope", scope="a b"'))
+    challenge = b'Bearer error="insufficient_scope", scope="a b"'
+    lacking = tokens.refusal(of_jwt(), HttpRefused("x", status=403, challenge=challenge))
     assert "(a b)" in str(lacking)
+
+
+async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_cause() -> None:
+    outcomes: list[tuple[str, str]] = []
+
+    def observe(identity: Identity, cause: str, seconds: float) -> None:
+        outcomes.append((identity.principal, cause))
+
+    source = Source()
+    tokens = credentials(source, observe=observe)
+    alice, late = of_jwt(), of_jwt(ends=50.0)
+    with pytest.raises(GrantFailed):
+        tokens.cached(ANONYMOUS)
+    with pytest.raises(GrantFailed):
+        await tokens.acquire(late, FOREVER)
+    source.fails = CONFIGURATION
+    for _ in range(2):
+        with pytest.raises(GrantFailed):
+            await tokens.acquire(alice, FOREVER)
+    tokens.refusal(alice, HttpRefused("x", status=401))
+    tokens.refusal(alice, HttpRefused("x", status=403, challenge=b'Bearer error="insufficient_scope", scope="a"'))
+    source.fails, source.hangs = "", True
+    with pytest.raises(Timeout):
+        await tokens.acquire(alice, 0.0)
+    own = credentials(source, grant=CLIENT_CREDENTIALS, observe=observe)
+    source.fails, source.hangs = INVALID_CLIENT, False
+    with pytest.raises(GrantFailed):
+        await own.acquire(alice, FOREVER)
+    assert outcomes == [
+        ("anonymous", NO_SUBJECT_TOKEN),
+        (late.principal, SUBJECT_TOKEN_EXPIRED),
+        (alice.principal, CONFIGURATION),
+        (alice.principal, CONFIGURATION),
+        (alice.principal, TOKEN_REFUSED),
+        (alice.principal, "insufficient_scope"),
+        (alice.principal, TIMEOUT),
+        ("gateway", INVALID_CLIENT),
+    ]
 
 
 class _OfToken:

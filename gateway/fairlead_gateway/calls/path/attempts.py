@@ -243,7 +243,7 @@ class Attempts(ResponseSink):
                 self._renew(credentials, cause, error)
                 return
             if cause:
-                error = credentials.refusal(error)
+                error = credentials.refusal(self._owner.identity, error)
         if not self._retry_later(error):
             self._owner.give_up(error)
 

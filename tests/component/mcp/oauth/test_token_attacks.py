@@ -312,6 +312,21 @@ async def test_name_of_the_server_that_is_rebound_to_metadata_of_the_cloud_is_re
             assert (resolver.names, provider.requests) == (["rebind.example.com"], [])
 
 
+async def test_metadata_is_read_at_the_address_that_was_looked_at_wherever_the_name_leads_next() -> None:
+    async with token_endpoint() as provider, resource_server(authorization_servers=[provider.url]) as server:
+        resolver = Rebinding("127.0.0.1", "127.0.0.3")  # the second: any address that was not looked at
+
+        async def resolve(host: str, port: int) -> list[Address]:
+            return await resolver(host, port) if host == "rebind.example.com" else [(host, port)]
+
+        url = f"http://rebind.example.com:{server.port}/mcp"
+        access = {"resolve": Egress().guard(resolve, "default"), "server_url": url}
+        async with sourcing(provider, issuer=provider.url, access=access) as source:
+            await source.obtain(GATEWAY)
+        assert [request.path for request in server.seen] == [METADATA + "/mcp", METADATA]
+        assert resolver.names == ["rebind.example.com"]
+
+
 async def test_token_endpoint_at_an_address_that_servers_may_not_have_is_refused_at_connect() -> None:
     async with token_endpoint() as provider:
         rules = Egress.of([], ["127.0.0.0/8"], confined=True, environ={})

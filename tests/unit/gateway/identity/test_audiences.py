@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from fairlead_gateway.core.identity import Identity
@@ -14,6 +13,7 @@ from fairlead_gateway.identity.jwt_authenticator import Tokens
 from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 from fairlead_kube.client import Kube
 from issuers import HERE, issuing
+from token_reviews import Reviewer
 
 SLASHES = [
     ("https://api.example.com", "https://api.example.com/"),
@@ -54,20 +54,6 @@ async def test_the_gateways_own_address_is_an_audience_with_a_slash_or_without(a
 @pytest.mark.parametrize("given", OTHERS)
 async def test_an_audience_that_differs_by_more_is_another(given: Any) -> None:
     assert not await is_taken(given, audiences=("https://api.example.com",))
-
-
-class Reviewer:
-    """Reviews as an API server does: a token is for the audiences among those asked about that are its own."""
-
-    def __init__(self, audience: str) -> None:
-        self.audience = audience
-
-    async def review(self, resource: Any, spec: dict[str, Any], kind: Any) -> Any:
-        audiences = [name for name in spec["audiences"] if name == self.audience]
-        user = {"username": "system:serviceaccount:shop:npc", "uid": "1", "groups": []}
-        return msgspec.convert(
-            {"status": {"authenticated": bool(audiences), "audiences": audiences, "user": user}}, type=kind
-        )
 
 
 @pytest.mark.parametrize(
