@@ -21,12 +21,14 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
-from fairlead_mcp.oauth.token_source import TokenSource
+from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 
 MAX_PERSONS: Final = 8_192
 """Limit on the persons whose newest subject token is known."""
 GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
 """Caller in audit entries about the gateway's own tokens."""
+KEPT_SECONDS: Final = GRANT_SECONDS
+"""Time for which an expired subject token is kept, as a grant in progress may still name its caller."""
 _FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
@@ -57,6 +59,8 @@ class ServerCredentials(CallCredentials):
         """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
         token that they began with.
         """
+        self._next_expiry = _FOREVER
+        """Earliest `expires_at` in `_newest`, in seconds since the epoch."""
 
     def person(self, identity: Identity) -> bytes:
         if not self.exchanges:
@@ -141,19 +145,31 @@ class ServerCredentials(CallCredentials):
 
         Raises GrantFailed if none is valid.
         """
+        now = self._clock()
         newest = self._newest.pop(person, None)
         if newest is None or (identity.subject_token is not None and identity.expires_at >= newest.expires_at):
             newest = identity
         if newest.subject_token is not None:
             self._newest[person] = newest
+            self._next_expiry = min(self._next_expiry, newest.expires_at)
             if len(self._newest) > MAX_PERSONS:
                 self._newest.popitem(last=False)
-        if identity.expires_at > self._clock():
+        self._drop_expired(now)
+        if identity.expires_at > now:
             return identity
-        if newest.expires_at <= self._clock():
+        if newest.expires_at <= now:
             sentence = self._sentence("the caller's token has expired", "sign in again")
             raise GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
         return newest
+
+    def _drop_expired(self, now: float) -> None:
+        """Drop the tokens that expired more than KEPT_SECONDS ago."""
+        oldest = now - KEPT_SECONDS
+        if self._next_expiry > oldest:
+            return
+        for person in [person for person, held in self._newest.items() if held.expires_at <= oldest]:
+            del self._newest[person]
+        self._next_expiry = min((held.expires_at for held in self._newest.values()), default=_FOREVER)
 
     def _lacks_token(self, identity: Identity) -> GrantFailed:
         if identity.kind == "anonymous":

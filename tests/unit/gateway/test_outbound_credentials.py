@@ -12,13 +12,14 @@ from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, PERSON, TOKE
 from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
 from fairlead_gateway.core.outbound import INSUFFICIENT_SCOPE, UNAUTHORIZED, CallCredential, cause_of_refusal
 from fairlead_gateway.identity.request_authentication import Identities
-from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
+from fairlead_gateway.upstream.outbound_credentials import KEPT_SECONDS, ServerCredentials
 from fairlead_mcp.errors import HttpRefused, McpError, RpcError, Timeout
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, TOKEN_REFUSED, GrantFailed
 from fairlead_mcp.oauth.subject import TokenSubject
+from virtualtime import HandClock
 
 FOREVER = float("inf")
 
@@ -109,6 +110,19 @@ async def test_a_stream_goes_on_with_the_newest_token_of_its_person() -> None:
     source.tokens.clear()
     await tokens.acquire(old, FOREVER, first, HttpRefused("401", status=401))
     assert [subject.token for subject, _, _ in source.requests] == ["new", "new"]
+
+
+async def test_a_token_of_a_person_is_dropped_soon_after_its_expiry() -> None:
+    clock = HandClock(100.0)
+    settings = OAuthSettings(grant=TOKEN_EXCHANGE, client_id="gateway", token_url="http://x")
+    source: Any = Source()
+    tokens = ServerCredentials("default/box", settings, source, clock=clock, monotonic=lambda: 0.0)
+    for person, ends in (("alice", 200.0), ("bob", 500.0), ("carol", 150.0)):
+        await tokens.acquire(of_jwt(ends=ends, token=f"of {person}", subject=person), FOREVER)
+    clock.now = 200.0 + KEPT_SECONDS
+    await tokens.acquire(of_jwt(ends=600.0, token="of dora", subject="dora"), FOREVER)
+    held = [identity.subject_token for identity in tokens._newest.values()]
+    assert [token.value for token in held if token is not None] == ["of bob", "of dora"]
 
 
 async def test_the_wait_for_a_token_ends_with_the_call() -> None:
