@@ -34,7 +34,7 @@ from fairlead_mcp.oauth.errors import (
 from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures
 from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
 from fairlead_mcp.oauth.provider_clock import clock_offset
-from fairlead_mcp.oauth.scopes import MAX_SCOPES
+from fairlead_mcp.oauth.scopes import fit_one_token
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
@@ -196,7 +196,7 @@ class TokenSource:
             what = "does not say which"
         elif demanded <= requested:
             what = f"demands {' '.join(challenge.scopes)[:200]}, which was requested but is not enough"
-        elif len(had | demanded) + len(self._settings.scopes) > MAX_SCOPES:
+        elif not fit_one_token(self._requested(key, had | demanded)):
             what = "demands too many"
         else:
             return had | demanded
@@ -278,7 +278,8 @@ class TokenSource:
     def _remember(self, wish: _Wish, token: AccessToken, requested: frozenset[str]) -> None:
         person = wish.key[0]
         if wish.step_up:
-            self._extra[person] = self._extra.get(person, _NO_SCOPES) | wish.step_up
+            extra = self._extra.get(person, _NO_SCOPES) | wish.step_up
+            self._extra[person] = extra if fit_one_token(extra) else wish.step_up  # of grants at the same time
             self._extra.move_to_end(person)
             if len(self._extra) > self._access.max_tokens:
                 self._extra.popitem(last=False)
