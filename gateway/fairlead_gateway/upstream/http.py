@@ -46,6 +46,17 @@ _LENGTH: Final = b"Content-Length: "
 _START: Final = b"\r\n\r\n" + BEFORE_ID
 _METHOD: Final = b',"method":"%b","params":'
 _END: Final = b"}"
+_ERA_CODES: Final = frozenset(
+    {
+        jsonrpc.METHOD_NOT_FOUND,
+        jsonrpc.INVALID_REQUEST,
+        jsonrpc.INVALID_PARAMS,
+        jsonrpc.UNSUPPORTED_PROTOCOL_VERSION,
+    }
+)
+"""Codes by which a modern server rejects `initialize`, whoever sends it."""
+_WITHOUT_SESSIONS: Final = frozenset({400, 404, 405})
+"""Statuses that say the same."""
 _FRAME: Final = len(BEFORE_ID) + len(_END)
 """Bytes of a body without id, method and params."""
 
@@ -131,9 +142,11 @@ class HttpUpstream(Upstream):
             await self.sessions.get_or_open(client, deadline, person=person, authorization=line)
         except (HandshakeRefused, HttpRefused, NotMcp, UnsupportedVersion) as error:
             if isinstance(error, HttpRefused) and error.status in (401, 403) and line:
-                raise  # of this token, which says nothing about the server's era
-            self._no_legacy = True
+                raise self._mask_of(line).error(error)  # noqa: B904 - the same error, with the token masked
+            self._no_legacy = self._no_legacy or _is_about_sessions(error, personal=bool(line))
             return True
+        except McpError as error:
+            raise self._mask_of(line).error(error)  # noqa: B904 - likewise
         return False
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> HttpCall:
@@ -228,8 +241,7 @@ class HttpUpstream(Upstream):
 
     def mask_of(self, request: UpstreamRequest) -> Mask:
         """The mask of everything secret that was sent with a request."""
-        line = request.authorization
-        return self.mask.adding(line.decode("latin-1").partition(": ")[2].strip()) if line else self.mask
+        return self._mask_of(request.authorization)
 
     def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
         """The raw result in an answer; with `tasks` it may be a task. Raises McpError."""
@@ -279,6 +291,9 @@ class HttpUpstream(Upstream):
         self.sessions.forget(address)
 
     # Internals
+
+    def _mask_of(self, line: bytes) -> Mask:
+        return self.mask.adding(line.decode("latin-1").partition(": ")[2].strip()) if line else self.mask
 
     def _send_again(self, call: HttpCall) -> None:
         session = call.session
@@ -364,6 +379,18 @@ class HttpUpstream(Upstream):
             pool = self.pool
         call.pool = pool
         pool.submit(call)
+
+
+def _is_about_sessions(error: McpError, *, personal: bool) -> bool:
+    """Whether a refused handshake shows that the server has no legacy sessions, for whomever.
+
+    `personal`: it had the token of one person, so that many errors may be about this person.
+    """
+    if isinstance(error, HttpRefused):
+        return error.status in _WITHOUT_SESSIONS if personal else error.status not in (401, 403)
+    if isinstance(error, HandshakeRefused) and personal:
+        return error.code in _ERA_CODES or error.status in _WITHOUT_SESSIONS
+    return not personal or isinstance(error, UnsupportedVersion)
 
 
 def _no_line(person: bytes) -> bytes:
