@@ -55,6 +55,8 @@ MAX_BLOCKS: Final = 50_000
 """Limit for the content blocks of one result; each takes 0.3 µs."""
 EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
+CUT: Final = "…"
+"""End of an excerpt that is not the whole text."""
 
 RawObject: TypeAlias = dict[str, Raw]
 """JSON object whose members are not decoded."""
@@ -156,10 +158,10 @@ def bad_json(data: bytes, error: Exception) -> BadJson:
 
 
 def excerpt(data: bytes) -> str:
-    """Return the beginning of a server's text on one line, without control characters."""
+    """Return the beginning of a server's text on one line, without control characters; `…` marks a cut."""
     text = data[: EXCERPT * 4].decode("utf-8", "replace")
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…"
+    return line if len(line) <= EXCERPT and len(data) <= EXCERPT * 4 else line[: EXCERPT - 1] + CUT
 
 
 def request(ident: bytes, method: str, params: bytes | Raw | None = None) -> bytes:

@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Self, TypeVar
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_mcp.errors import HandshakeRefused, McpError, RpcError
+from fairlead_mcp.errors import HandshakeRefused, McpError, NotMcp, RpcError
+from fairlead_mcp.jsonrpc import CUT
 from fairlead_mcp.surroundings import NETWORK
 
 SHOWN: Final = "[credential]"
 SHORTEST: Final = 4
 """Least length of a masked value: shorter ones occur in many words."""
+LONG_PREFIX: Final = 16
+"""Characters from which the beginning of a value is masked at the end of a text, which may be cut there."""
 
 _SECRET: Final = re.compile(
     r"key|token|secret|passw|_pwd|_pat$|auth(?!ors?\b|or_)|credential|cookie|dsn|private|bearer", re.IGNORECASE
@@ -70,10 +73,11 @@ class Mask:
         return f"<Mask of {len(self._values)} values>"
 
     def text(self, text: str) -> str:
-        """Return a text in which the values are replaced by `[credential]`."""
+        """Return a text in which the values are replaced by `[credential]`, also where an excerpt has cut one."""
         for value in self._values:
             if value in text:
                 text = text.replace(value, SHOWN)
+            text = _without_prefix(text, value)
         return text
 
     def error(self, error: E) -> E:
@@ -82,8 +86,31 @@ class Mask:
             error.args = tuple(self.text(part) if isinstance(part, str) else part for part in error.args)
             if isinstance(error, HandshakeRefused):
                 error.message = self.text(error.message)
+            if isinstance(error, NotMcp):
+                error.excerpt = self.text(error.excerpt)
             if isinstance(error, RpcError):
                 error.message = self.text(error.message)
                 if error.data is not None:
                     error.data = self.text(error.data.decode("utf-8", "replace")).encode()
         return error
+
+
+def _without_prefix(text: str, value: str) -> str:
+    """Mask the beginnings of a value that are cut off: half of it, or LONG_PREFIX characters, before a CUT or the end.
+
+    At the end of a text only LONG_PREFIX characters count, as less may be a word.
+    """
+    least = min(LONG_PREFIX, max(SHORTEST, len(value) // 2))
+    parts = []
+    done = 0
+    at = text.find(value[:least])
+    while at >= 0:
+        length = least
+        while length < len(value) and text.startswith(value[length], at + length):
+            length += 1
+        end = at + length
+        if text.startswith(CUT, end) or (end == len(text) and length >= LONG_PREFIX):
+            parts += [text[done:at], SHOWN]
+            done = end
+        at = text.find(value[:least], max(at + 1, done))
+    return "".join((*parts, text[done:])) if parts else text

@@ -46,6 +46,17 @@ _LENGTH: Final = b"Content-Length: "
 _START: Final = b"\r\n\r\n" + BEFORE_ID
 _METHOD: Final = b',"method":"%b","params":'
 _END: Final = b"}"
+_ERA_CODES: Final = frozenset(
+    {
+        jsonrpc.METHOD_NOT_FOUND,
+        jsonrpc.INVALID_REQUEST,
+        jsonrpc.INVALID_PARAMS,
+        jsonrpc.UNSUPPORTED_PROTOCOL_VERSION,
+    }
+)
+"""Codes by which a modern server rejects `initialize`, whoever sends it."""
+_WITHOUT_SESSIONS: Final = frozenset({400, 404, 405})
+"""Statuses that say the same."""
 _FRAME: Final = len(BEFORE_ID) + len(_END)
 """Bytes of a body without id, method and params."""
 
@@ -129,9 +140,11 @@ class HttpUpstream(Upstream):
             await self.sessions.get_or_open(client, deadline, person=person, authorization=line)
         except (HandshakeRefused, HttpRefused, NotMcp, UnsupportedVersion) as error:
             if isinstance(error, HttpRefused) and error.status in (401, 403) and line:
-                raise  # of this token, which says nothing about the server's era
-            self._no_legacy = True
+                raise self._mask_of(line).error(error)  # noqa: B904 - the same error, with the token masked
+            self._no_legacy = self._no_legacy or _is_about_sessions(error, personal=bool(line))
             return True
+        except McpError as error:
+            raise self._mask_of(line).error(error)  # noqa: B904 - likewise
         return False
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> HttpCall:
@@ -227,7 +240,7 @@ class HttpUpstream(Upstream):
     def mask_of(self, *lines: bytes) -> Mask:
         """The mask of everything secret that was sent with a request, with its `Authorization` header lines."""
         mask = self.mask
-        for line in lines:
+    def read(self, answer: Answer, for line in lines:
             if line:
                 mask = mask.adding(line.decode("latin-1").partition(": ")[2].strip())
         return mask
@@ -280,6 +293,9 @@ class HttpUpstream(Upstream):
         self.sessions.forget(address)
 
     # Internals
+
+    def _mask_of(self, line: bytes) -> Mask:
+        return self.mask.adding(line.decode("latin-1").partition(": ")[2].strip()) if line else self.mask
 
     def _send_again(self, call: HttpCall) -> None:
         session = call.session

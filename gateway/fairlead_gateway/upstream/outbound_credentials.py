@@ -22,7 +22,7 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
-from fairlead_mcp.oauth.token_source import TokenSource
+from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 
 MAX_PERSONS: Final = 8_192
 """Limit on the persons whose newest subject token is known."""
@@ -67,6 +67,8 @@ class ServerCredentials(CallCredentials):
         """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
         token that they began with.
         """
+        self._next_expiry = _FOREVER
+        """Earliest `expires_at` in `_newest`, in seconds since the epoch."""
 
     def person(self, identity: Identity) -> bytes:
         if not self.exchanges:
@@ -203,11 +205,13 @@ class ServerCredentials(CallCredentials):
 
     def _remember(self, identity: Identity, person: bytes) -> Identity:
         """Remember the identity unless a newer one of the person is known; returns the newer one."""
+        now = self._clock()
         newest = self._newest.pop(person, None)
         if newest is None or (identity.subject_token is not None and identity.expires_at >= newest.expires_at):
             newest = identity
         if newest.subject_token is not None:
             self._newest[person] = newest
+            self._next_expiry = min(self._next_expiry, newest.expires_at)
             if len(self._newest) > MAX_PERSONS:
                 self._newest.popitem(last=False)
         return newest
@@ -215,6 +219,15 @@ class ServerCredentials(CallCredentials):
     def _expired(self) -> GrantFailed:
         sentence = self._sentence("the caller's token has expired", "sign in again")
         return GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
+
+    def _drop_expired(self, now: float) -> None:
+        """Drop the tokens that expired more than KEPT_SECONDS ago."""
+        oldest = now - KEPT_SECONDS
+        if self._next_expiry > oldest:
+            return
+        for person in [person for person, held in self._newest.items() if held.expires_at <= oldest]:
+            del self._newest[person]
+        self._next_expiry = min((held.expires_at for held in self._newest.values()), default=_FOREVER)
 
     def _lacks_token(self, identity: Identity) -> GrantFailed:
         if identity.kind == "anonymous":

@@ -14,6 +14,7 @@ token endpoint only, for each grant, so it is the audience at ENTRA_HOSTS too; w
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -55,6 +56,12 @@ ENTRA_HOSTS: Final = frozenset(
 ENTRA_EXTERNAL_DOMAIN: Final = ".ciamlogin.com"
 """Domain of the token endpoints of Entra's external tenants."""
 MIN_RSA_BITS: Final = 2_048
+MAX_RSA_BITS: Final = 8_192
+"""Limit on RSA keys, as the time to check a key and to sign with it grows with the cube of its length."""
+_MAX_MEMBER: Final = 4 * (MAX_RSA_BITS // 24 + 1)
+"""Limit on the base64url characters of a number in a JWK, with padding."""
+_MAX_DER: Final = 5_120
+"""Limit on the bytes of a PEM key before it is checked; an RSA key of MAX_RSA_BITS has about 4,700."""
 MAX_KEY_CHARACTERS: Final = 64 << 10
 _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
     "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
@@ -71,8 +78,11 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "P-521": "ES512",
     "Ed25519": "EdDSA",
 }
-_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-_PEM_KEY: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----.+?-----END \1PRIVATE KEY-----", re.DOTALL)
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+_PEM_KEY: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----([^-]+)-----END \1PRIVATE KEY-----")
+_NUMBERS: Final = ("n", "e", "d", "p", "q", "dp", "dq", "qi")
+"""Members of a JWK that are numbers of an RSA key (RFC 7518 section 6.3)."""
+_RSA_BITS: Final = f"an RSA key must have {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
 _HEADER_MEMBERS: Final = ("kid", "x5t", "x5t#S256")
 
 
@@ -94,8 +104,8 @@ class SigningKey:
             raise _unusable("it is neither an unencrypted PEM private key nor a JWK") from None  # which may quote it
         if kind not in _ALGORITHMS or not self._key.is_private:
             raise _unusable("it must be a private RSA, EC (P-256, P-384, P-521) or Ed25519 key")
-        if isinstance(self._key, RSAKey) and self._key.raw_value.key_size < MIN_RSA_BITS:
-            raise _unusable(f"an RSA key must have at least {MIN_RSA_BITS} bits")
+        if isinstance(self._key, RSAKey) and not MIN_RSA_BITS <= self._key.raw_value.key_size <= MAX_RSA_BITS:
+            raise _unusable(_RSA_BITS)
         self.algorithm = members.get("alg") or ("PS256" if entra and kind == "RSA" else _DEFAULTS[kind])
         if self.algorithm not in _ALGORITHMS[kind]:
             raise _unusable(f"its alg {self.algorithm[:20]!r} does not fit its type")
@@ -126,7 +136,7 @@ _SIGNING: Final = _SigningRegistry()
 
 
 class ClientAuthentication:
-    """Authentication of one client, by the method of the settings.
+    """Authentication of one client, by the method of the settings. `prepare` comes before `parameters`.
 
     At Microsoft Entra, whose parameters always have the client's id, `client_secret_basic` is sent as
     `client_secret_post`.
@@ -134,17 +144,19 @@ class ClientAuthentication:
 
     def __init__(self, settings: OAuthSettings, credential: Credential) -> None:
         """Raises GrantFailed if the method is unknown, or the credential lacks its secret or key."""
-        entra = settings.profile == ENTRA_ON_BEHALF_OF
+        self._entra = entra = settings.profile == ENTRA_ON_BEHALF_OF
         method = settings.client_authentication
         self.method = POST if entra and method == BASIC else method
         self._client_id = settings.client_id
         self._secret = credential.client_secret
         self._issuer = "" if entra else settings.issuer
-        self._key: SigningKey | None = None
+        self._private_key = credential.private_key
+        self._key: SigningKey | GrantFailed | None = None
+        """Key, or the reason why it cannot be used; None until `prepare`."""
+        self._reading = asyncio.Lock()
         if self.method == PRIVATE_KEY_JWT:
             if not credential.private_key:
                 raise GrantFailed("private_key_jwt needs a private key in secretRef", cause=CONFIGURATION)
-            self._key = SigningKey(credential.private_key, entra=entra)
         elif self.method in (BASIC, POST):
             if not self._secret:
                 raise GrantFailed(f"{method} needs a client secret in secretRef", cause=CONFIGURATION)
@@ -154,7 +166,20 @@ class ClientAuthentication:
     @property
     def signs(self) -> bool:
         """Whether requests have an assertion, whose times the authorization server compares with its clock."""
-        return self._key is not None
+        return self.method == PRIVATE_KEY_JWT
+
+    async def prepare(self) -> None:
+        """Read the private key on first use, in a thread, as RSA keys are checked for hundreds of milliseconds.
+
+        Raises GrantFailed if it cannot be used.
+        """
+        if not self.signs:
+            return
+        async with self._reading:
+            if self._key is None:
+                self._key = await asyncio.to_thread(self._read_key)
+        if isinstance(self._key, GrantFailed):
+            raise self._key.again()
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -173,7 +198,7 @@ class ClientAuthentication:
             return {}
         if self.method == POST:
             return {"client_id": self._client_id, "client_secret": self._secret}
-        if self._key is None:
+        if self.method == NONE:
             return {"client_id": self._client_id}
         audience = token_url if is_entra(token_url) else self._issuer or token_url
         assertion = self._key.assertion(self._client_id, audience, now)
@@ -182,6 +207,12 @@ class ClientAuthentication:
             "client_assertion_type": ASSERTION_TYPE,
             "client_assertion": assertion,
         }
+
+    def _read_key(self) -> SigningKey | GrantFailed:
+        try:
+            return SigningKey(self._private_key, entra=self._entra)
+        except GrantFailed as error:
+            return error.again()
 
     @property
     def _pair(self) -> str:
@@ -198,6 +229,8 @@ def is_entra(url: str) -> bool:
 def _read_jwk(text: str) -> tuple[Key, dict[str, str]]:
     members = msgspec.json.decode(text, type=dict[str, Any])
     kinds: dict[str, type[RSAKey | ECKey | OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+    if any(len(str(members.get(name, ""))) > _MAX_MEMBER for name in _NUMBERS):
+        raise _unusable(_RSA_BITS)
     key = kinds[str(members.get("kty"))].import_key(members)
     texts = {name: members[name] for name in ("alg", *_HEADER_MEMBERS) if isinstance(members.get(name), str)}
     return key, texts
@@ -208,6 +241,8 @@ def _read_pem(text: str) -> tuple[Key, dict[str, str]]:
     if match is None:
         raise ValueError("no private key")
     pem = match[0]
+    if len(base64.b64decode(match[2])) > _MAX_DER:
+        raise _unusable(_RSA_BITS)
     certificate = _CERTIFICATE.search(text)
     members = {} if certificate is None else _thumbprints(certificate[0])
     for kind in (RSAKey, ECKey, OKPKey):

@@ -8,7 +8,8 @@ the person is not its cause. A person's newer subject token is tried at once, un
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from fairlead_mcp.oauth.errors import GrantFailed
@@ -19,6 +20,8 @@ FIRST_PAUSE: Final = 1.0
 """Seconds."""
 LONGEST_PAUSE: Final = 5.0
 """Seconds."""
+MAX_PER_PERSON: Final = 8
+"""Limit on the failures of one person, each of other scopes."""
 
 
 class _Failure(NamedTuple):
@@ -29,13 +32,17 @@ class _Failure(NamedTuple):
     """Hash of the subject token."""
 
 
+_NONE: Final[Mapping[frozenset[str], _Failure]] = MappingProxyType({})
+
+
 class GrantFailures:
-    """Failures of at most `most` persons. `clock` is in monotonic seconds."""
+    """Failures of at most `most` persons, and MAX_PER_PERSON of each. `clock` is in monotonic seconds."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self._most = most
         self._clock = clock
-        self._by_key: OrderedDict[CacheKey, _Failure] = OrderedDict()
+        self._by_person: OrderedDict[bytes, OrderedDict[frozenset[str], _Failure]] = OrderedDict()
+        """Failures of a person by scopes, the latest last. The person whose last failure is oldest is first."""
         self._everybody: _Failure | None = None
 
     def find(self, key: CacheKey, subject: TokenSubject) -> GrantFailed | None:
@@ -43,7 +50,7 @@ class GrantFailures:
         now = self._clock()
         if self._everybody is not None and now < self._everybody.until:
             return self._everybody.error.again()
-        failure = self._by_key.get(key)
+        failure = self._by_person.get(key[0], _NONE).get(key[1])
         if failure is None or now >= failure.until or failure.subject != hash(subject.token):
             return None
         return failure.error.again()
@@ -53,22 +60,31 @@ class GrantFailures:
         if error.for_everybody:
             self._everybody = self._next(self._everybody, subject, error)
             return
-        before = self._by_key.pop(key, None)
+        person, scopes = key
+        own = self._by_person.setdefault(person, OrderedDict())
+        before = own.pop(scopes, None)
         if before is not None and before.subject != hash(subject.token):
             before = None
-        self._by_key[key] = self._next(before, subject, error)
-        if len(self._by_key) > self._most:
-            self._by_key.popitem(last=False)
+        own[scopes] = self._next(before, subject, error)
+        self._by_person.move_to_end(person)
+        if len(own) > MAX_PER_PERSON:
+            own.popitem(last=False)
+        if len(self._by_person) > self._most:
+            self._by_person.popitem(last=False)
 
     def succeeded(self, key: CacheKey) -> None:
         """Forget the failures that a successful grant disproves."""
         self._everybody = None
-        self._by_key.pop(key, None)
+        person, scopes = key
+        own = self._by_person.get(person)
+        if own is not None:
+            own.pop(scopes, None)
+            if not own:
+                del self._by_person[person]
 
     def forget(self, person: bytes) -> None:
         """Forget all failures of a person."""
-        for key in [key for key in self._by_key if key[0] == person]:
-            del self._by_key[key]
+        self._by_person.pop(person, None)
 
     def _next(self, before: _Failure | None, subject: TokenSubject, error: GrantFailed) -> _Failure:
         pause = FIRST_PAUSE if before is None else min(2 * before.pause, LONGEST_PAUSE)

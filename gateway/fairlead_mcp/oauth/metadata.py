@@ -22,7 +22,6 @@ RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 _SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 _OPENID_METADATA: Final = "/.well-known/openid-configuration"
 _SHOWN_ISSUERS: Final = 3
-_MAX_NAME: Final = 200
 
 
 class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
@@ -51,7 +50,7 @@ def resource_metadata_path(server: Target, url: str) -> bytes:
     parts = server.at_own_origin(url)
     if parts is None or "://" not in url:
         raise GrantFailed(
-            f"the server's challenge names metadata at {plain_address(url)[:_MAX_NAME]}, which is not at the server's "
+            f"the server's challenge names metadata at {plain_address(url)}, which is not at the server's "
             "own origin and is not read; set tokenURL or correct the server",
             cause=DISCOVERY,
         )
@@ -79,7 +78,7 @@ def other_resource(metadata: ProtectedResourceMetadata, server: Target) -> Grant
     """Make the failure for metadata that is about another resource than the server."""
     return GrantFailed(
         f"the metadata of the server at {server.authority.decode('latin-1')} is about another resource, "
-        f"{plain_address(metadata.resource)[:_MAX_NAME]}; set tokenURL or correct the server",
+        f"{plain_address(metadata.resource)}; set tokenURL or correct the server",
         cause=DISCOVERY,
     )
 
@@ -103,7 +102,7 @@ def require_issuer(metadata: ProtectedResourceMetadata, issuer: str) -> None:
     """
     named = metadata.authorization_servers
     if named and issuer.rstrip("/") not in [name.rstrip("/") for name in named]:
-        others = ", ".join(name[:_MAX_NAME] for name in named[:_SHOWN_ISSUERS])
+        others = ", ".join(_excerpt(name) for name in named[:_SHOWN_ISSUERS])
         raise GrantFailed(
             f"the server takes tokens of {others}, but the client is registered at {issuer}: a client belongs to one "
             "issuer, so register one there and set its issuer, clientID and secretRef",
@@ -119,9 +118,9 @@ def server_metadata_urls(issuer: str) -> tuple[str, ...]:
         parts = urlsplit(issuer)
         Target.from_url(issuer)
     except (ValueError, InvalidTarget) as error:
-        raise GrantFailed(f"the issuer {issuer[:_MAX_NAME]!r} is not an http or https URL", cause=DISCOVERY) from error
+        raise GrantFailed(f"the issuer {_excerpt(issuer)!r} is not an http or https URL", cause=DISCOVERY) from error
     if parts.query or parts.fragment:
-        raise GrantFailed(f"the issuer {issuer[:_MAX_NAME]!r} must not have a query or fragment", cause=DISCOVERY)
+        raise GrantFailed(f"the issuer {_excerpt(issuer)!r} must not have a query or fragment", cause=DISCOVERY)
     require_confidential(issuer, "issuer")
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     inserted = (f"{origin}{_SERVER_METADATA}{path}", f"{origin}{_OPENID_METADATA}{path}")
@@ -139,7 +138,7 @@ def read_server_metadata(body: bytes, issuer: str, url: str) -> AuthorizationSer
         raise GrantFailed(message, cause=BAD_ANSWER) from error
     if metadata.issuer != issuer:
         raise GrantFailed(
-            f"the metadata at {url} is of the issuer {metadata.issuer[:_MAX_NAME]}, but the client is registered at "
+            f"the metadata at {url} is of the issuer {_excerpt(metadata.issuer)}, but the client is registered at "
             f"{issuer}: both must be equal, to the last slash",
             cause=ISSUER_MISMATCH,
         )
@@ -151,6 +150,11 @@ def require_confidential(url: str, name: str) -> None:
     """Raise GrantFailed if requests to `url`, which have secrets, would be readable on the network."""
     if not is_confidential(url):
         raise GrantFailed(
-            f"the {name} {plain_address(url)[:_MAX_NAME]} must be an https URL, except on this machine or cluster",
+            f"the {name} {plain_address(url)} must be an https URL, except on this machine or cluster",
             cause=DISCOVERY,
         )
+
+
+def _excerpt(name: str) -> str:
+    """Beginning of a name from metadata, on one line without control characters."""
+    return jsonrpc.excerpt(name.encode("utf-8", "replace"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 MAX_SCOPES: Final = 64
 """Limit on the scopes of one token."""
 MAX_SCOPE_CHARACTERS: Final = 256
+MAX_ALL_CHARACTERS: Final = 8 << 10
+"""Limit on the characters of all scopes of one token."""
 _SCOPE: Final = re.compile(rf"[\x21\x23-\x5b\x5d-\x7e]{{1,{MAX_SCOPE_CHARACTERS}}}")
 
 
@@ -20,3 +22,8 @@ def split_scopes(text: str) -> tuple[str, ...]:
 def bounded_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct valid scopes, at most MAX_SCOPES of them."""
     return tuple(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))[:MAX_SCOPES]
+
+
+def fit_one_token(scopes: Collection[str]) -> bool:
+    """Whether one request may have all these scopes."""
+    return len(scopes) <= MAX_SCOPES and sum(map(len, scopes)) <= MAX_ALL_CHARACTERS

@@ -32,7 +32,10 @@ _MAX_ERROR: Final = 64
 _VALUE: Final = re.compile(r"[\x21-\x7e]+")
 """Token that is valid in a header (RFC 6750 section 2.1 is narrower, but real tokens are not)."""
 _SECONDS: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
-_JWT: Final = re.compile(r"[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)*")
+_MAX_QUOTED: Final = 1 << 10
+"""Limit on the characters of a text in which tokens of others are looked for."""
+_JWT: Final = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+(?:\.[A-Za-z0-9_-]*+)*+")
+"""Matches from the beginning of a word alone and never steps back, so that its time is linear in the text."""
 _LEAST_PART: Final = 16
 """Characters from which a part of a token is masked by itself."""
 
@@ -170,7 +173,8 @@ def _claims(claims: Any, advice: RefusalAdvice, request: TokenRequest) -> str:
 
 def _quote(text: str, request: TokenRequest) -> str:
     """Beginning of an untrusted text without secrets, on one line."""
-    return jsonrpc.excerpt(_JWT.sub(SHOWN, request.mask.text(text)).encode("utf-8", "replace"))
+    masked = request.mask.text(text)[:_MAX_QUOTED]  # cut afterwards, as a cut secret would not be masked
+    return jsonrpc.excerpt(_JWT.sub(SHOWN, masked).encode("utf-8", "replace"))
 
 
 def _bad(request: TokenRequest, what: str) -> GrantFailed:

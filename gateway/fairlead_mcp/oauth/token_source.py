@@ -34,7 +34,7 @@ from fairlead_mcp.oauth.errors import (
 from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures
 from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
 from fairlead_mcp.oauth.provider_clock import clock_offset
-from fairlead_mcp.oauth.scopes import MAX_SCOPES
+from fairlead_mcp.oauth.scopes import fit_one_token
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
@@ -211,7 +211,7 @@ class TokenSource:
             what = "does not say which"
         elif demanded <= requested:
             what = f"demands {' '.join(challenge.scopes)[:200]}, which was requested but is not enough"
-        elif len(had | demanded) + len(self._settings.scopes) > MAX_SCOPES:
+        elif not fit_one_token(self._requested(key, had | demanded)):
             what = "demands too many"
         else:
             return had | demanded
@@ -302,6 +302,8 @@ class TokenSource:
         )
 
     async def _request(self, wish: _Wish, requested: frozenset[str]) -> AccessToken:
+        assert self._authentication is not None
+        await self._authentication.prepare()
         endpoint = await self._endpoint.find(wish.resource_metadata)
         scopes = ordered_scopes(self._settings, requested)
         offset = self._offset

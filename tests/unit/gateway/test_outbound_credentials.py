@@ -14,7 +14,7 @@ from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
 from fairlead_gateway.core.outbound import INSUFFICIENT_SCOPE, UNAUTHORIZED, CallCredential, cause_of_refusal
 from fairlead_gateway.identity.request_authentication import Identities
-from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
+from fairlead_gateway.upstream.outbound_credentials import KEPT_SECONDS, ServerCredentials
 from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp.errors import HttpRefused, McpError, RpcError, Timeout
 from fairlead_mcp.masking import Mask
@@ -31,6 +31,7 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.subject import TokenSubject
+from virtualtime import HandClock
 
 FOREVER = float("inf")
 

@@ -76,6 +76,9 @@ def test_an_excerpt_is_one_short_printable_line() -> None:
     assert "\n" not in text
     assert "\x1b" not in text
     assert len(text) == jsonrpc.EXCERPT
+    assert text.endswith(jsonrpc.CUT)
+    assert jsonrpc.excerpt(b" " * 400 + b"x" * 100) == "x" * 80 + jsonrpc.CUT
+    assert jsonrpc.excerpt(b"x" * jsonrpc.EXCERPT) == "x" * jsonrpc.EXCERPT
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from fairlead_mcp.oauth.errors import (
     UNREACHABLE,
     GrantFailed,
 )
+from fairlead_mcp.oauth.scopes import fit_one_token
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS, RETRY_SECONDS
 from fairlead_mcp.oauth.token_source import TokenSource
@@ -371,6 +372,32 @@ async def test_demand_for_more_scopes_than_a_token_may_have_is_refused() -> None
         demand = Challenge("insufficient_scope", tuple(f"s{n}" for n in range(60)))
         error = await tools.failure(tools.person("alice"), challenge=demand)
         assert (error.cause, "too many" in str(error)) == (INSUFFICIENT_SCOPE, True)
+
+
+@pytest.mark.parametrize("width", [8, 250])
+async def test_server_that_demands_other_scopes_each_time_is_refused_at_the_limit_of_one_token(width: int) -> None:
+    demands = [f"s{number}".ljust(width, "x") for number in range(100)]
+
+    def ignore_scopes(answer: TokenAnswer) -> None:
+        answer.members["scope"] = "read"
+
+    async with world(scopes=("read",)) as tools:
+        alice = tools.person("alice")
+        tools.provider.scopes |= set(demands)
+        tools.provider.answer = ignore_scopes
+
+        async def demand_each() -> None:
+            token = await tools.source.obtain(alice)
+            for scope in demands:
+                challenge = Challenge("insufficient_scope", (scope,))
+                token = await tools.source.obtain(alice, refused=token, challenge=challenge)
+
+        with pytest.raises(GrantFailed, match="demands too many") as failed:
+            await demand_each()
+        assert failed.value.cause == INSUFFICIENT_SCOPE
+        requested = [dict(request)["scope"].split() for request in tools.provider.requests]
+        assert all(fit_one_token(scopes) for scopes in requested)
+        assert len(requested) > 30
 
 
 async def test_settings_without_their_secret_are_an_error_of_each_call_and_not_of_the_start() -> None:

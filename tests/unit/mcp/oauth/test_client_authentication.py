@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
@@ -27,6 +28,11 @@ RSA = RSAKey.generate_key(2048, {"kid": "mine"})
 def authentication(method: str, credential: Credential, **members: Any) -> ClientAuthentication:
     settings = OAuthSettings(grant=CLIENT_CREDENTIALS, client_id="a:b c", client_authentication=method, **members)
     return ClientAuthentication(settings, credential)
+
+
+async def prepared(client: ClientAuthentication) -> ClientAuthentication:
+    await client.prepare()
+    return client
 
 
 def test_basic_encodes_id_and_secret_as_forms_before_base64() -> None:
@@ -85,8 +91,8 @@ def test_algorithm_of_an_assertion_is_that_of_the_key(key: Key, algorithm: str) 
     assert SigningKey(pem(RSA), entra=True).algorithm == "PS256"
 
 
-def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once() -> None:
-    client = authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=ISSUER)
+async def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once() -> None:
+    client = await prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=ISSUER))
     first, second = (client.parameters(TOKEN_URL, 1_000.0) for _ in range(2))
     assert first["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     assert first["client_id"] == "a:b c"
@@ -97,15 +103,15 @@ def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once(
     assert jti != jwt.decode(second["client_assertion"], RSA, algorithms=["RS256"]).claims["jti"]
 
 
-def audience(client: ClientAuthentication) -> Any:
-    assertion = client.parameters(TOKEN_URL, 1_000.0)["client_assertion"]
+async def audience(client: ClientAuthentication) -> Any:
+    assertion = (await prepared(client)).parameters(TOKEN_URL, 1_000.0)["client_assertion"]
     return jwt.decode(assertion, RSA, algorithms=["RS256", "PS256"]).claims["aud"]
 
 
-def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_token_endpoint() -> None:
+async def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_token_endpoint() -> None:
     credential = Credential(private_key=jwk(RSA))
-    assert audience(authentication("private_key_jwt", credential, issuer=ISSUER)) == ISSUER
-    assert audience(authentication("private_key_jwt", credential)) == TOKEN_URL
+    assert await audience(authentication("private_key_jwt", credential, issuer=ISSUER)) == ISSUER
+    assert await audience(authentication("private_key_jwt", credential)) == TOKEN_URL
     entra = OAuthSettings(
         grant=TOKEN_EXCHANGE,
         profile=ENTRA_ON_BEHALF_OF,
@@ -113,7 +119,7 @@ def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_
         issuer=ISSUER,
         client_authentication="private_key_jwt",
     )
-    assert audience(ClientAuthentication(entra, credential)) == TOKEN_URL
+    assert await audience(ClientAuthentication(entra, credential)) == TOKEN_URL
 
 
 @pytest.mark.parametrize(
@@ -173,6 +179,39 @@ def test_unusable_key_is_refused_without_quoting_it(number: int) -> None:
     assert failed.value.cause == CONFIGURATION
     assert failed.value.__cause__ is None
     assert not text or text[:40] not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        jwk(RSA, n="A" * 1_400),
+        jwk(RSA, d="A" * 1_400),
+        f"-----BEGIN RSA PRIVATE KEY-----\n{base64.b64encode(bytes(6_000)).decode()}\n-----END RSA PRIVATE KEY-----",
+    ],
+    ids=["modulus", "exponent", "PEM"],
+)
+def test_rsa_key_of_another_length_is_refused_by_its_length(text: str) -> None:
+    with pytest.raises(GrantFailed, match="must have 2048 to 8192 bits"):
+        SigningKey(text)
+
+
+async def test_key_is_read_on_first_use_while_the_event_loop_goes_on() -> None:
+    client = authentication("private_key_jwt", Credential(private_key=jwk(RSA)))
+    reading = asyncio.create_task(client.prepare())
+    rounds = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        rounds += 1
+    assert rounds > 1
+    assert client.parameters(TOKEN_URL, 0)["client_assertion"]
+
+
+async def test_unusable_key_is_an_error_of_each_use() -> None:
+    client = authentication("private_key_jwt", Credential(private_key="nonsense"))
+    for _ in range(2):
+        with pytest.raises(GrantFailed) as failed:
+            await client.prepare()
+        assert failed.value.cause == CONFIGURATION
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "private_key_jwt", "tls", ""])

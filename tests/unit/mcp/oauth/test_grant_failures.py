@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, INVALID_GRANT, GrantFailed
-from fairlead_mcp.oauth.grant_failures import GrantFailures
+from fairlead_mcp.oauth.grant_failures import MAX_PER_PERSON, GrantFailures
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_cache import CacheKey
 from virtualtime import HandClock
@@ -68,3 +68,16 @@ def test_failures_are_bounded_and_forgotten_with_their_person() -> None:
     assert remembered == [97, 98, 99]
     failures.forget(b"98")
     assert failures.find((b"98", frozenset()), TokenSubject(b"", "x")) is None
+
+
+def test_failures_of_one_person_with_many_scopes_push_out_only_that_persons() -> None:
+    failures = GrantFailures(3, HandClock())
+    failures.note(key(BOB), BOB, OWN)
+    for number in range(100):
+        failures.note(key(ALICE, f"s{number}"), ALICE, OWN)
+    assert failures.find(key(BOB), BOB) is not None
+    remembered = [n for n in range(100) if failures.find(key(ALICE, f"s{n}"), ALICE)]
+    assert remembered == [*range(100 - MAX_PER_PERSON, 100)]
+    failures.succeeded(key(ALICE, "s99"))
+    assert failures.find(key(ALICE, "s99"), ALICE) is None
+    assert failures.find(key(ALICE, "s98"), ALICE) is not None

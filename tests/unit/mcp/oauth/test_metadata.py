@@ -127,6 +127,23 @@ def test_issuer_of_metadata_is_compared_as_a_string(other: str) -> None:
     assert f"issuer {other}," in str(failed.value)
 
 
+def test_names_from_metadata_are_shown_on_one_line_without_control_characters() -> None:
+    name = "https://evil.example.com/\r\n\x1b[31m" + "x" * 1_000
+    failures = []
+    with pytest.raises(GrantFailed) as other_issuer:
+        metadata.require_issuer(metadata.ProtectedResourceMetadata("x", (name,)), ISSUER)
+    with pytest.raises(GrantFailed) as other_metadata:
+        metadata.read_server_metadata(document(issuer=name), ISSUER, "u")
+    with pytest.raises(GrantFailed) as insecure:
+        metadata.read_server_metadata(document(token_endpoint=name.replace("https", "http")), ISSUER, "u")
+    failures += [str(other_issuer.value), str(other_metadata.value), str(insecure.value)]
+    failures.append(str(metadata.other_resource(metadata.ProtectedResourceMetadata(name), SERVER)))
+    for message in failures:
+        assert "evil.example.com" in message
+        assert message.isprintable()
+        assert len(message) < 500
+
+
 def test_token_endpoint_must_be_confidential_and_a_text() -> None:
     for url in ("http://login.example.com/token", "login.example.com/token", "ftp://login.example.com"):
         with pytest.raises(GrantFailed, match="must be an https URL"):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
+from fairlead_mcp.oauth import token_answer
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
@@ -202,6 +203,20 @@ def test_description_is_cut_to_one_line_without_secrets_or_tokens() -> None:
         assert quoted not in str(error)
         assert "\n" not in str(error)
         assert len(str(error)) < 700
+
+
+def test_token_of_others_is_looked_for_from_the_beginning_of_a_word_alone() -> None:
+    word = "x" * 40
+    assert token_answer._JWT.match(f"{word}.{word}") is not None
+    assert token_answer._JWT.search(f"{word}.{word}", 1) is None, "otherwise each character begins a scan of the word"
+    assert token_answer._JWT.search(word * 100) is None
+
+
+def test_description_is_cut_after_secrets_are_masked_and_before_tokens_of_others_are() -> None:
+    foreign = "eyJhbGciOi." + "a" * 990
+    error = failure(400, error="invalid_grant", error_description=f"{foreign} {SUBJECT} tail")
+    assert "“[credential] [credential]" in str(error)
+    assert "tail" not in str(failure(400, error="x", error_description=f"{foreign * 2} tail"))
 
 
 def test_methods_of_the_issuer_are_named_to_a_refused_client() -> None:
