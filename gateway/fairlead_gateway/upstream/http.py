@@ -140,11 +140,12 @@ class HttpUpstream(Upstream):
             await self.sessions.get_or_open(client, deadline, person=person, authorization=line)
         except (HandshakeRefused, HttpRefused, NotMcp, UnsupportedVersion) as error:
             if isinstance(error, HttpRefused) and error.status in (401, 403) and line:
-                raise self._mask_of(line).error(error)  # noqa: B904 - the same error, with the token masked
-            self._no_legacy = self._no_legacy or _is_about_sessions(error, personal=bool(line))
+                raise self.mask_of(line).error(error)  # noqa: B904 - the same error, with the token masked
+            if _is_about_sessions(error, personal=bool(line)):
+                self._no_legacy = True
             return True
         except McpError as error:
-            raise self._mask_of(line).error(error)  # noqa: B904 - likewise
+            raise self.mask_of(line).error(error)  # noqa: B904 - likewise
         return False
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> HttpCall:
@@ -240,7 +241,7 @@ class HttpUpstream(Upstream):
     def mask_of(self, *lines: bytes) -> Mask:
         """The mask of everything secret that was sent with a request, with its `Authorization` header lines."""
         mask = self.mask
-    def read(self, answer: Answer, for line in lines:
+        for line in lines:
             if line:
                 mask = mask.adding(line.decode("latin-1").partition(": ")[2].strip())
         return mask
@@ -293,9 +294,6 @@ class HttpUpstream(Upstream):
         self.sessions.forget(address)
 
     # Internals
-
-    def _mask_of(self, line: bytes) -> Mask:
-        return self.mask.adding(line.decode("latin-1").partition(": ")[2].strip()) if line else self.mask
 
     def _send_again(self, call: HttpCall) -> None:
         session = call.session
@@ -383,3 +381,15 @@ class HttpUpstream(Upstream):
             pool = self.pool
         call.pool = pool
         pool.submit(call)
+
+
+def _is_about_sessions(error: McpError, *, personal: bool) -> bool:
+    """Whether a refused handshake shows that the server has no legacy sessions, for whomever.
+
+    `personal`: it had the token of one person, so that many errors may be about this person.
+    """
+    if isinstance(error, HttpRefused):
+        return error.status in _WITHOUT_SESSIONS if personal else error.status not in (401, 403)
+    if isinstance(error, HandshakeRefused) and personal:
+        return error.code in _ERA_CODES or error.status in _WITHOUT_SESSIONS
+    return not personal or isinstance(error, UnsupportedVersion)

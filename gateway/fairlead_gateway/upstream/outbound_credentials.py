@@ -31,6 +31,8 @@ GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
 ObserveOutcome: TypeAlias = Callable[[Identity, str, float], None]
 """Called after each grant that gave a token, and for each call that gets none, with the caller, the cause (empty:
 success) and a duration in seconds: that of the grant, or of the call's wait. It may not raise."""
+KEPT_SECONDS: Final = GRANT_SECONDS
+"""Time for which an expired subject token is kept, as a grant in progress may still name its caller."""
 _FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
@@ -147,10 +149,6 @@ class ServerCredentials(CallCredentials):
             raise failure.at_server(self._server) from failure
         return CallCredential(subject.person, token)
 
-    def newest_line(self, person: bytes) -> bytes:
-        token = self._source.cached(TokenSubject(person))
-        return b"" if token is None else token.header_line
-
     async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
         token = self._source.cached(TokenSubject(person))
         if token is not None and token.header_line != refused:
@@ -165,7 +163,7 @@ class ServerCredentials(CallCredentials):
         if self.exchanges:
             self._remember(identity, self.person(identity))
 
-    def refusal(self, error: McpError) -> GrantFailed:
+    def _describe_refusal(self, error: McpError) -> GrantFailed:
         challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
         if cause_of_refusal(error) == UNAUTHORIZED:
             text = (
@@ -182,7 +180,7 @@ class ServerCredentials(CallCredentials):
 
     def _caller(self, identity: Identity) -> Identity:
         """For whom the server's access token is."""
-        return identity if self.exchanges # Internals
+        return identity if self.exchanges else GATEWAY_ITSELF
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
         """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token."""
@@ -196,16 +194,16 @@ class ServerCredentials(CallCredentials):
 
         Raises GrantFailed if none is valid.
         """
+        now = self._clock()
         newest = self._remember(identity, person)
-        if identity.expires_at > self._clock():
+        if identity.expires_at > now:
             return identity
-        if newest.expires_at <= self._clock():
+        if newest.expires_at <= now:
             raise self._expired()
         return newest
 
     def _remember(self, identity: Identity, person: bytes) -> Identity:
         """Remember the identity unless a newer one of the person is known; returns the newer one."""
-        now = self._clock()
         newest = self._newest.pop(person, None)
         if newest is None or (identity.subject_token is not None and identity.expires_at >= newest.expires_at):
             newest = identity
@@ -214,6 +212,7 @@ class ServerCredentials(CallCredentials):
             self._next_expiry = min(self._next_expiry, newest.expires_at)
             if len(self._newest) > MAX_PERSONS:
                 self._newest.popitem(last=False)
+        self._drop_expired(self._clock())
         return newest
 
     def _expired(self) -> GrantFailed:

@@ -200,6 +200,7 @@ class ClientAuthentication:
             return {"client_id": self._client_id, "client_secret": self._secret}
         if self.method == NONE:
             return {"client_id": self._client_id}
+        assert isinstance(self._key, SigningKey), "prepare() was called"
         audience = token_url if is_entra(token_url) else self._issuer or token_url
         assertion = self._key.assertion(self._client_id, audience, now)
         return {

@@ -195,7 +195,7 @@ class TokenSource:
         if not scopes:
             return
         together = self._extra.get(person, _NO_SCOPES) | scopes
-        self._extra[person] = together if len(together) <= MAX_SCOPES else scopes
+        self._extra[person] = together if fit_one_token(together) else scopes
         self._extra.move_to_end(person)
         if len(self._extra) > self._access.max_tokens:
             self._extra.popitem(last=False)

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead_api.documents.catalog import CredentialRef
+from fairlead_api.documents.catalog import CredentialRef, Limits
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF
-from fairlead_app.gateway import Gateway
 from fairlead_app.authentication import Trust
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 from fairlead_kube.client import Kube
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scraped, served

@@ -173,6 +173,19 @@ async def test_a_client_that_answers_a_question_brings_its_newest_token() -> Non
     assert source.requests[-1][0].token == "new"
 
 
+async def test_a_token_of_a_person_is_dropped_soon_after_its_expiry() -> None:
+    clock = HandClock(100.0)
+    settings = OAuthSettings(grant=TOKEN_EXCHANGE, client_id="gateway", token_url="http://x")
+    source: Any = Source()
+    tokens = ServerCredentials("default/box", settings, source, clock=clock, monotonic=lambda: 0.0)
+    for person, ends in (("alice", 200.0), ("bob", 500.0), ("carol", 150.0)):
+        await tokens.acquire(of_jwt(ends=ends, token=f"of {person}", subject=person), FOREVER)
+    clock.now = 200.0 + KEPT_SECONDS
+    await tokens.acquire(of_jwt(ends=600.0, token="of dora", subject="dora"), FOREVER)
+    held = [identity.subject_token for identity in tokens._newest.values()]
+    assert [token.value for token in held if token is not None] == ["of bob", "of dora"]
+
+
 async def test_the_wait_for_a_token_ends_with_the_call() -> None:
     source = Source()
     source.hangs = True
