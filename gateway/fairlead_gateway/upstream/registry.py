@@ -250,8 +250,8 @@ class Registry:
         }
         if any(config.exchanges for config in configs.values()):
             self._keep_tokens(True)  # before the first call that needs one
-        kept = {key: self._kept_credentials(key, config) for key, config in changed.items()}
-        made = await asyncio.gather(*(self._make(key, config, kept[key]) for key, config in changed.items()))
+        reusable = {key: self._reusable_credentials(key, config) for key, config in changed.items()}
+        made = await asyncio.gather(*(self._make(key, config, reusable[key]) for key, config in changed.items()))
         for key in [key for key in self._entries if key not in configs]:
             self._retire(key, self._entries.pop(key).connection)
         for (key, config), connection in zip(changed.items(), made, strict=True):
@@ -260,8 +260,8 @@ class Registry:
                 if entry.config == config and not connection.complete:
                     continue  # the retry failed again, so the old substitute stays
                 before = entry.connection
-                kept_open = before.credentials is connection.credentials
-                self._retire(key, before._replace(credentials=None) if kept_open else before)
+                shared = before.credentials is connection.credentials
+                self._retire(key, before._replace(credentials=None) if shared else before)
             self._entries[key] = _Entry(config, connection, self._guard(key, config))
         self._keep_tokens(any(config.exchanges for config in configs.values()))
 
@@ -306,19 +306,19 @@ class Registry:
             ping=Pinger(lambda: self.upstream(key), self._client, time.monotonic, PING_SECONDS),
         )
 
-    def _kept_credentials(self, key: ServerKey, config: _UpstreamConfig) -> ServerCredentials | None:
+    def _reusable_credentials(self, key: ServerKey, config: _UpstreamConfig) -> ServerCredentials | None:
         """The source of access tokens that a changed configuration keeps, so that not every person needs a grant."""
         entry = self._entries.get(key)
         return entry.connection.credentials if entry is not None and config.has_tokens_of(entry.config) else None
 
-    async def _make(self, key: ServerKey, config: _UpstreamConfig, kept: ServerCredentials | None) -> _Connection:
-        """Connect a server, with the source of access tokens `kept` unless that is None."""
+    async def _make(self, key: ServerKey, config: _UpstreamConfig, reusable: ServerCredentials | None) -> _Connection:
+        """Connect a server, with the source of access tokens `reusable` unless that is None."""
         try:
             credential = Credential()
             if config.credential is not None:
                 async with asyncio.timeout(CREDENTIAL_SECONDS):
                     credential = await self._credentials.read(config.credential)
-            credentials = kept or self._server_credentials(key, config, credential)
+            credentials = reusable or self._server_credentials(key, config, credential)
             return _Connection(await self._build_upstream(key, config, credential, credentials), credentials)
         except (CredentialUnreadable, TimeoutError) as error:
             why = str(error) or f"the credential was not read within {CREDENTIAL_SECONDS:g} s"

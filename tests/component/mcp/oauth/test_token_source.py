@@ -257,7 +257,7 @@ async def test_wrong_secret_pauses_the_grants_of_all_persons_until_the_credentia
         await renewed.aclose()
 
 
-async def test_refused_client_credentials_are_no_matter_of_a_person() -> None:
+async def test_client_credentials_that_are_refused_ask_nobody_to_sign_in() -> None:
     async with world(CLIENT_CREDENTIALS) as tools:
 
         def refuse(answer: TokenAnswer) -> None:

@@ -149,7 +149,7 @@ def test_error_becomes_a_cause_and_a_sentence_that_says_what_to_do(status: int, 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 410])
 @pytest.mark.parametrize("body", [b"<html>Not Found", b"", b"[]", b"{}", b'{"error":{"code":404}}', b'{"error":""}'])
-def test_refusal_that_is_no_oauth_error_blames_the_address_and_not_the_person(status: int, body: bytes) -> None:
+def test_read_token_blames_the_address_for_a_refusal_without_an_oauth_error(status: int, body: bytes) -> None:
     with pytest.raises(GrantFailed) as failed:
         read_token(status, body, REQUEST, NOW)
     assert failed.value.cause == BAD_ANSWER
