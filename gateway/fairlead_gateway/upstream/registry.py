@@ -166,6 +166,8 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Called after each request for an access token of a server, with the caller, the cause of a failure or an empty
     text, and the duration in seconds.
     """
+    is_own_audience: Callable[[str], bool] = lambda _: False
+    """Whether this gateway accepts tokens of an audience."""
 
 
 class Registry:
@@ -200,6 +202,7 @@ class Registry:
         self._lost = lost
         self._keep_tokens = access.keep_tokens
         self._observe_grant = access.observe_grant
+        self._is_own_audience = access.is_own_audience
         self._entries: dict[ServerKey, _Entry] = {}
         self._retiring: dict[asyncio.Task[None], _Connection] = {}
         self._system_tls: ssl.SSLContext | None = None
@@ -335,8 +338,14 @@ class Registry:
             server_ca_bundle=endpoint.ca_bundle,
             make_tls=self._tls,
             observe=observe,
+            is_own_audience=self._is_own_audience,
         )
-        credentials = ServerCredentials(str(key), config.oauth, TokenSource(config.oauth, credential, access))
+        credentials = ServerCredentials(
+            str(key),
+            config.oauth,
+            TokenSource(config.oauth, credential, access),
+            allowed=self._settings.token_exchange_allowed,
+        )
         return credentials
 
     async def _build_upstream(
