@@ -63,6 +63,12 @@ def check_url(text: str) -> None:
         raise ValueError(f"{text!r} is not an http or https URL")
 
 
+def check_destination(text: str) -> None:
+    """Raises ValueError unless the string is `*`, or an http or https URL that contains no credentials."""
+    if text != "*":
+        check_url(text)
+
+
 _NETWORK: Final = f"{IPV4_ADDRESS}({IPV4_LENGTH})?|{IPV6_ADDRESS}({IPV6_LENGTH})?"
 _PORT: Final = f"(:{PORT})?"
 
@@ -109,6 +115,14 @@ HttpUrl = Annotated[
         check_url,
     ),
 ]
+TokenDestination = Annotated[
+    str,
+    _text(
+        "issuers and token URLs, such as https://login.example.com/realms/team, or * for any",
+        r"\*|https?://[^\s/?#@]+([/?#]\S*)?",
+        check_destination,
+    ),
+]
 TraceUrl = Annotated[
     str,
     _text("an http or https URL with {trace_id} where the id of a trace belongs", r"https?://\S*\{trace_id\}\S*"),
@@ -153,5 +167,6 @@ HostsOrNetworks = tuple[HostOrNetwork, ...]
 HostHeaders = tuple[HostHeader, ...]
 Origins = tuple[Origin, ...]
 HttpUrls = tuple[HttpUrl, ...]
+TokenDestinations = tuple[TokenDestination, ...]
 NamespaceNames = tuple[NamespaceName, ...]
 ObjectNames = tuple[ObjectName, ...]

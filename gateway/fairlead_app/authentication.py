@@ -12,6 +12,7 @@ import msgspec
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.console_client import console_client
 from fairlead_app.settings import Settings
+from fairlead_gateway.identity.audiences import AcceptedAudiences
 from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.identity.issuers_file import CredentialIssuers, load_credential_issuers
@@ -30,6 +31,7 @@ log = logging.getLogger("fairlead_gateway")
 
 
 NO_ISSUERS: Final = Issuers()
+NO_AUDIENCES: Final = AcceptedAudiences()
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -48,6 +50,8 @@ class Trust(msgspec.Struct, frozen=True):
     """API keys that users create for themselves; None if nobody may create any."""
     console_token: str = ""
     """Token with which a local browser can sign in to the console once; empty if there is none."""
+    audiences: AcceptedAudiences = NO_AUDIENCES
+    """Audiences of accepted tokens."""
 
 
 def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
@@ -75,7 +79,8 @@ def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
     made = _made_keys(identity.made_keys, namespace, kube, names, keys)
-    return Trust(authenticators, issuers, credential_issuers.scopes, names, sign_in, made)
+    audiences = _audiences(identity, credential_issuers)
+    return Trust(authenticators, issuers, credential_issuers.scopes, names, sign_in, made, audiences=audiences)
 
 
 def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
@@ -147,6 +152,15 @@ def _made_keys(
     groups = names.groups("FAIRLEAD_KEY_MAKERS", (name for name in settings.makers if name != EVERYBODY))
     everybody = EVERYBODY in settings.makers
     return MadeKeys(store, groups, everybody=everybody, days=settings.days, each=settings.each)
+
+
+def _audiences(identity: IdentitySettings, credential_issuers: CredentialIssuers) -> AcceptedAudiences:
+    """Audiences of the tokens that the authenticators accept."""
+    names = {audience for issuer in credential_issuers.issuers for audience in issuer.audiences}
+    if credential_issuers.service_accounts is not None:
+        names.update(credential_issuers.service_accounts.audiences)
+    by_address = any(not issuer.audiences for issuer in credential_issuers.issuers)
+    return AcceptedAudiences(frozenset(names), identity.public_url if by_address else "")
 
 
 def _tokens(identity: IdentitySettings, credential_issuers: CredentialIssuers, names: Issuers) -> Tokens | None:

@@ -92,6 +92,7 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
         ),
         keep_tokens=shared.identities.keep_tokens,
         observe_grant=observe_grant,
+        is_own_audience=shared.trust.audiences.accepts,
     )
     return Registry(
         access,

@@ -107,6 +107,7 @@ def rest_context(
         pins=sources.pins or NoPins(),
         moves=sources.moves,
         approvals=settings.identity.gateway_approvals,
+        exchange_allowed=settings.upstream.token_exchange_allowed,
     )
     records = Records(
         events=shared.events,

@@ -81,6 +81,8 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     """Records moves of tools between tiers."""
     approvals: bool
     """Whether this gateway accepts approvals of definitions."""
+    exchange_allowed: tuple[str, ...]
+    """Authorization servers that callers' tokens may be sent to, besides the tokens' own issuers."""
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):

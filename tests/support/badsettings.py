@@ -70,6 +70,7 @@ TEXTS: Final[dict[str, str]] = {
     "trusted_proxies": "10.0.0.0/33",
     "allowed_urls": "http://tools.example.com",
     "denied_networks": "banana",
+    "token_exchange_allowed": "login.example.com",
     "api_server_networks": "256.0.0.1",
     "redis": "http://r",
     "embedder_url": "models:8000/v1",

@@ -17,6 +17,27 @@ GRANTS = (
         "DID NOT RAISE",
     ),
     Guard(
+        "a caller's token, to an authorization server of a tenant's own",
+        "fairlead_gateway.core.token_destinations",
+        (("        if self._allowed:\n", "        if True:\n"),),
+        f"{AT}/test_destinations_of_tokens.py::test_an_authorization_server_of_a_tenants_own_gets_no_token",
+        "evil.received",
+    ),
+    Guard(
+        "a token for the gateway, by an exchange that asks for its audience",
+        f"{_OAUTH}.exchanged_token",
+        (("    if any(is_own_audience(", "    if False and any(is_own_audience("),),
+        f"{AT}/test_destinations_of_tokens.py::test_no_server_gets_a_token_that_the_gateway_takes",
+        "assert",
+    ),
+    Guard(
+        "the caller's own token, from an authorization server that gives it back",
+        f"{_OAUTH}.exchanged_token",
+        (("    if token == subject_token:\n", "    if False:\n"),),
+        f"{AT}/test_destinations_of_tokens.py::test_no_server_gets_the_token_of_its_caller",
+        "assert",
+    ),
+    Guard(
         "a token for a server that takes those of another issuer",
         f"{_OAUTH}.metadata",
         (("    if named and issuer.rstrip", "    if False and issuer.rstrip"),),

@@ -43,12 +43,13 @@ def oauth_catalog(
 async def exchanging(
     folder: Path, provider: TokenEndpoint, *catalogs: Catalog, **settings: Any
 ) -> AsyncIterator[Gateway]:
-    """A gateway that takes the provider's tokens, and has the client's secret."""
+    """A gateway that takes the provider's tokens, may send them to its token URL, and has the client's secret."""
     credentials = folder / "credentials"
     credentials.mkdir(exist_ok=True)
     (credentials / f"{CLIENT_FILE}.json").write_bytes(msgspec.json.encode(provider.credential()))
     trusted = secured(folder, provider, algorithms=["ES256"])
-    async with running(folder, *catalogs, **{**trusted, **settings}) as gateway:
+    allowed = {"token_exchange_allowed": (provider.token_url,)}
+    async with running(folder, *catalogs, **{**trusted, **allowed, **settings}) as gateway:
         yield gateway
 
 

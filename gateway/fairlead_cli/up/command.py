@@ -276,6 +276,8 @@ def _gateway(
             routes=options.routes,
             environment="local",
             gateway_approvals=True,
+            # who runs `up` chose the files, which may start programs too
+            token_exchange_allowed=os.environ.get("FAIRLEAD_TOKEN_EXCHANGE_ALLOWED") or "*",
             **_own_keys(os.environ, where),
             **_made_keys(os.environ, where),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people

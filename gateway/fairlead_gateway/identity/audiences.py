@@ -9,6 +9,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import msgspec
+
+
+class AcceptedAudiences(msgspec.Struct, frozen=True):
+    """All audiences of tokens that a gateway accepts, whatever their issuer."""
+
+    names: frozenset[str] = frozenset()
+    address: str = ""
+    """URL of the gateway, if tokens for it and for URLs below it are accepted (RFC 8707)."""
+
+    def accepts(self, audience: str) -> bool:
+        return is_among([audience], self.names) or (bool(self.address) and is_at(audience, self.address))
+
+
+def is_at(audience: str, address: str) -> bool:
+    """Whether an audience is an address or a URL below it."""
+    base = address.rstrip("/")
+    return audience.rstrip("/") == base or audience.startswith(base + "/")
+
 
 def is_among(audiences: Iterable[Any], accepted: Collection[str]) -> bool:
     """Whether one of the token's audiences is accepted; a trailing slash of either is ignored."""

@@ -23,7 +23,7 @@ from joserfc.jws import JWSRegistry
 
 from fairlead_api.policies.subjects import claim
 from fairlead_gateway.core.identity import Identity, Kind
-from fairlead_gateway.identity.audiences import is_among
+from fairlead_gateway.identity.audiences import is_among, is_at
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
@@ -225,10 +225,7 @@ class Tokens:
             return False
         if issuer.audiences:
             return is_among(audiences, issuer.audiences)
-        address = self._address
-        return any(
-            name.rstrip("/") == address or name.startswith(address + "/") for name in audiences if isinstance(name, str)
-        )
+        return any(is_at(name, self._address) for name in audiences if isinstance(name, str))
 
 
 def json_of(part: str) -> Mapping[str, Any] | None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
 from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, OAuthSettings
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import UNAUTHORIZED, CallCredential, CallCredentials, cause_of_refusal
+from fairlead_gateway.core.token_destinations import SETTING, TokenDestination
 from fairlead_mcp.errors import HttpRefused, McpError, Timeout
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import (
     INSUFFICIENT_SCOPE,
+    ISSUER_NOT_ALLOWED,
     NO_SUBJECT_TOKEN,
     SUBJECT_TOKEN_EXPIRED,
     TIMEOUT,
@@ -44,7 +46,7 @@ def _ignore(identity: Identity, cause: str, seconds: float) -> None:
 
 class ServerCredentials(CallCredentials):
     """Access tokens of the server `server`, from `source`. `clock` is in seconds since the epoch, `monotonic` that of
-    deadlines.
+    deadlines. `allowed` has the issuers and token URLs that callers' tokens may be sent to, besides their own issuer.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class ServerCredentials(CallCredentials):
         source: TokenSource,
         *,
         observe: ObserveOutcome = _ignore,
+        allowed: Collection[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server = server
         self._source = source
         self._observe = observe
+        self._destination = TokenDestination(settings, allowed)
         self._clock = clock
         self._monotonic = monotonic
         self.exchanges = settings.grant == TOKEN_EXCHANGE
@@ -183,10 +187,15 @@ class ServerCredentials(CallCredentials):
         return identity if self.exchanges else GATEWAY_ITSELF
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
-        """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token."""
+        """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token, or with one
+        that may not be sent there.
+        """
         held = identity.subject_token
         if held is None or not held.value:
             raise self._lacks_token(identity)
+        issuer = identity.claims.get("iss")
+        if not self._destination.may_receive(issuer):
+            raise self._may_not_receive(issuer)
         return held.subject(person)
 
     def _newest_of(self, identity: Identity, person: bytes) -> Identity:
@@ -236,6 +245,15 @@ class ServerCredentials(CallCredentials):
             return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
         lacks = "the gateway does not have the caller's token any more"
         return GrantFailed(self._sentence(lacks, "connect again"), cause=NO_SUBJECT_TOKEN)
+
+    def _may_not_receive(self, issuer: object) -> GrantFailed:
+        of_issuer = f" of {issuer}" if isinstance(issuer, str) else ""
+        lacks = f"the caller's token{of_issuer} may not be sent to {self._destination.name}"
+        advice = (
+            "set issuer of the server to the token's issuer, without tokenURL, or have the installation add "
+            f"{self._destination.name} to {SETTING}"
+        )
+        return GrantFailed(self._sentence(lacks, advice), cause=ISSUER_NOT_ALLOWED)
 
     def _sentence(self, lacks: str, advice: str) -> str:
         return f"{_OWN_IDENTITY.format(server=self._server, lacks=lacks)}: {advice}"

@@ -169,6 +169,8 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
     observe_grant: Callable[[ServerKey, Identity, str, float], None] = lambda *_: None
     """`ObserveOutcome` of the credentials of a server."""
+    is_own_audience: Callable[[str], bool] = lambda _: False
+    """Whether this gateway accepts tokens of an audience."""
 
 
 class Registry:
@@ -203,6 +205,7 @@ class Registry:
         self._lost = lost
         self._keep_tokens = access.keep_tokens
         self._observe_grant = access.observe_grant
+        self._is_own_audience = access.is_own_audience
         self._entries: dict[ServerKey, _Entry] = {}
         self._retiring: dict[asyncio.Task[None], _Connection] = {}
         self._system_tls: ssl.SSLContext | None = None
@@ -347,11 +350,13 @@ class Registry:
             server_ca_bundle=endpoint.ca_bundle,
             make_tls=self._tls,
             observe=observe,
+            is_own_audience=self._is_own_audience,
         )
         credentials = ServerCredentials(
             str(key),
             config.oauth,
             TokenSource(config.oauth, credential, access),
+            allowed=self._settings.token_exchange_allowed,
             observe=partial(self._observe_grant, key),
         )
         return credentials

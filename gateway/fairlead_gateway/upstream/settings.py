@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from fairlead_api.environment import EnvironmentSettings, prefixed
-from fairlead_api.setting_types import Count, Seconds, SecondsOrZero
+from fairlead_api.setting_types import Count, Seconds, SecondsOrZero, TokenDestinations
 from fairlead_mcp.egress_settings import EgressSettings
 
 
@@ -35,5 +35,10 @@ class UpstreamSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=pr
     """Limit on the calls that wait for one server; further calls are refused."""
     queue_seconds: SecondsOrZero = 10.0
     """Seconds for which a call waits for a busy server before it is refused."""
+    token_exchange_allowed: TokenDestinations = field(default=(), name="token_exchange_allowed")
+    """Authorization servers to which `auth.tokenExchange` may send callers' tokens, besides the issuer of the token: an
+    issuer (its discovered endpoint), or a token URL (exactly this one); `*` for any. With these
+    tokens, an authorization server can call the gateway as the callers. `fairlead up` sets `*`.
+    """
     per_client: PerClientSettings = PerClientSettings()
     egress: EgressSettings = EgressSettings()

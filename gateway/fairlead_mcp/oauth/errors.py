@@ -22,6 +22,8 @@ HOST_NOT_ALLOWED: Final = "host_not_allowed"
 """The client's secret may not be sent to the token endpoint's host, or Fairlead may not connect to the address of the
 token endpoint or of the metadata.
 """
+ISSUER_NOT_ALLOWED: Final = "issuer_not_allowed"
+"""The caller's token may not be sent to the authorization server of the settings."""
 CONFIGURATION: Final = "configuration"
 """Settings or the private key are unusable."""
 INVALID_CLIENT: Final = "invalid_client"
@@ -57,6 +59,7 @@ GRANT_CAUSES: Final = frozenset(
         DISCOVERY,
         ISSUER_MISMATCH,
         HOST_NOT_ALLOWED,
+        ISSUER_NOT_ALLOWED,
         CONFIGURATION,
         INVALID_CLIENT,
         UNAUTHORIZED_CLIENT,

@@ -31,6 +31,10 @@ async def load_tls(ca_bundle: str | None) -> tls.SSLContext:
     return await asyncio.to_thread(tls.create_default_context, cadata=ca_bundle)
 
 
+def _no_audience(audience: str) -> bool:
+    return False
+
+
 def _ignore(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
     """Observe nothing."""
 
@@ -54,3 +58,5 @@ class TokenAccess:
     """Monotonic seconds, in which pauses and time limits are measured."""
     max_tokens: int = MAX_TOKENS
     observe: ObserveGrant = _ignore
+    is_own_audience: Callable[[str], bool] = _no_audience
+    """Whether the gateway accepts tokens of this audience, which no server may get in exchange for a caller's."""

@@ -31,6 +31,7 @@ from fairlead_mcp.oauth.errors import (
     UNREACHABLE,
     GrantFailed,
 )
+from fairlead_mcp.oauth.exchanged_token import require_token_of_server
 from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures
 from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
 from fairlead_mcp.oauth.provider_clock import clock_offset
@@ -332,7 +333,10 @@ class TokenSource:
         now = self._access.clock()
         if self._authentication.signs and answer.status >= 400:
             self._offset = clock_offset(answer.headers.get(b"date"), now)
-        return read_token(answer.status, answer.body, request, now)
+        token = read_token(answer.status, answer.body, request, now)
+        if subject.token:
+            require_token_of_server(token.value, subject.token, endpoint.name, self._access.is_own_audience)
+        return token
 
     def _timeout_failure(self) -> GrantFailed:
         return GrantFailed(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.token_destinations import SETTING, TokenDestination
 
 SHARED: Final = "the server's own credential, the same for all callers"
 _CANNOT: Final = {
@@ -17,8 +19,10 @@ _CANNOT: Final = {
 """Texts by kind of identity, for callers without a token to exchange."""
 
 
-def credential_for(catalog: Catalog, identity: Identity) -> str | None:
-    """The credential in words; None if the server is called without one."""
+def credential_for(catalog: Catalog, identity: Identity, allowed: Collection[str]) -> str | None:
+    """The credential in words; None if the server is called without one. `allowed` has the authorization servers that
+    the installation allows callers' tokens to be sent to.
+    """
     oauth = catalog.oauth
     if oauth is None:
         return None if catalog.credential is None else SHARED
@@ -26,5 +30,8 @@ def credential_for(catalog: Catalog, identity: Identity) -> str | None:
         return f"the gateway's own access token, by client credentials of {oauth.client_id}"
     if identity.kind in _CANNOT:
         return _CANNOT[identity.kind]
+    issuer, destination = identity.claims.get("iss"), TokenDestination(oauth, allowed)
+    if isinstance(issuer, str) and not destination.may_receive(issuer):
+        return f"none: the caller's token may not be sent to {destination.name}, which is not in {SETTING}"
     apart = "; each agent has its own" if oauth.grants_per == AGENT else ""
     return f"the caller's own access token, for which {oauth.client_id} exchanges the caller's token{apart}"

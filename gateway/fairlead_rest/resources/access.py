@@ -100,6 +100,8 @@ class _AccessQuery(msgspec.Struct, frozen=True):
     arguments: str | None
     admin: bool
     """Whether the caller is an administrator, who may see all details."""
+    exchange_allowed: tuple[str, ...]
+    """Authorization servers that callers' tokens may be sent to."""
 
 
 def router(context: RestContext) -> APIRouter:
@@ -134,7 +136,7 @@ def router(context: RestContext) -> APIRouter:
             if admin:
                 other = _parse_identity(agent, groups or [], service_account, claims or [])
                 catalog = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
-        access_query = _AccessQuery(tool, arguments, admin)
+        access_query = _AccessQuery(tool, arguments, admin, context.administration.exchange_allowed)
         return await context.answer(lambda: access(catalog, access_query))
 
     return routes
@@ -231,7 +233,7 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         bounded=constraint is not None,
         listed=(exposed or "") in view.routes,
         pinned=(exposed or "") in view.pinned,
-        credential=None if server is None else credential_for(server.catalog, catalog.identity),
+        credential=None if server is None else credential_for(server.catalog, catalog.identity, query.exchange_allowed),
         hidden=hidden.reason if hidden is not None else None,
         tier=catalog.default_tier,
         max_tier=decision.max_tier,

@@ -96,13 +96,16 @@ def router(context: RestContext) -> APIRouter:
         **describe_route("Explain why tiers show or hide a tool, by name or id", Explanation, EXAMPLE),
     )
     async def explain_tool(request: Request, name: str) -> Response:
-        return await context.answer_when_ready(request, lambda catalog: explain(catalog, name))
+        allowed = context.administration.exchange_allowed
+        return await context.answer_when_ready(request, lambda catalog: explain(catalog, name, allowed))
 
     return routes
 
 
-def explain(catalog: SubjectCatalog, name: str) -> Explanation:
-    """Explain a tool that any tier shows or hides. Raises Problem for other tools."""
+def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str]) -> Explanation:
+    """Explain a tool that any tier shows or hides. Raises Problem for other tools. `exchange_allowed` has the
+    authorization servers that callers' tokens may be sent to.
+    """
     snapshot = catalog.snapshot
     exposed, server, tool = _find_tool(snapshot, catalog.view(None).everything, name)
     state, shown = snapshot.states.get(server.key, {}).get(tool.name), catalog.tiers
@@ -116,7 +119,7 @@ def explain(catalog: SubjectCatalog, name: str) -> Explanation:
         measured=measured_of(state, snapshot.round_trips.get(server.key)),
         min_tier=None if floor is None else floor.tier,
         no_calls_by=None if quota is None else quota.no_calls_by,
-        credential=credential_for(server.catalog, catalog.identity),
+        credential=credential_for(server.catalog, catalog.identity, exchange_allowed),
         tiers=[_verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
         decided_at=snapshot.decided_at,
     )

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 from joserfc.jwk import RSAKey
 
-from access.guarded_path import Place, Times, guarded_world, token_of
+from access.guarded_path import ISSUER, Place, Times, guarded_world, token_of
 from fairlead_api.documents.catalog import Catalog, Credential, CredentialRef
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthSettings
 from fairlead_app.authentication import Trust
@@ -42,7 +42,7 @@ _SECONDS: Final = 3600.0
 def _write_world(folder: Path, grant: str) -> Path:
     """Documents of servers whose calls go with tokens of `grant`, or with a fixed header if it is empty."""
     folder.mkdir()
-    oauth = OAuthSettings(grant=grant, client_id="bench", token_url="http://127.0.0.1:9/token") if grant else None
+    oauth = OAuthSettings(grant=grant, client_id="bench", issuer=ISSUER) if grant else None
     credential = Credential(client_secret="secret")
     if oauth is None:
         credential = Credential(headers={"Authorization": f"Bearer {_TOKEN}"})

@@ -29,18 +29,19 @@ from gateway.bench_path import CONNECTIONS, PORTS, Loop, World, requests_of
 from gateway.gateways import VERSIONS, world
 from rig.harness import Settings, Unmeasurable
 
+ISSUER = "http://127.0.0.1:9"
+"""Issuer of callers' tokens, which answers nobody."""
 Times = dict[tuple[str, str], list[float]]
 """By who asks and era, the best microseconds of a call in each round."""
 
 
 def token_of(algorithm: str, key: Key) -> tuple[str, Tokens]:
     """A token, and who vouches for it without asking for keys."""
-    issuer = "http://127.0.0.1:9"
-    tokens = Tokens([Issuer(issuer=issuer)], address=AUDIENCE, now=time.time, clock=time.monotonic)
-    tokens._keys[issuer]._keys = {"k": key}  # noqa: SLF001  # as after a fetch
+    tokens = Tokens([Issuer(issuer=ISSUER)], address=AUDIENCE, now=time.time, clock=time.monotonic)
+    tokens._keys[ISSUER]._keys = {"k": key}  # noqa: SLF001  # as after a fetch
     now = int(time.time())
     claims = {
-        "iss": issuer,
+        "iss": ISSUER,
         "aud": AUDIENCE,
         "sub": "a",
         "azp": AGENT,

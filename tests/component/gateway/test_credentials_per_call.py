@@ -349,8 +349,9 @@ async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -
     async with token_endpoint() as provider, protected_server(provider) as (_, server):
         box = oauth_catalog(provider, "box", server.url)
         robot = oauth_catalog(provider, "robot", server.url, oauth={"grant": CLIENT_CREDENTIALS})
+        other = oauth_catalog(provider, "other", server.url, oauth={"issuer": "https://evil.example.com"})
         open_server = catalog("open", server.url, ["whoami"])
-        async with exchanging(tmp_path, provider, box, robot, open_server, anonymous="allow") as gateway:
+        async with exchanging(tmp_path, provider, box, robot, other, open_server, anonymous="allow") as gateway:
 
             async def credential(person: str, name: str, path: str = "tools/{}__whoami/explain") -> str | None:
                 request = Ask(verb="GET", body=b"", target=f"/v1/{path.format(name)}")
@@ -361,4 +362,7 @@ async def test_explain_says_under_whose_credential_a_call_goes(tmp_path: Path) -
             assert "the caller's own access token" in str(await credential("alice", "box", "access?tool={}__whoami"))
             assert str(await credential("", "box")).startswith("none: the caller has no token")
             assert "the gateway's own access token" in str(await credential("alice", "robot"))
+            for path in ("tools/{}__whoami/explain", "access?tool={}__whoami"):
+                refused = str(await credential("alice", "other", path))
+                assert refused.startswith("none: the caller's token may not be sent to https://evil.example.com")
             assert await credential("alice", "open") is None

@@ -118,7 +118,11 @@ async def test_dex_exchanges_the_tokens_of_another_dex(world: World, tmp_path: P
         dex_exchange(tmp_path) as dexes,
         python_server(dexes.issuer, dexes.jwks_url, audience=dexexchange.TOOLS, scope="") as server,
         running(world, lease_seconds=30.0),
-        serving(world, **settings_of(tmp_path, identity_of(dexes.people, audiences=[dexexchange.GATEWAY]))) as gateway,
+        serving(
+            world,
+            **settings_of(tmp_path, identity_of(dexes.people, audiences=[dexexchange.GATEWAY])),
+            token_exchange_allowed=(dexes.issuer,),
+        ) as gateway,
     ):
         add_client_secret(world, dexexchange.SECRET)
         spec = exchanging(

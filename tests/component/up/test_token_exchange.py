@@ -89,7 +89,8 @@ async def test_two_persons_call_the_server_of_a_manifest_as_themselves(tmp_path:
 
 async def test_two_persons_call_the_server_of_an_mcp_json_as_themselves(tmp_path: Path) -> None:
     async with exchange_world(tmp_path) as world:
-        client = client_of(world, secret="${CLIENT_SECRET}")
+        # on a cluster an administrator would have to allow the token URL
+        client = client_of(world, secret="${CLIENT_SECRET}", tokenURL=world.provider.token_url)
         own = {"auth": {"tokenExchange": client}, "discovery": {"auth": {"clientCredentials": client}}}
         entry = {"url": world.server.url, "fairlead": own}
         (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"desk": entry}}))

@@ -24,6 +24,7 @@ from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import (
     CONFIGURATION,
     INVALID_CLIENT,
+    ISSUER_NOT_ALLOWED,
     NO_SUBJECT_TOKEN,
     SUBJECT_TOKEN_EXPIRED,
     TIMEOUT,
@@ -34,6 +35,7 @@ from fairlead_mcp.oauth.subject import TokenSubject
 from virtualtime import HandClock
 
 FOREVER = float("inf")
+ISSUER = "https://issuer"
 
 
 class Source:
@@ -63,17 +65,36 @@ class Source:
 
 
 def credentials(
-    source: Source, *, grant: str = TOKEN_EXCHANGE, per: str = PERSON, now: float = 100.0, **more: Any
+    source: Source,
+    *,
+    grant: str = TOKEN_EXCHANGE,
+    per: str = PERSON,
+    now: float = 100.0,
+    token_url: str = "",
+    **more: Any,
 ) -> ServerCredentials:
-    settings = OAuthSettings(grant=grant, client_id="gateway", token_url="http://x", grants_per=per)
+    settings = OAuthSettings(grant=grant, client_id="gateway", issuer=ISSUER, token_url=token_url, grants_per=per)
     tokens: Any = source
     return ServerCredentials("default/box", settings, tokens, clock=lambda: now, monotonic=lambda: 0.0, **more)
 
 
-def of_jwt(agent: str = "npc", *, ends: float = 200.0, token: str = "own-token", subject: str = "alice") -> Identity:
+def of_jwt(
+    agent: str = "npc",
+    *,
+    ends: float = 200.0,
+    token: str = "own-token",
+    subject: str = "alice",
+    issuer: str = ISSUER,
+) -> Identity:
     held = SubjectToken(token, ends) if token else None
-    principal = f"jwt:https://issuer#{subject}/{agent}"
-    return Identity(kind="jwt", principal=principal, agent=agent, expires_at=ends, subject_token=held)
+    return Identity(
+        kind="jwt",
+        principal=f"jwt:{issuer}#{subject}/{agent}",
+        agent=agent,
+        claims={"iss": issuer},
+        expires_at=ends,
+        subject_token=held,
+    )
 
 
 def test_a_person_is_the_subject_of_an_issuer_whatever_the_agent() -> None:
@@ -112,6 +133,31 @@ async def test_a_caller_without_a_token_is_told_what_to_do(identity: Identity, w
     with pytest.raises(GrantFailed, match=words):
         await credentials(source).acquire(identity, FOREVER)
     assert source.requests == []
+
+
+async def test_a_token_that_may_not_be_sent_there_reaches_no_source() -> None:
+    source = Source()
+    for credential in (credentials(source, token_url="https://evil/token"), credentials(source)):
+        foreign = of_jwt(issuer="https://other")
+        with pytest.raises(GrantFailed) as refused:
+            credential.cached(foreign)
+        with pytest.raises(GrantFailed):
+            await credential.acquire(foreign, FOREVER)
+        assert refused.value.cause == ISSUER_NOT_ALLOWED
+    assert source.requests == []
+
+
+async def test_the_refusal_of_a_destination_says_what_to_set() -> None:
+    with pytest.raises(GrantFailed) as refused:
+        credentials(Source(), token_url="https://evil/token").cached(of_jwt())
+    assert str(refused.value) == (
+        "the server default/box is called with the caller's own identity, and the caller's token of https://issuer may "
+        "not be sent to https://evil/token: set issuer of the server to the token's issuer, without tokenURL, or have "
+        "the installation add https://evil/token to FAIRLEAD_TOKEN_EXCHANGE_ALLOWED "
+        "(chart: gateway.settings.tokenExchangeAllowed)"
+    )
+    allowing = credentials(Source(), token_url="https://evil/token", allowed=("https://evil/token",))
+    assert (await allowing.acquire(of_jwt(), FOREVER)).token.value == "for-jwt:https://issuer#alice-1"
 
 
 async def test_a_stream_goes_on_with_the_newest_token_of_its_person() -> None:

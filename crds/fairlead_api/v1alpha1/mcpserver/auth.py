@@ -139,7 +139,9 @@ class ClientCredentialsAuth(OAuthClient):
 
 
 class TokenExchangeAuth(OAuthClient):
-    """Access tokens that Fairlead obtains for each caller in exchange for the caller's own token (RFC 8693)."""
+    """Access tokens that Fairlead obtains for each caller in exchange for the caller's own token (RFC 8693). That token
+    is sent to its own issuer; to another issuer, or to a `tokenURL`, only if the installation allows it
+    (`tokenExchangeAllowed`)."""
 
     client_authentication: Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"] = (
         "client_secret_basic"

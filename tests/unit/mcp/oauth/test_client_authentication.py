@@ -136,7 +136,9 @@ async def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entr
         ("login.example.com", False),
     ],
 )
-async def test_audience_at_hosts_of_entra_is_the_token_endpoint_for_client_credentials_too(host: str, entra: bool) -> None:
+async def test_audience_at_hosts_of_entra_is_the_token_endpoint_for_client_credentials_too(
+    host: str, entra: bool
+) -> None:
     issuer, token_url = f"https://{host}/tenant/v2.0", f"https://{host}/tenant/oauth2/v2.0/token"
     client = await prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=issuer))
     assertion = client.parameters(token_url, 1_000.0)["client_assertion"]
