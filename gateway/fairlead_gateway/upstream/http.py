@@ -54,7 +54,7 @@ _ERA_CODES: Final = frozenset(
         jsonrpc.UNSUPPORTED_PROTOCOL_VERSION,
     }
 )
-"""Codes by which a modern server rejects `initialize`, whoever sends it."""
+"""Codes by which a modern server rejects `initialize` of any client."""
 _WITHOUT_SESSIONS: Final = frozenset({400, 404, 405})
 """Statuses that say the same."""
 _FRAME: Final = len(BEFORE_ID) + len(_END)

@@ -82,15 +82,17 @@ async def test_a_token_that_one_server_was_sent_is_for_no_other(tmp_path: Path) 
     """Without `resource`, this provider's tokens are for all of its servers."""
     async with (
         token_endpoint() as provider,
-        protected_server(provider) as (_, one),
-        protected_server(provider) as (_, two),
+        protected_server(provider) as (_, mail),
+        protected_server(provider) as (_, files),
     ):
         boxes = [
             oauth_catalog(provider, name, server.url, oauth={"resource": server.url})
-            for name, server in (("one", one), ("two", two))
+            for name, server in (("mail", mail), ("files", files))
         ]
         async with exchanging(tmp_path, provider, *boxes) as gateway:
-            for name in ("one", "two"):
+            for name in ("mail", "files"):
                 assert text_of(await ask(gateway, of(provider, "alice", calling(f"{name}__whoami")))) == "alice"
-    sent = [{request.headers["authorization"].removeprefix("Bearer ") for request in each.seen} for each in (one, two)]
-    assert [[provider.verify(token)["aud"] for token in tokens] for tokens in sent] == [[[one.url]], [[two.url]]]
+    sent = [
+        {request.headers["authorization"].removeprefix("Bearer ") for request in each.seen} for each in (mail, files)
+    ]
+    assert [[provider.verify(token)["aud"] for token in tokens] for tokens in sent] == [[[mail.url]], [[files.url]]]

@@ -197,6 +197,25 @@ def test_rsa_key_of_another_length_is_refused_by_its_length(text: str) -> None:
         SigningKey(text)
 
 
+def without_primes(**members: str) -> str:
+    public = {name: value for name, value in RSA.as_dict(private=True).items() if name in ("kty", "n", "e", "d")}
+    return json.dumps({**public, **members})
+
+
+def test_rsa_key_without_its_primes_signs_unless_they_take_long_to_compute() -> None:
+    jwt.decode(SigningKey(without_primes()).assertion("client", ISSUER, 0), RSA, algorithms=["RS256"])
+    with pytest.raises(GrantFailed, match="of more than 4096 bits must have p, q"):
+        SigningKey(without_primes(n="_" * 800))
+
+
+@pytest.mark.parametrize("name", ["n", "e", "d", "p", "q", "dp", "dq", "qi"])
+def test_rsa_key_whose_numbers_do_not_belong_together_is_refused(name: str) -> None:
+    own = str(RSA.as_dict(private=True)[name])
+    for other in ("", "AA", "AQ", "Aw", own[:-3] + ("AAA" if own[-3:] != "AAA" else "AAE"), own + "AAAA"):
+        with pytest.raises(GrantFailed):
+            SigningKey(jwk(RSA, **{name: other}))
+
+
 async def test_key_is_read_on_first_use_while_the_event_loop_goes_on() -> None:
     client = authentication("private_key_jwt", Credential(private_key=jwk(RSA)))
     reading = asyncio.create_task(client.prepare())
