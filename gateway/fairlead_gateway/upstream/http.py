@@ -384,7 +384,7 @@ class HttpUpstream(Upstream):
 
 
 def _is_about_sessions(error: McpError, *, personal: bool) -> bool:
-    """Whether a refused handshake shows that the server has no legacy sessions, for whomever.
+    """Whether a refused handshake shows that the server has no legacy sessions for anybody.
 
     `personal`: it had the token of one person, so that many errors may be about this person.
     """

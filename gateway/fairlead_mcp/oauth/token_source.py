@@ -304,7 +304,7 @@ class TokenSource:
 
     async def _request(self, wish: _Wish, requested: frozenset[str]) -> AccessToken:
         assert self._authentication is not None
-        await self._authentication.prepare()
+        self._authentication.prepare()
         endpoint = await self._endpoint.find(wish.resource_metadata)
         scopes = ordered_scopes(self._settings, requested)
         offset = self._offset

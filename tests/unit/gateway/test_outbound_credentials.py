@@ -223,7 +223,9 @@ async def test_a_token_of_a_person_is_dropped_soon_after_its_expiry() -> None:
     clock = HandClock(100.0)
     settings = OAuthSettings(grant=TOKEN_EXCHANGE, client_id="gateway", token_url="http://x")
     source: Any = Source()
-    tokens = ServerCredentials("default/box", settings, source, clock=clock, monotonic=lambda: 0.0)
+    tokens = ServerCredentials(
+        "default/box", settings, source, allowed=("http://x",), clock=clock, monotonic=lambda: 0.0
+    )
     for person, ends in (("alice", 200.0), ("bob", 500.0), ("carol", 150.0)):
         await tokens.acquire(of_jwt(ends=ends, token=f"of {person}", subject=person), FOREVER)
     clock.now = 200.0 + KEPT_SECONDS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from pathlib import Path
@@ -16,8 +15,9 @@ from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 from certificates import Authority
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF, TOKEN_EXCHANGE, OAuthSettings
-from fairlead_mcp.oauth.client_authentication import ASSERTION_SECONDS, ClientAuthentication, SigningKey
+from fairlead_mcp.oauth.client_authentication import ClientAuthentication
 from fairlead_mcp.oauth.errors import CONFIGURATION, GrantFailed
+from fairlead_mcp.oauth.signing_key import ASSERTION_SECONDS, SigningKey
 
 TOKEN_URL = "https://login.example.com/token"
 ISSUER = "https://login.example.com"
@@ -30,8 +30,8 @@ def authentication(method: str, credential: Credential, **members: Any) -> Clien
     return ClientAuthentication(settings, credential)
 
 
-async def prepared(client: ClientAuthentication) -> ClientAuthentication:
-    await client.prepare()
+def prepared(client: ClientAuthentication) -> ClientAuthentication:
+    client.prepare()
     return client
 
 
@@ -91,8 +91,8 @@ def test_algorithm_of_an_assertion_is_that_of_the_key(key: Key, algorithm: str) 
     assert SigningKey(pem(RSA), entra=True).algorithm == "PS256"
 
 
-async def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once() -> None:
-    client = await prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=ISSUER))
+def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used_once() -> None:
+    client = prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=ISSUER))
     first, second = (client.parameters(TOKEN_URL, 1_000.0) for _ in range(2))
     assert first["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     assert first["client_id"] == "a:b c"
@@ -103,15 +103,15 @@ async def test_assertion_names_client_and_issuer_ends_after_a_minute_and_is_used
     assert jti != jwt.decode(second["client_assertion"], RSA, algorithms=["RS256"]).claims["jti"]
 
 
-async def audience(client: ClientAuthentication) -> Any:
-    assertion = (await prepared(client)).parameters(TOKEN_URL, 1_000.0)["client_assertion"]
+def audience(client: ClientAuthentication) -> Any:
+    assertion = prepared(client).parameters(TOKEN_URL, 1_000.0)["client_assertion"]
     return jwt.decode(assertion, RSA, algorithms=["RS256", "PS256"]).claims["aud"]
 
 
-async def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_token_endpoint() -> None:
+def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entra_the_token_endpoint() -> None:
     credential = Credential(private_key=jwk(RSA))
-    assert await audience(authentication("private_key_jwt", credential, issuer=ISSUER)) == ISSUER
-    assert await audience(authentication("private_key_jwt", credential)) == TOKEN_URL
+    assert audience(authentication("private_key_jwt", credential, issuer=ISSUER)) == ISSUER
+    assert audience(authentication("private_key_jwt", credential)) == TOKEN_URL
     entra = OAuthSettings(
         grant=TOKEN_EXCHANGE,
         profile=ENTRA_ON_BEHALF_OF,
@@ -119,7 +119,7 @@ async def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entr
         issuer=ISSUER,
         client_authentication="private_key_jwt",
     )
-    assert await audience(ClientAuthentication(entra, credential)) == TOKEN_URL
+    assert audience(ClientAuthentication(entra, credential)) == TOKEN_URL
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,9 @@ async def test_audience_of_an_assertion_is_the_issuer_and_without_one_or_at_entr
         ("login.example.com", False),
     ],
 )
-async def test_audience_at_hosts_of_entra_is_the_token_endpoint_for_client_credentials_too(
-    host: str, entra: bool
-) -> None:
+def test_audience_at_hosts_of_entra_is_the_token_endpoint_for_client_credentials(host: str, entra: bool) -> None:
     issuer, token_url = f"https://{host}/tenant/v2.0", f"https://{host}/tenant/oauth2/v2.0/token"
-    client = await prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=issuer))
+    client = prepared(authentication("private_key_jwt", Credential(private_key=jwk(RSA)), issuer=issuer))
     assertion = client.parameters(token_url, 1_000.0)["client_assertion"]
     claims = jwt.decode(assertion, RSA, algorithms=["RS256", "PS256"]).claims
     assert claims["aud"] == (token_url if entra else issuer)
@@ -216,22 +214,11 @@ def test_rsa_key_whose_numbers_do_not_belong_together_is_refused(name: str) -> N
             SigningKey(jwk(RSA, **{name: other}))
 
 
-async def test_key_is_read_on_first_use_while_the_event_loop_goes_on() -> None:
-    client = authentication("private_key_jwt", Credential(private_key=jwk(RSA)))
-    reading = asyncio.create_task(client.prepare())
-    rounds = 0
-    while not reading.done():
-        await asyncio.sleep(0)
-        rounds += 1
-    assert rounds > 1
-    assert client.parameters(TOKEN_URL, 0)["client_assertion"]
-
-
-async def test_unusable_key_is_an_error_of_each_use() -> None:
+def test_unusable_key_is_an_error_of_each_use_and_not_of_the_start() -> None:
     client = authentication("private_key_jwt", Credential(private_key="nonsense"))
     for _ in range(2):
         with pytest.raises(GrantFailed) as failed:
-            await client.prepare()
+            client.prepare()
         assert failed.value.cause == CONFIGURATION
 
 
