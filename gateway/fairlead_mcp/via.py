@@ -82,7 +82,7 @@ def refuse_own(names: Iterable[str], own: str) -> None:
     """Raise McpError for a server whose tools come through the installation `own`."""
     if own and own in names:
         raise McpError(
-            "the server's URL leads back to this gateway, so the gateway would list its own tools again",
+            "the server leads back to this gateway, which would list its own tools again",
             reason="LoopDetected",
         )
 

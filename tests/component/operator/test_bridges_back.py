@@ -32,7 +32,7 @@ async def test_a_process_that_leads_back_is_refused_and_others_are_not(era: str,
             host = ChildHost()
             connector = LocalConnector(host, installation=own)
             if refused:
-                with pytest.raises(McpError, match="from this gateway itself") as caught:
+                with pytest.raises(McpError, match="leads back to this gateway") as caught:
                     await gateways_behind(connector, endpoint)
                 assert caught.value.reason == "LoopDetected"
             else:

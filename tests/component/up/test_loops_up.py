@@ -46,7 +46,7 @@ async def test_a_bridge_that_leads_back_is_not_listed_and_says_why(tmp_path: Pat
     async with started_up("mcp.json", *on(port), cwd=tmp_path) as up:
         assert await up.states(2) == {"default/demo": "ready:", "default/back": "failed:LoopDetected"}
         (refused,) = [event for event in up.events if event.get("state") == "failed"]
-        assert "the server's tools come from this gateway itself" in refused["message"]
+        assert "the server leads back to this gateway" in refused["message"]
         assert await prefixes(port) == {"demo"}
 
 
