@@ -10,12 +10,13 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.outbound import CallCredential, cause_of_refusal
+from fairlead_gateway.core.outbound import CallCredential
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import ConnectionLost, McpError
 from fairlead_mcp.messages import Message, ResultMembers
+from fairlead_mcp.oauth.challenge import challenge_of
 
 
 async def result_of(
@@ -52,19 +53,19 @@ async def result_as(
     if credentials is None:
         return await result_of(upstream, request, notify, end_subscription)
     credential = credentials.cached(identity) or await credentials.acquire(identity, request.deadline)
-    causes = ""
+    renewed_for: tuple[str, ...] = ()
     while True:
         request.authorize(credential)
         try:
             return await result_of(upstream, request, notify, end_subscription)
         except McpError as error:
-            cause = cause_of_refusal(error)
-            if not cause:
+            challenge = challenge_of(error)
+            if challenge is None:
                 raise
-            if cause in causes:
-                raise credentials.refusal(identity, error) from error
-            causes += cause
-            credential = await credentials.acquire(identity, request.deadline, credential, error)
+            if challenge.refusal in renewed_for:
+                raise credentials.refusal(identity, challenge) from error
+            renewed_for += (challenge.refusal,)
+            credential = await credentials.acquire(identity, request.deadline, credential, challenge)
         request = request.with_id(upstream.next_id())
 
 

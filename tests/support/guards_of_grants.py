@@ -123,11 +123,13 @@ GRANTS = (
         "a token of another person, from the cache",
         f"{_OAUTH}.token_source",
         (
+            ("        return self._get(subject.person, ", '        return self._get(b"", '),
+            ("self._cache.get(wish.subject.person, ", 'self._cache.get(b"", '),
+            ("        person = wish.subject.person\n        key = ", '        person = b""\n        key = '),
             (
-                "        return self._get((subject.person, scopes), ",
-                '        return self._get((b"", scopes), ',
+                "        person = wish.subject.person\n        self._add_scopes",
+                '        person = b""\n        self._add_scopes',
             ),
-            ("        key = (subject.person, scopes)\n", '        key = (b"", scopes)\n'),
         ),
         f"{AT}/test_complaints_about_tokens.py::test_server_serves_all_persons_and_each_session_has_one_person",
         "'alice' != 'bob'",

@@ -6,12 +6,14 @@ All members are delegated to `inner`; a subclass overrides the members that its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import CallKey, InnerCall, WireAnswer, WireRequest, WireStream
+
+Inner = TypeVar("Inner", bound=WireAnswer | WireStream)
 
 
 class WrappedRequest:
@@ -54,10 +56,10 @@ class WrappedRequest:
         return self.inner.restored_bytes
 
 
-class WrappedAnswer:
-    """Base of whole answers around `inner`."""
+class _WrappedOutput(Generic[Inner]):
+    """What whole answers and streams have in common."""
 
-    def __init__(self, inner: WireAnswer) -> None:
+    def __init__(self, inner: Inner) -> None:
         self.inner = inner
 
     @property
@@ -76,39 +78,24 @@ class WrappedAnswer:
     def request_messages(self) -> Sequence[bytes]:
         return self.inner.request_messages
 
+
+class WrappedAnswer(_WrappedOutput[WireAnswer]):
+    """Base of whole answers around `inner`."""
+
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self.inner.unwrap(calls)
 
 
-class WrappedStream:
+class WrappedStream(_WrappedOutput[WireStream]):
     """Base of clients' streams around `inner`."""
-
-    def __init__(self, inner: WireStream) -> None:
-        self.inner = inner
 
     @property
     def done(self) -> bool:
         return self.inner.done
 
     @property
-    def usage(self) -> Mapping[str, Any]:
-        return self.inner.usage
-
-    @property
     def ended(self) -> bool:
         return self.inner.ended
-
-    @property
-    def message(self) -> Mapping[str, Any]:
-        return self.inner.message
-
-    @property
-    def malformed_call(self) -> bool:
-        return self.inner.malformed_call
-
-    @property
-    def request_messages(self) -> Sequence[bytes]:
-        return self.inner.request_messages
 
     @property
     def turn_key(self) -> CallKey | None:

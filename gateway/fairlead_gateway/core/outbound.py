@@ -7,30 +7,12 @@ bytes of a token.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_mcp.errors import HttpRefused, McpError
+from fairlead_mcp.errors import McpError
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
-
-UNAUTHORIZED: Final = "unauthorized "
-"""The server does not accept the token, which may have been revoked."""
-INSUFFICIENT_SCOPE: Final = "insufficient_scope "
-"""The token lacks a scope that the server names (RFC 6750 section 3.1)."""
-
-
-def cause_of_refusal(error: McpError) -> str:
-    """Why a server refused the credential of a request, UNAUTHORIZED or INSUFFICIENT_SCOPE; empty for other errors.
-
-    The server has then executed nothing, so that the request may be sent again with another token.
-    """
-    if not isinstance(error, HttpRefused):
-        return ""
-    if error.status == 401:
-        return UNAUTHORIZED
-    challenge = Challenge.parse(error.challenge) if error.status == 403 else None
-    return INSUFFICIENT_SCOPE if challenge is not None and challenge.wants_scopes else ""
 
 
 class CallCredential:
@@ -67,12 +49,12 @@ class CallCredentials(Protocol):
         identity: Identity,
         deadline: float,
         refused: CallCredential | None = None,
-        error: McpError | None = None,
+        challenge: Challenge | None = None,
     ) -> CallCredential:
         """Get a credential from the authorization server. `deadline` is in seconds of the monotonic clock.
 
-        `refused` is the credential that the server has refused with `error`. Raises GrantFailed, and Timeout after the
-        deadline.
+        `refused` is the credential that the server has refused with `challenge`. Raises GrantFailed, and Timeout after
+        the deadline.
         """
         ...
 
@@ -93,6 +75,6 @@ class CallCredentials(Protocol):
         """Remember the caller's own token for requests of the same person that outlive the token they began with."""
         ...
 
-    def refusal(self, identity: Identity, error: McpError) -> McpError:
+    def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
         """Error for a caller after the server has refused a request's credential, and then a new one too."""
         ...

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, OAuthSettings
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.outbound import UNAUTHORIZED, CallCredential, CallCredentials, cause_of_refusal
+from fairlead_gateway.core.outbound import CallCredential, CallCredentials
 from fairlead_gateway.core.token_destinations import SETTING, TokenDestination
-from fairlead_mcp.errors import HttpRefused, McpError, Timeout
+from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import (
     INSUFFICIENT_SCOPE,
@@ -98,11 +98,11 @@ class ServerCredentials(CallCredentials):
         identity: Identity,
         deadline: float,
         refused: CallCredential | None = None,
-        error: McpError | None = None,
+        challenge: Challenge | None = None,
     ) -> CallCredential:
         began = self._monotonic()
         try:
-            return await self._acquire(identity, deadline, refused, error)
+            return await self._acquire(identity, deadline, refused, challenge)
         except (GrantFailed, Timeout) as failure:
             cause = failure.cause if isinstance(failure, GrantFailed) else TIMEOUT
             self._observe(self._caller(identity), cause, self._monotonic() - began)
@@ -112,8 +112,8 @@ class ServerCredentials(CallCredentials):
         token = self._source.cached(TokenSubject(person))
         return b"" if token is None else token.header_line
 
-    def refusal(self, identity: Identity, error: McpError) -> McpError:
-        failure = self._describe_refusal(error)
+    def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
+        failure = self._describe_refusal(challenge)
         self._observe(self._caller(identity), failure.cause, 0.0)
         return failure
 
@@ -129,7 +129,7 @@ class ServerCredentials(CallCredentials):
     # Internals
 
     async def _acquire(
-        self, identity: Identity, deadline: float, refused: CallCredential | None, error: McpError | None
+        self, identity: Identity, deadline: float, refused: CallCredential | None, challenge: Challenge | None
     ) -> CallCredential:
         subject = GATEWAY
         if self.exchanges:
@@ -140,7 +140,6 @@ class ServerCredentials(CallCredentials):
                     return CallCredential(person, token)
             identity = self._newest_of(identity, person)
             subject = self._subject(identity, person)
-        challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
         try:
             async with asyncio.timeout(max(deadline - self._monotonic(), 0) if deadline < _FOREVER else None):
                 token = await self._source.obtain(
@@ -167,15 +166,14 @@ class ServerCredentials(CallCredentials):
         if self.exchanges:
             self._remember(identity, self.person(identity))
 
-    def _describe_refusal(self, error: McpError) -> GrantFailed:
-        challenge = Challenge.parse(error.challenge) if isinstance(error, HttpRefused) else None
-        if cause_of_refusal(error) == UNAUTHORIZED:
+    def _describe_refusal(self, challenge: Challenge) -> GrantFailed:
+        if not challenge.wants_scopes:
             text = (
                 f"the server {self._server} refuses the access token, also a new one (401): check that the "
                 "authorization server issues tokens for it (issuer, audience and resource)"
             )
             return GrantFailed(text, cause=TOKEN_REFUSED)
-        scopes = " ".join(challenge.scopes) if challenge is not None else ""
+        scopes = " ".join(challenge.scopes)
         text = (
             f"the server {self._server} refuses the access token, as it lacks a scope{f' ({scopes})' if scopes else ''}"
             ", which the authorization server did not grant: allow it to the gateway's client and to the caller"

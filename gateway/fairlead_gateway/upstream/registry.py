@@ -63,7 +63,6 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
-from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
@@ -339,9 +338,8 @@ class Registry:
         if config.oauth is None or not isinstance(endpoint, HttpEndpoint):
             return None
 
-        def observe(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
-            if failure is None:  # a failure is counted by each call that gets it
-                credentials.granted(subject, seconds)
+        def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are made after the source
+            credentials.granted(subject, seconds)
 
         access = TokenAccess(
             endpoint.url,

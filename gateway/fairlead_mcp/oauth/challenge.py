@@ -13,10 +13,13 @@ from typing import Final
 
 import msgspec
 
+from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_mcp.oauth.scopes import split_scopes
 
 MAX_CHALLENGE_BYTES: Final = 8 << 10
 """Limit on the length of a field; a longer one is ignored."""
+UNAUTHORIZED: Final = "unauthorized"
+"""The server does not take the token, which may have been revoked."""
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 """`error` of a server that takes the token, but wants one with more scopes (RFC 6750 section 3.1)."""
 MAX_PARTS: Final = 64
@@ -46,6 +49,11 @@ class Challenge(msgspec.Struct, frozen=True):
         """Whether the server takes the token, but wants one with more scopes."""
         return self.error == INSUFFICIENT_SCOPE
 
+    @property
+    def refusal(self) -> str:
+        """Why the server refuses the token: UNAUTHORIZED or INSUFFICIENT_SCOPE."""
+        return INSUFFICIENT_SCOPE if self.wants_scopes else UNAUTHORIZED
+
     @classmethod
     def parse(cls, field: bytes | None) -> Challenge | None:
         """Return the first `Bearer` challenge of a field; None without one, or for a field that is too long.
@@ -63,6 +71,18 @@ class Challenge(msgspec.Struct, frozen=True):
                     url if len(url) <= _MAX_URL else "",
                 )
         return None
+
+
+def challenge_of(error: McpError) -> Challenge | None:
+    """The challenge of a server that refuses the token of a request (401), or wants one with more scopes (403); None
+    for any other error. The server has then executed nothing, so the request may be sent again with another token.
+    """
+    if not isinstance(error, HttpRefused) or error.status not in (401, 403):
+        return None
+    challenge = Challenge.parse(error.challenge)
+    if error.status == 401:
+        return challenge or Challenge()
+    return challenge if challenge is not None and challenge.wants_scopes else None
 
 
 def _challenges(text: str) -> Iterator[tuple[str, dict[str, str]]]:

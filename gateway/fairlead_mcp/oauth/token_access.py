@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from fairlead_mcp.http.dial import Resolve
-from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.subject import TokenSubject
 
 MAX_TOKENS: Final = 8_192
@@ -18,9 +17,9 @@ MAX_TOKENS: Final = 8_192
 
 MakeTls: TypeAlias = Callable[[str | None], Awaitable[tls.SSLContext]]
 """Makes a TLS context that trusts the CA certificates in a PEM text, or those of the system for None."""
-ObserveGrant: TypeAlias = Callable[[TokenSubject, GrantFailed | None, float], None]
-"""Called after each request for a token, with its failure (None: success) and its duration in seconds. It may not
-raise."""
+ObserveGrant: TypeAlias = Callable[[TokenSubject, float], None]
+"""Called after each grant that gave a token, with its duration in seconds. It may not raise. A failure is raised for
+each caller, who observes it there."""
 
 
 async def load_tls(ca_bundle: str | None) -> tls.SSLContext:
@@ -35,7 +34,7 @@ def _no_audience(audience: str) -> bool:
     return False
 
 
-def _ignore(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
+def _ignore(subject: TokenSubject, seconds: float) -> None:
     """Observe nothing."""
 
 

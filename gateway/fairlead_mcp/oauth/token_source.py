@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, OAuthSettings
@@ -32,7 +32,7 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.exchanged_token import require_token_of_server
-from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures
+from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures, GrantKey
 from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
 from fairlead_mcp.oauth.provider_clock import clock_offset
 from fairlead_mcp.oauth.scopes import fit_one_token
@@ -40,7 +40,7 @@ from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_answer import TokenRequest, read_token, secret_mask
-from fairlead_mcp.oauth.token_cache import CacheKey, TokenCache
+from fairlead_mcp.oauth.token_cache import TokenCache
 from fairlead_mcp.oauth.token_endpoint import ResolvedEndpoint, TokenEndpoint
 
 GRANT_SECONDS: Final = 10.0
@@ -49,14 +49,12 @@ _ATTEMPTS: Final = 3
 """Grants that one caller waits for, if each was for another subject token of the person, or for scopes that the person
 does not get any more."""
 _NO_SCOPES: Final[frozenset[str]] = frozenset()
-_OWN: Final[CacheKey] = (GATEWAY.person, _NO_SCOPES)
 
 
 class _Wish(NamedTuple):
     """A token that a caller needs."""
 
     subject: TokenSubject
-    key: CacheKey
     step_up: frozenset[str]
     """Scopes that the server demands beyond those that the person's token had."""
     refused: AccessToken | None
@@ -74,10 +72,6 @@ class _Flight(NamedTuple):
     """Remembered scopes that were requested."""
 
 
-_FlightKey: TypeAlias = tuple[CacheKey, frozenset[str]]
-"""Key of the cached token, and all scopes that are requested."""
-
-
 class TokenSource:
     """Tokens of one server. Errors of settings and credential are raised by `obtain`."""
 
@@ -92,7 +86,7 @@ class TokenSource:
         """Scopes by person beyond those of the settings: those that the server demanded and the person got, and those
         that it named with a 401.
         """
-        self._flights: dict[_FlightKey, _Flight] = {}
+        self._flights: dict[GrantKey, _Flight] = {}
         self._endpoint = TokenEndpoint(settings, access)
         self._offset = 0.0
         """Seconds by which the clock of the authorization server is ahead, for assertions of the client."""
@@ -108,17 +102,16 @@ class TokenSource:
     def __repr__(self) -> str:
         return f"<TokenSource of {self._access.server_url}: {len(self._cache)} tokens, {len(self._flights)} grants>"
 
-    def cached(self, subject: TokenSubject, scopes: frozenset[str] = _NO_SCOPES) -> AccessToken | None:
-        """The person's token, if it is valid. `scopes`: those that the call needs beyond those of the settings."""
+    def cached(self, subject: TokenSubject) -> AccessToken | None:
+        """The person's token, if it is valid."""
         if self._own:
-            return self._get((b"", scopes) if scopes else _OWN, GATEWAY.expires_at)
-        return self._get((subject.person, scopes), subject.expires_at)
+            return self._get(GATEWAY.person, GATEWAY.expires_at)
+        return self._get(subject.person, subject.expires_at)
 
     async def obtain(
         self,
         subject: TokenSubject,
         *,
-        scopes: frozenset[str] = _NO_SCOPES,
         refused: AccessToken | None = None,
         challenge: Challenge | None = None,
     ) -> AccessToken:
@@ -129,9 +122,9 @@ class TokenSource:
         challenge too, and the refused token stays in the cache until the new one is there. After a 401 they have the
         scopes of the challenge if the settings have none. Raises GrantFailed.
         """
-        wish = self._wish(GATEWAY if self._own else subject, scopes, refused, challenge)
+        wish = self._wish(GATEWAY if self._own else subject, refused, challenge)
         for attempt in range(_ATTEMPTS):
-            token = self._cache.get(wish.key, wish.subject.expires_at)
+            token = self._cache.get(wish.subject.person, wish.subject.expires_at)
             if token is not None and self._satisfies(token, wish):
                 return token
             flight = self._join(wish)
@@ -150,7 +143,7 @@ class TokenSource:
         self._cache.forget(person)
         self._failures.forget(person)
         self._extra.pop(person, None)
-        for key in [key for key in self._flights if key[0][0] == person]:
+        for key in [key for key in self._flights if key[0] == person]:
             del self._flights[key]
 
     async def aclose(self) -> None:
@@ -168,28 +161,27 @@ class TokenSource:
     def _wish(
         self,
         subject: TokenSubject,
-        scopes: frozenset[str],
         refused: AccessToken | None,
         challenge: Challenge | None,
     ) -> _Wish:
         """Take the refused token into account. Raises GrantFailed if no grant can help."""
         if self._closed:
             raise self._closed_failure()
-        key = (subject.person, scopes)
+        person = subject.person
         metadata = "" if challenge is None else challenge.resource_metadata
         if challenge is not None and challenge.wants_scopes:
-            step_up = self._demanded(key, refused, challenge)
-            return _Wish(subject, key, step_up, refused, after_refusal=False, resource_metadata=metadata)
-        dropped = None if refused is None else self._cache.drop(key, refused)
+            step_up = self._demanded(person, refused, challenge)
+            return _Wish(subject, step_up, refused, after_refusal=False, resource_metadata=metadata)
+        dropped = None if refused is None else self._cache.drop(person, refused)
         if dropped is not None and dropped.after_refusal:
             age = self._access.monotonic() - dropped.granted_at
             if age < LONGEST_PAUSE:
                 error = self._refused_failure()
-                self._failures.note((subject.person, self._requested(key, _NO_SCOPES)), subject, error)
+                self._failures.note((person, self._requested(person, _NO_SCOPES)), subject, error)
                 raise error
         if challenge is not None and not self._settings.scopes:
-            self._add_scopes(subject.person, frozenset(challenge.scopes))
-        return _Wish(subject, key, _NO_SCOPES, refused, dropped is not None, metadata)
+            self._add_scopes(person, frozenset(challenge.scopes))
+        return _Wish(subject, _NO_SCOPES, refused, dropped is not None, metadata)
 
     def _add_scopes(self, person: bytes, scopes: frozenset[str]) -> None:
         """Request scopes for a person from now on; in place of the earlier ones if they would be too many."""
@@ -201,18 +193,18 @@ class TokenSource:
         if len(self._extra) > self._access.max_tokens:
             self._extra.popitem(last=False)
 
-    def _demanded(self, key: CacheKey, refused: AccessToken | None, challenge: Challenge) -> frozenset[str]:
+    def _demanded(self, person: bytes, refused: AccessToken | None, challenge: Challenge) -> frozenset[str]:
         """Scopes of the next token after a 403. Raises GrantFailed if the server would refuse that token too."""
         demanded = frozenset(challenge.scopes)
         had = _NO_SCOPES if refused is None else refused.scopes
-        entry = self._cache.entry(key)
+        entry = self._cache.entry(person)
         asked_before = entry is not None and refused is not None and entry.token.value == refused.value
         requested = entry.requested if entry is not None and asked_before else _NO_SCOPES
         if not demanded:
             what = "does not say which"
         elif demanded <= requested:
             what = f"demands {' '.join(challenge.scopes)[:200]}, which was requested but is not enough"
-        elif not fit_one_token(self._requested(key, had | demanded)):
+        elif not fit_one_token(self._requested(person, had | demanded)):
             what = "demands too many"
         else:
             return had | demanded
@@ -226,45 +218,43 @@ class TokenSource:
         """Whether a cached token is another than the refused one, and has the scopes that the server demands."""
         if wish.refused is not None and token.value == wish.refused.value:
             return False
-        entry = self._cache.entry(wish.key)
+        entry = self._cache.entry(wish.subject.person)
         return not wish.step_up or (entry is not None and wish.step_up <= entry.requested)
 
-    def _requested(self, key: CacheKey, step_up: frozenset[str]) -> frozenset[str]:
+    def _requested(self, person: bytes, step_up: frozenset[str]) -> frozenset[str]:
         """All scopes of a request."""
-        person, scopes = key
-        return frozenset(self._settings.scopes) | scopes | step_up | self._extra.get(person, _NO_SCOPES)
+        return frozenset(self._settings.scopes) | step_up | self._extra.get(person, _NO_SCOPES)
 
     def _join(self, wish: _Wish) -> _Flight:
         """The grant in progress, or a new one. Raises GrantFailed if one failed shortly before."""
         if self._problem is not None:
             raise self._problem.again()
         check_subject(self._settings, wish.subject, self._access.clock())
-        requested = self._requested(wish.key, wish.step_up)
-        flight = self._flights.get((wish.key, requested))
+        person = wish.subject.person
+        key = (person, self._requested(person, wish.step_up))
+        flight = self._flights.get(key)
         if flight is not None and flight.task.running:
             return flight
-        failure = self._failures.find((wish.key[0], requested), wish.subject)
+        failure = self._failures.find(key, wish.subject)
         if failure is not None:
             raise failure
-        flight_key = (wish.key, requested)
-        task = SharedTask(self._grant(wish, flight_key), f"grant for {self._access.server_url}")
-        extra = self._extra.get(wish.key[0], _NO_SCOPES)
-        flight = self._flights[flight_key] = _Flight(task, hash(wish.subject.token), extra)
+        task = SharedTask(self._grant(wish, key), f"grant for {self._access.server_url}")
+        extra = self._extra.get(person, _NO_SCOPES)
+        flight = self._flights[key] = _Flight(task, hash(wish.subject.token), extra)
         return flight
 
     def _must_repeat(self, error: GrantFailed, flight: _Flight, wish: _Wish) -> bool:
         """Whether another grant may succeed: with the caller's own subject token, or without remembered scopes."""
         if error.cause == INVALID_SCOPE and flight.extra and not wish.step_up:
-            if self._extra.get(wish.key[0]) == flight.extra:
-                del self._extra[wish.key[0]]
+            if self._extra.get(wish.subject.person) == flight.extra:
+                del self._extra[wish.subject.person]
             return True
         return not error.for_everybody and flight.subject != hash(wish.subject.token)
 
-    async def _grant(self, wish: _Wish, flight_key: _FlightKey) -> AccessToken:
+    async def _grant(self, wish: _Wish, key: GrantKey) -> AccessToken:
         """Obtain a token and cache it. Raises GrantFailed."""
-        requested = flight_key[1]
+        requested = key[1]
         began = self._access.monotonic()
-        failure_key = (wish.key[0], requested)
         me = asyncio.current_task()
         try:
             async with asyncio.timeout(GRANT_SECONDS):
@@ -273,29 +263,28 @@ class TokenSource:
             error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()
             if error.cause in (BAD_ANSWER, UNREACHABLE):
                 self._endpoint.doubt()
-            self._failures.note(failure_key, wish.subject, error)
-            self._access.observe(wish.subject, error, self._access.monotonic() - began)
+            self._failures.note(key, wish.subject, error)
             raise error from cause
         finally:
-            current = self._is_current(flight_key, me)
+            current = self._is_current(key, me)
             if current:
-                del self._flights[flight_key]
-        self._failures.succeeded(failure_key)
+                del self._flights[key]
+        self._failures.succeeded(key)
         if current:
             self._remember(wish, token, requested)
-        self._access.observe(wish.subject, None, self._access.monotonic() - began)
+        self._access.observe(wish.subject, self._access.monotonic() - began)
         return token
 
-    def _is_current(self, flight_key: _FlightKey, task: asyncio.Task[object] | None) -> bool:
+    def _is_current(self, key: GrantKey, task: asyncio.Task[object] | None) -> bool:
         """Whether the grant was neither forgotten nor replaced by another one."""
-        flight = self._flights.get(flight_key)
+        flight = self._flights.get(key)
         return flight is not None and flight.task.is_run_by(task)
 
     def _remember(self, wish: _Wish, token: AccessToken, requested: frozenset[str]) -> None:
-        person = wish.key[0]
+        person = wish.subject.person
         self._add_scopes(person, wish.step_up)
         self._cache.put(
-            wish.key,
+            person,
             token,
             requested=requested,
             granted_at=self._access.monotonic(),

@@ -68,7 +68,7 @@ async def _cache_tokens(guarded: Place, header: bytes) -> None:
         credentials = gateway.registry.credentials(key)
         if credentials is not None:
             cache = credentials._source._cache  # noqa: SLF001  # as after a grant, which needs a provider
-            cache.put((credentials.person(identity), frozenset()), token)
+            cache.put(credentials.person(identity), token)
 
 
 async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:

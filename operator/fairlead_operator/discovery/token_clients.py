@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
-from fairlead_mcp.errors import HandshakeRefused, HttpRefused, McpError, RpcError
+from fairlead_mcp.errors import McpError
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
-from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.challenge import challenge_of
 from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.session import McpSession
 from fairlead_operator.ports import TokenCredential
 
-_UNAUTHORIZED: Final = 401
 Negotiate = Callable[[Credential], McpSession]
 """Makes a session, not connected yet, that sends a credential."""
 
@@ -54,14 +52,14 @@ class TokenClient:
         try:
             return await self._connect(stack, negotiate, token)
         except McpError as error:
-            challenge = _challenge(error)
+            challenge = challenge_of(error)
             if challenge is None:
                 raise
             token = await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
         try:
             return await self._connect(stack, negotiate, token)
         except McpError as error:
-            challenge = _challenge(error)
+            challenge = challenge_of(error)
             if challenge is not None:  # raises GrantFailed, whose message says that the server refuses new tokens
                 await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
             raise
@@ -80,7 +78,7 @@ class TokenClient:
         """Mask the token in the error that ends a session, and forget the token if the server refused it."""
         if isinstance(error, McpError):
             mask.error(error)
-            if _challenge(error) is not None:
+            if challenge_of(error) is not None:
                 self._source.forget(GATEWAY.person)
         return False
 
@@ -119,14 +117,3 @@ class TokenClients:
                 if self._clients.get(key) is client:
                     del self._clients[key]
                 await client.aclose()
-
-
-def _challenge(error: McpError) -> Challenge | None:
-    """The challenge of a server that refuses the token, or wants one with more scopes; None for any other error."""
-    if isinstance(error, HttpRefused):
-        challenge = Challenge.parse(error.challenge)
-        if error.status == _UNAUTHORIZED:
-            return challenge or Challenge()
-        return challenge if challenge is not None and challenge.wants_scopes else None
-    refused = isinstance(error, RpcError | HandshakeRefused) and error.status == _UNAUTHORIZED
-    return Challenge() if refused else None

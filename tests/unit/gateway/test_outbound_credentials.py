@@ -12,15 +12,15 @@ from msgspec import Raw
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, PERSON, TOKEN_EXCHANGE, OAuthSettings
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
-from fairlead_gateway.core.outbound import INSUFFICIENT_SCOPE, UNAUTHORIZED, CallCredential, cause_of_refusal
+from fairlead_gateway.core.outbound import CallCredential
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.upstream.outbound_credentials import KEPT_SECONDS, ServerCredentials
 from fairlead_gateway.upstream.session_authorization import SessionAuthorization
-from fairlead_mcp.errors import HttpRefused, McpError, RpcError, Timeout
+from fairlead_mcp.errors import Timeout
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.messages import Message
 from fairlead_mcp.oauth.access_token import AccessToken
-from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.challenge import INSUFFICIENT_SCOPE, Challenge
 from fairlead_mcp.oauth.errors import (
     CONFIGURATION,
     INVALID_CLIENT,
@@ -48,7 +48,7 @@ class Source:
         self.fails = ""
         """Cause with which no token is given; empty: none."""
 
-    def cached(self, subject: TokenSubject, scopes: frozenset[str] = frozenset()) -> AccessToken | None:
+    def cached(self, subject: TokenSubject) -> AccessToken | None:
         return self.tokens.get(subject.person)
 
     async def obtain(
@@ -62,6 +62,9 @@ class Source:
         token = AccessToken.bearer(f"for-{subject.person.decode()}-{len(self.requests)}", FOREVER, frozenset())
         self.tokens[subject.person] = token
         return token
+
+
+WANTS_SCOPES = Challenge(INSUFFICIENT_SCOPE, ("a", "b"))
 
 
 def credentials(
@@ -170,7 +173,7 @@ async def test_a_stream_goes_on_with_the_newest_token_of_its_person() -> None:
     first = await tokens.acquire(new, FOREVER)
     assert (await tokens.acquire(old, FOREVER)).line == first.line
     source.tokens.clear()
-    await tokens.acquire(old, FOREVER, first, HttpRefused("401", status=401))
+    await tokens.acquire(old, FOREVER, first, Challenge())
     assert [subject.token for subject, _, _ in source.requests] == ["new", "new"]
 
 
@@ -246,37 +249,16 @@ async def test_the_challenge_of_a_refused_token_reaches_the_source() -> None:
     source = Source()
     tokens = credentials(source)
     first = await tokens.acquire(of_jwt(), FOREVER)
-    challenge = b'Bearer error="insufficient_scope", scope="write"'
-    await tokens.acquire(of_jwt(), FOREVER, first, HttpRefused("403", status=403, challenge=challenge))
-    _, refused, parsed = source.requests[-1]
-    assert refused == first.token
-    assert parsed is not None
-    assert parsed.scopes == ("write",)
-
-
-@pytest.mark.parametrize(
-    ("error", "cause"),
-    [
-        (HttpRefused("x", status=401), UNAUTHORIZED),
-        (HttpRefused("x", status=403, challenge=b'Bearer error="insufficient_scope"'), INSUFFICIENT_SCOPE),
-        (HttpRefused("x", status=403, challenge=b'Bearer error="invalid_token"'), ""),
-        (HttpRefused("x", status=403), ""),
-        (HttpRefused("x", status=500), ""),
-        (RpcError(-32000, "x", status=401), ""),
-    ],
-)
-def test_only_a_refused_token_is_replaced(error: McpError, cause: str) -> None:
-    assert cause_of_refusal(error) == cause
+    await tokens.acquire(of_jwt(), FOREVER, first, WANTS_SCOPES)
+    assert source.requests[-1][1:] == (first.token, WANTS_SCOPES)
 
 
 def test_a_token_that_is_refused_again_is_an_error_with_a_sentence() -> None:
     tokens = credentials(Source())
-    refused = tokens.refusal(of_jwt(), HttpRefused("x", status=401))
+    refused = tokens.refusal(of_jwt(), Challenge())
     assert isinstance(refused, GrantFailed)
     assert refused.cause == TOKEN_REFUSED
-    challenge = b'Bearer error="insufficient_scope", scope="a b"'
-    lacking = tokens.refusal(of_jwt(), HttpRefused("x", status=403, challenge=challenge))
-    assert "(a b)" in str(lacking)
+    assert "(a b)" in str(tokens.refusal(of_jwt(), WANTS_SCOPES))
 
 
 async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_cause() -> None:
@@ -296,8 +278,8 @@ async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_ca
     for _ in range(2):
         with pytest.raises(GrantFailed):
             await tokens.acquire(alice, FOREVER)
-    tokens.refusal(alice, HttpRefused("x", status=401))
-    tokens.refusal(alice, HttpRefused("x", status=403, challenge=b'Bearer error="insufficient_scope", scope="a"'))
+    tokens.refusal(alice, Challenge())
+    tokens.refusal(alice, WANTS_SCOPES)
     source.fails, source.hangs = "", True
     with pytest.raises(Timeout):
         await tokens.acquire(alice, 0.0)

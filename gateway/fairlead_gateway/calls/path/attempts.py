@@ -19,7 +19,7 @@ from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.watched_calls import CALL_ENDED
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
-from fairlead_gateway.core.outbound import CallCredential, CallCredentials, cause_of_refusal
+from fairlead_gateway.core.outbound import CallCredential, CallCredentials
 from fairlead_gateway.core.ports import Pending, Ticket
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
@@ -31,6 +31,7 @@ from fairlead_gateway.upstream.guard import PLAIN, QUEUED
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.messages import Message, ResultMembers
+from fairlead_mcp.oauth.challenge import Challenge, challenge_of
 from fairlead_mcp.retries import next_delay
 
 
@@ -150,8 +151,8 @@ class Attempts(ResponseSink):
         """`responses_seen` of the guard when the current attempt was admitted."""
         self._credential: CallCredential | None = None
         """Access token of the current attempt; None if the server has one credential for all requests."""
-        self._renewed_for = ""
-        """Causes for which the server refused a token so far, each of which is answered with another token once."""
+        self._renewed_for: tuple[str, ...] = ()
+        """Refusals of tokens so far (`Challenge.refusal`), each of which is answered with another token once."""
         self._measured = 0
         """Number that the tool's latency meter gave the attempt; 0 between attempts."""
         self.moved_to = NEVER
@@ -189,7 +190,7 @@ class Attempts(ResponseSink):
             return
         try:
             # `retry` exempts from the server's rate limit: requests about a task are polls, which must not use it up
-            again = self._attempts > 0 or self._renewed_for != ""
+            again = self._attempts > 0 or bool(self._renewed_for)
             ticket = guard.enter(self, retry=again or self.route.task is not None)
         except McpError as error:
             self.reject(error)
@@ -238,12 +239,12 @@ class Attempts(ResponseSink):
         self._leave(error, abandoned=caller_timeout)
         credentials = self.route.binding.credentials
         if credentials is not None and isinstance(error, McpError) and not self.done:
-            cause = cause_of_refusal(error)
-            if cause and cause not in self._renewed_for:
-                self._renew(credentials, cause, error)
+            challenge = challenge_of(error)
+            if challenge is not None and challenge.refusal not in self._renewed_for:
+                self._renew(credentials, challenge)
                 return
-            if cause:
-                error = credentials.refusal(self._owner.identity, error)
+            if challenge is not None:
+                error = credentials.refusal(self._owner.identity, challenge)
         if not self._retry_later(error):
             self._owner.give_up(error)
 
@@ -271,7 +272,7 @@ class Attempts(ResponseSink):
         """Build and send the owner's next request, with the full number of retries."""
         self._outgoing = None
         self._attempts = 0
-        self._renewed_for = ""
+        self._renewed_for = ()
         self.begin()
 
     def release(self, *, listens: bool = False) -> None:
@@ -426,24 +427,24 @@ class Attempts(ResponseSink):
             self._acquire(credentials, None)
         return self._credential is not None
 
-    def _renew(self, credentials: CallCredentials, cause: str, error: McpError) -> None:
+    def _renew(self, credentials: CallCredentials, challenge: Challenge) -> None:
         """Send the request again with another token, because the server refused the token and so executed nothing."""
-        self._renewed_for += cause
+        self._renewed_for += (challenge.refusal,)
         self._attempts -= 1
         if self._outgoing is not None:
             self._outgoing = self._outgoing.with_id(self.route.upstream.next_id())
-        self._acquire(credentials, error)
+        self._acquire(credentials, challenge)
 
-    def _acquire(self, credentials: CallCredentials, error: McpError | None) -> None:
+    def _acquire(self, credentials: CallCredentials, challenge: Challenge | None) -> None:
         self.enter_phase(CREDENTIAL)
-        work = self._acquire_and_enter(credentials, error)
+        work = self._acquire_and_enter(credentials, challenge)
         self.pending = task = asyncio.get_running_loop().create_task(work, name="acquire a credential")
         self.context.keep_task(task)
 
-    async def _acquire_and_enter(self, credentials: CallCredentials, error: McpError | None) -> None:
+    async def _acquire_and_enter(self, credentials: CallCredentials, challenge: Challenge | None) -> None:
         refused, owner = self._credential, self._owner
         try:
-            self._credential = await credentials.acquire(owner.identity, self.deadline, refused, error)
+            self._credential = await credentials.acquire(owner.identity, self.deadline, refused, challenge)
             self.pending = None
             self._enter()
         except asyncio.CancelledError:

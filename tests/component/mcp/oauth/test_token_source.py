@@ -268,18 +268,18 @@ async def test_client_credentials_that_are_refused_ask_nobody_to_sign_in() -> No
         assert (error.cause, "sign in" in str(error)) == (INVALID_GRANT, False)
 
 
-async def test_grants_are_observed_with_their_causes() -> None:
-    observed: list[tuple[bytes, str]] = []
+async def test_grants_that_gave_a_token_are_observed_once() -> None:
+    observed: list[bytes] = []
 
-    def observe(subject: TokenSubject, failure: GrantFailed | None, seconds: float) -> None:
-        observed.append((subject.person, "" if failure is None else failure.cause))
+    def observe(subject: TokenSubject, seconds: float) -> None:
+        observed.append(subject.person)
         assert seconds >= 0
 
     async with world(options={"observe": observe}) as tools:
         tools.provider.strangers.add("bob")
         await asyncio.gather(*(tools.source.obtain(tools.person("alice")) for _ in range(5)))
-        await tools.failure(tools.person("bob"))
-        assert observed == [(b"alice", ""), (b"bob", ACCESS_DENIED)]
+        assert (await tools.failure(tools.person("bob"))).cause == ACCESS_DENIED
+        assert observed == [b"alice"]
 
 
 # Answers of the server
@@ -356,15 +356,6 @@ async def test_scopes_that_a_person_has_lost_are_given_up() -> None:
         tools.provider.scopes = {"read"}
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read"}
-
-
-async def test_scopes_of_a_call_have_a_token_of_their_own() -> None:
-    async with world(scopes=("read",)) as tools:
-        alice, more = tools.person("alice"), frozenset({"admin"})
-        token = await tools.source.obtain(alice, scopes=more)
-        assert token.scopes == {"read", "admin"}
-        assert tools.source.cached(alice, more) is token
-        assert tools.source.cached(alice) is None
 
 
 async def test_demand_for_more_scopes_than_a_token_may_have_is_refused() -> None:

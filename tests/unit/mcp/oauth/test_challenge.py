@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from fairlead_mcp.oauth.challenge import MAX_CHALLENGE_BYTES, MAX_PARTS, Challenge
+from fairlead_mcp.errors import HttpRefused, McpError, RpcError
+from fairlead_mcp.oauth.challenge import (
+    INSUFFICIENT_SCOPE,
+    MAX_CHALLENGE_BYTES,
+    MAX_PARTS,
+    UNAUTHORIZED,
+    Challenge,
+    challenge_of,
+)
 from fairlead_mcp.oauth.scopes import MAX_SCOPES
 
 URL = "https://tools.example.com/.well-known/oauth-protected-resource/mcp"
@@ -71,3 +79,20 @@ def test_quoted_strings_of_any_text_are_read_back(parameters: dict[str, str]) ->
     assert challenge is not None
     error = parameters.get("error", "")
     assert challenge.error == (error if error.isprintable() and len(error) <= 64 else "")
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [
+        (HttpRefused("x", status=401), UNAUTHORIZED),
+        (HttpRefused("x", status=401, challenge=b'Bearer error="invalid_token"'), UNAUTHORIZED),
+        (HttpRefused("x", status=403, challenge=b'Bearer error="insufficient_scope"'), INSUFFICIENT_SCOPE),
+        (HttpRefused("x", status=403, challenge=b'Bearer error="invalid_token"'), ""),
+        (HttpRefused("x", status=403), ""),
+        (HttpRefused("x", status=500), ""),
+        (RpcError(-32000, "x", status=401), ""),
+    ],
+)
+def test_only_a_refused_token_has_a_challenge_to_answer(error: McpError, refusal: str) -> None:
+    challenge = challenge_of(error)
+    assert ("" if challenge is None else challenge.refusal) == refusal

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, INVALID_GRANT, GrantFailed
-from fairlead_mcp.oauth.grant_failures import MAX_PER_PERSON, GrantFailures
+from fairlead_mcp.oauth.grant_failures import MAX_PER_PERSON, GrantFailures, GrantKey
 from fairlead_mcp.oauth.subject import TokenSubject
-from fairlead_mcp.oauth.token_cache import CacheKey
 from virtualtime import HandClock
 
 ALICE, BOB = TokenSubject(b"alice", "a1"), TokenSubject(b"bob", "b1")
@@ -13,7 +12,7 @@ OWN = GrantFailed("bad token", cause=INVALID_GRANT, claims="{}")
 COMMON = GrantFailed("bad client", cause=INVALID_CLIENT)
 
 
-def key(subject: TokenSubject, *scopes: str) -> CacheKey:
+def key(subject: TokenSubject, *scopes: str) -> GrantKey:
     return subject.person, frozenset(scopes)
 
 
