@@ -57,7 +57,7 @@ class WrappedRequest:
 
 
 class _WrappedOutput(Generic[Inner]):
-    """What whole answers and streams have in common."""
+    """The facts that a wrapper hands on, of a whole answer as of a stream."""
 
     def __init__(self, inner: Inner) -> None:
         self.inner = inner
