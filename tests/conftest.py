@@ -7,6 +7,7 @@ import faulthandler
 import gc
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
@@ -33,6 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # as a shell's background job, which `nohup hack/test &` is: programs that tests interrupt would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _choose_examples()
     register(config)
     if "FAIRLEAD_COVERAGE_CONTEXTS" in os.environ:

@@ -57,6 +57,8 @@ async def test_a_call_of_a_tool_that_nobody_offered_waits_for_no_client_beside_a
         await client.send("response.create")
         (done,) = await client.until("response.done")
         assert [item["call_id"] for item in done["response"]["output"]] == ["call_own"]
+        await world.session.until("conversation.item.create")
+        assert outputs(world) == [("call_odd", UNKNOWN)]
         item = {"type": "function_call_output", "call_id": "call_own", "output": "ok"}
         await client.send("conversation.item.create", item=item)
         await client.send("response.create")
