@@ -264,8 +264,8 @@ def test_a_token_that_is_refused_again_is_an_error_with_a_sentence() -> None:
 async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_cause() -> None:
     outcomes: list[tuple[str, str]] = []
 
-    def observe(identity: Identity, cause: str, seconds: float) -> None:
-        outcomes.append((identity.principal, cause))
+    def observe(identity: Identity, failure: GrantFailed | None, seconds: float) -> None:
+        outcomes.append((identity.principal, "" if failure is None else failure.cause))
 
     source = Source()
     tokens = credentials(source, observe=observe)
