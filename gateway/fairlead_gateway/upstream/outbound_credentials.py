@@ -108,10 +108,6 @@ class ServerCredentials(CallCredentials):
             self._observe(self._caller(identity), failure, self._monotonic() - began)
             raise
 
-    def newest_line(self, person: bytes) -> bytes:
-        token = self._source.cached(TokenSubject(person))
-        return b"" if token is None else token.header_line
-
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
         failure = self._describe_refusal(challenge)
         self._observe(self._caller(identity), failure, 0.0)
@@ -157,8 +153,8 @@ class ServerCredentials(CallCredentials):
         if token is not None and token.header_line != refused:
             return token.header_line
         identity = self._newest.get(person) if self.exchanges else GATEWAY_ITSELF
-        if identity is None:
-            raise self._expired()
+        if identity is None or identity.expires_at <= self._clock():
+            raise self._expired()  # not observed: it concerns no call
         credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
         return credential.line
 

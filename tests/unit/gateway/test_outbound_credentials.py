@@ -182,11 +182,11 @@ async def test_messages_of_the_gateway_get_a_new_token_once_none_is_cached_or_th
     tokens = credentials(source)
     first = await tokens.acquire(of_jwt(), FOREVER)
     authorization = SessionAuthorization(tokens, first.person, first.line)
-    assert await authorization.valid(FOREVER) == authorization.newest() == first.line
+    assert await authorization.valid(FOREVER) == first.line
     second = await authorization.valid(FOREVER, first.line)
     assert source.requests[-1][1] == first.token
     source.tokens.clear()
-    assert authorization.newest() == second, "the newest that is known"
+    assert authorization.line == second, "the newest that is known"
     third = await authorization.valid(FOREVER)
     assert len({first.line, second, third}) == 3
     assert await SessionAuthorization().valid(FOREVER, b"") == b""
