@@ -79,7 +79,9 @@ async def serving_desk(world: World, folder: Path, *, secret: str = SECRET) -> A
         body = {"metadata": metadata, "stringData": {"token": secret}}
         assert world.request("POST", world.path("secrets"), body)[0] == 201
         exchange: Json = {"tokenURL": provider.token_url, "clientID": CLIENT, "secretRef": {"name": "client"}}
-        world.create("desk", {"url": server.url, "auth": {"tokenExchange": exchange}})
+        # a server that is not Ready for want of tokens is not down: its tools stay
+        removes = {"discovery": {"onDisconnect": "Remove"}}
+        world.create("desk", {"url": server.url, "auth": {"tokenExchange": exchange}, **removes})
         await world.until("Ready", partial(world.is_, "desk", "Ready", "True"))
         desk = Desk(world, provider, gateway)
         await until_async("the tool", partial(_lists, desk))
