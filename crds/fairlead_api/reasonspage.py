@@ -44,6 +44,10 @@ _ABOUT: Final = {
     ConditionType.RESOLVED_REFS: "Whether every Secret that the spec refers to exists and may be used.",
     ConditionType.PROGRAMMED: "Whether the server's workload exists and runs. Always True for a `url`.",
     ConditionType.VERIFIED: "Whether the server answers `tools/list`.",
+    ConditionType.AUTHORIZED: (
+        "With `clientCredentials` or `tokenExchange` in `spec.auth` only: whether gateways get access tokens for "
+        "calls. A person who gets none, such as one without a grant, does not count."
+    ),
     ConditionType.CALIBRATED: "Whether the server's tools have been measured. Does not affect Ready.",
     ConditionType.APPROVED: (
         "With `pin: true` only: whether the server lists exactly the approved definitions. Does not affect Ready, "

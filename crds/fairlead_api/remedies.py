@@ -85,6 +85,9 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         "clientCredentials, bearer or header.",
         Cause.ISSUER_UNREACHABLE: "Check the issuer in fairlead.auth or fairlead.discovery.auth, and the network; "
         "it is asked again.",
+        Cause.CALLS_NOT_GRANTED: "Correct the client, its secret or the issuer in fairlead.auth, or register the "
+        "client's grant at the issuer.",
+        Cause.CALLS_ISSUER_UNREACHABLE: "Check the issuer in fairlead.auth, and the network; it is asked again.",
         Cause.SECRET_VALUE_INVALID: "Correct secret or secretFile: a token or secret in one line, or a private key as "
         "PEM or JWK with clientAuthentication private_key_jwt.",
         Cause.NOT_FOUND: "Check the path in url: often /mcp.",

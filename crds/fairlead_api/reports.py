@@ -27,6 +27,11 @@ NEUTRAL: Final = "neutral"
 RUNNING: Final = "running"
 """The attempt has not ended yet."""
 
+MOST_FAILED_GRANTS: Final = 200
+"""Maximum number of servers in `Report.failed_grants`."""
+SENTENCE_CHARS: Final = 500
+"""Maximum number of characters of `FailedGrant.sentence`."""
+
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
     """One attempt to call a tool, from its first byte sent to its last message received."""
@@ -58,6 +63,19 @@ class Doubt(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
 
 
+class FailedGrant(msgspec.Struct, frozen=True, rename="camel"):
+    """A server whose calls get no access token, for a cause that is the same for all callers."""
+
+    namespace: str
+    server: str
+    cause: str
+    """One of `fairlead_mcp.oauth.errors.GRANT_CAUSES`."""
+    sentence: str
+    """Failure and remedy, without anything about a person; at most `SENTENCE_CHARS` characters."""
+    since: float
+    """Time of the first failure, in seconds since the epoch."""
+
+
 class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
     """Approval of held-back definitions by an administrator of the gateway."""
 
@@ -83,6 +101,10 @@ class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     doubts: tuple[Doubt, ...] = ()
     approvals: tuple[AskedApproval, ...] = ()
     """Approvals. They count if the installation allows administrators of gateways to approve."""
+    failed_grants: tuple[FailedGrant, ...] | None = None
+    """All servers whose grants fail for everybody at present, at most `MOST_FAILED_GRANTS`. A server that is no longer
+    among them works again, or has had no failed call for a while. None: unchanged since the cursor.
+    """
     own: tuple[Catalog, ...] = ()
     """Catalogs of the gateway's own servers (custom tools), which no operator publishes. Sent if the request's cursor
     is not from this replica.

@@ -37,6 +37,7 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.upstream.registry import Registry, UpstreamAccess
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
+from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.via import join_names
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_rest.process_outputs import ProcessOutputs
@@ -74,8 +75,10 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
     egress = upstream.egress.rules
     remembered = RememberedNames(servers.resolve, shared.clock)
 
-    def observe_grant(server: ServerKey, identity: Identity, cause: str, seconds: float) -> None:
+    def observe_grant(server: ServerKey, identity: Identity, failure: GrantFailed | None, seconds: float) -> None:
+        cause = "" if failure is None else failure.cause
         shared.metrics.grants.count(server, cause or GRANTED, seconds)
+        outbox.failing_grants.observe(server, failure)
         auditor = shared.governance.auditor
         if auditor is not None:
             auditor.record_grant(identity, server, cause, seconds)
@@ -92,6 +95,7 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
         ),
         keep_tokens=shared.identities.keep_tokens,
         observe_grant=observe_grant,
+        forget_grants=outbox.failing_grants.forget,
         is_own_audience=shared.trust.audiences.accepts,
     )
     return Registry(

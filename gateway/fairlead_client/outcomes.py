@@ -76,11 +76,16 @@ class ExecutionError(ToolCallError):
         cause: BaseException | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        claims: str = "",
     ) -> None:
         super().__init__(tool, message)
         self.code = code
         self.retryable = retryable
         self.retry_after = retry_after
+        self.claims = claims
+        """JSON that the program passes on as `claims` in its next authorization request, where Microsoft Entra demands
+        more of the person; empty for all other errors.
+        """
         self.__cause__ = cause
 
     @property
@@ -149,6 +154,8 @@ class Outcome:
         detail: JsonObject = {"code": error.code if error else "", "message": str(error)}
         if error is not None and error.retry_after is not None:
             detail["retryAfterMs"] = round(error.retry_after * 1000)
+        if isinstance(error, ExecutionError) and error.claims:
+            detail["claims"] = error.claims
         content = [{"type": "text", "text": str(error)}]
         return {"content": content, "isError": True, "_meta": {META_ERROR: detail}}
 

@@ -134,6 +134,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
         cause=error,
         retryable=_retryable(error, repeatable=repeatable),
         retry_after=after,
+        claims=refusal.claims,
     )
 
 
@@ -146,6 +147,7 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
     if not isinstance(error, Mapping) or not isinstance(error.get("code"), str):
         return None
     code, message, after = error["code"], str(error.get("message", "")), error.get("retryAfterMs")
+    claims = error.get("claims")
     if code == INVALID_ARGUMENTS:
         return InvalidArguments(tool, message, tuple(message.splitlines()))
     return ExecutionError(
@@ -154,6 +156,7 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
         code=code,
         retryable=code in _UNSENT_CODES or (repeatable and code in _INTERRUPTED_CODES),
         retry_after=after / 1000 if isinstance(after, int) else None,
+        claims=claims if isinstance(claims, str) else "",
     )
 
 

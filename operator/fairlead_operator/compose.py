@@ -142,6 +142,7 @@ def compose(
     def on_report(report: Report) -> None:
         telemetry.take_report(report)
         timekeeper.take(report)
+        reconciler.failed_grants.take(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)
             if not entries.refuse_refresh(key, clocks.now()):

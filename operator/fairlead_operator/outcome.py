@@ -16,6 +16,11 @@ class Done:
 
     requeue_after: float | None = None
 
+    def no_later_than(self, seconds: float | None) -> Done:
+        """The outcome with a reconcile after at most `seconds`; unchanged for None."""
+        times = [time for time in (self.requeue_after, seconds) if time is not None]
+        return Done(min(times, default=None))
+
 
 @dataclass(frozen=True)
 class Waiting:

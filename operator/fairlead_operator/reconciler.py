@@ -28,12 +28,14 @@ from fairlead_mcp.masking import Mask
 from fairlead_operator.calibration.plan import ProbePlan, plan
 from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
+from fairlead_operator.condition_assembly import as_shown
 from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
 from fairlead_operator.discovery.refused_listing import explain_refusal
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
+from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held_back
@@ -144,6 +146,7 @@ class Reconciler:
         self._prefixes = parts.prefixes
         self._store_prefixes = parts.store_prefixes
         self.floors = TierFloors(observer.changed)
+        self.failed_grants = FailedGrants(observer.changed, clocks.monotonic)
         self._discoverer = Discoverer(parts.connector, observer.changed, pace=options.pace, clocks=clocks)
         self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
@@ -277,7 +280,16 @@ class Reconciler:
             *workload.side_verdicts,
         )
         verified = self._verification(findings)
-        verdicts = Verdicts(accepted, credential.verdict, refused or workload.verdict, verified, calibrated, *optional)
+        authorized = self._authorization(server)
+        verdicts = Verdicts(
+            accepted,
+            credential.verdict,
+            refused or workload.verdict,
+            verified,
+            calibrated,
+            *optional,
+            authorized=authorized,
+        )
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
         latency = self._figures.summary(server.key) if self._figures is not None else None
@@ -288,7 +300,10 @@ class Reconciler:
         if (seconds := self._seconds_before_showing(findings, verdicts)) > 0:
             return Done(seconds)
         await self._report_status(server, status)
-        return self._next(findings) if refused is None else Stalled(refused.cause, STALLED_RETRY)
+        outcome = self._next(findings) if refused is None else Stalled(refused.cause, STALLED_RETRY)
+        if authorized is not None and isinstance(outcome, Done):
+            return outcome.no_later_than(self.failed_grants.seconds_until_due(server.key))
+        return outcome
 
     async def _reject_spec(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
         self._discoverer.stop(server.key, accepted.message)
@@ -345,6 +360,13 @@ class Reconciler:
         if findings.discovery.listing is not None:
             return self._remarks.get(findings.server.key, ListingFindings()).verdict()
         return before_first_answer(findings.server.status, findings.discovery, self._monotonic())
+
+    def _authorization(self, server: McpServer) -> ConditionVerdict | None:
+        """The verdict Authorized; None for a server whose calls need no grants."""
+        auth = server.spec.auth
+        if auth is None or auth.grant is None:
+            return None
+        return self.failed_grants.verdict(server.key, as_shown(server.status.condition(ConditionType.AUTHORIZED)))
 
     def _seconds_before_showing(self, findings: ReconcileFindings, verdicts: Verdicts) -> float:
         """Seconds until a status is written that would only say that the first answer is awaited."""
@@ -445,7 +467,7 @@ class Reconciler:
         self, findings: ReconcileFindings, status: McpServerStatus, conflicted: ConditionVerdict | None
     ) -> ServerEntry | None:
         key = findings.server.key
-        removes = findings.server.spec.discovery.on_disconnect == "Remove"
+        removes = findings.server.spec.discovery.on_disconnect == "Remove" and not findings.online
         mask = Mask(findings.credential.of_operator.value)
         refreshed = self._discoverer.last_refresh(key)
         return entry_for(key, findings.prefix, status, refreshed, removes=removes, mask=mask, conflicted=conflicted)

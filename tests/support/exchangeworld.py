@@ -140,6 +140,7 @@ def complaint_of(answer: Answer) -> tuple[str, str]:
 @contextlib.asynccontextmanager
 async def exchange_world(
     folder: Path,
+    provider: TokenProvider | None = None,
     *,
     scope: str = SCOPE,
     required: str = SCOPE,
@@ -147,7 +148,9 @@ async def exchange_world(
     gateway_lifetime: int = 600,
     skew: int = 0,
 ) -> AsyncIterator[ExchangeWorld]:
-    """`scope`: what the provider gives, `required`: what the server asks for; the others as in `oidc_provider`."""
+    """`provider`: the fixture `shared_provider`, or None for a process of its own. `scope`: what the provider gives,
+    `required`: what the server asks for; the others as in `oidc_provider`.
+    """
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     async with (
@@ -160,7 +163,8 @@ async def exchange_world(
             lifetime=lifetime,
             gateway_lifetime=gateway_lifetime,
             skew=skew,
-        ) as provider,
-        python_server(provider.issuer, provider.jwks_url, port=port, scope=required) as server,
+            shared=provider,
+        ) as login,
+        python_server(login.issuer, login.jwks_url, port=port, scope=required) as server,
     ):
-        yield ExchangeWorld(provider, server, folder, skew)
+        yield ExchangeWorld(login, server, folder, skew)

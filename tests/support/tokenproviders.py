@@ -5,12 +5,12 @@
         ... provider.issuer, provider.granted() ...
 
 `oidc_provider` is the npm package of that name: token exchange for those who have a grant, client credentials,
-resource indicators. A test is skipped where the package cannot be had.
+resource indicators. A test is skipped where the package cannot be had. The tests of a module share the process of the
+fixture `shared_provider`: `oidc_provider(…, shared=…)` gives it other settings and empties its events.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import hashlib
@@ -18,13 +18,16 @@ import json
 import re
 import secrets
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import aiohttp
+import pytest
 from joserfc.jwk import ECKey
 from yarl import URL
 
@@ -32,6 +35,7 @@ from builtprograms import build_node, built
 from fairlead_mcp.addresses import authority
 from neededprograms import required
 from ports import free_port
+from waiting import eventually
 
 _SOURCES: Final = Path(__file__).parent / "token_providers"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -65,11 +69,13 @@ class TokenProvider:
     issuer: str
     base: str
     """Its URL on this machine: the issuer, unless that is a name that only a cluster knows."""
-    gateway: str
+    process: subprocess.Popen[bytes]
+    gateway: str = ""
     """Audience of the tokens with which people come to the gateway."""
-    process: asyncio.subprocess.Process
     events: list[dict[str, Any]] = field(default_factory=list)
-    """One for each token request."""
+    """One for each token request since the last `configure`."""
+    marks: int = 0
+    """Number of the last mark that the process has printed. All of its earlier events are in `events`."""
 
     @property
     def token_url(self) -> str:
@@ -99,12 +105,38 @@ class TokenProvider:
         """Answer again, also what came meanwhile."""
         self.process.send_signal(signal.SIGCONT)
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """End the process: connections are refused from now on."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGCONT)
-            self.process.kill()
-        await self.process.wait()
+        self.go_on()
+        self.process.kill()
+        self.process.wait()
+
+    async def configure(self, gateway: str, **settings: Any) -> None:
+        """Give the process other settings (`resources`, `grants`, `skew`) and forget its events."""
+        self.gateway = gateway
+        await self.mark(gateway=gateway, **settings)
+        self.events.clear()
+
+    async def mark(self, **settings: Any) -> None:
+        """Wait until all events up to now are in `events`."""
+        number = self.marks + 1
+        async with aiohttp.ClientSession() as session:
+            url = f"{self.base}/settings-of-test"
+            async with session.post(url, data=json.dumps({"number": number, **settings})) as answer:
+                assert answer.status == 200, await answer.text()
+        await eventually(lambda: self.marks >= number)
+
+    def read_events(self, output: IO[bytes], listening: threading.Event) -> None:
+        """Take what the process prints, until it ends."""
+        for line in output:
+            event = json.loads(line)
+            if event["event"] == "listening":
+                listening.set()
+            elif event["event"] == "mark":
+                self.marks = event["number"]
+            else:
+                self.events.append(event)
+        listening.set()
 
     async def sign_in(self, person: str) -> str:
         """An access token for the gateway, by the authorization code flow with PKCE; `person` fills in the form."""
@@ -182,6 +214,41 @@ def _clients() -> list[dict[str, Any]]:
     return [*clients, people]
 
 
+@contextlib.contextmanager
+def _running(folder: Path, *, address: str = "127.0.0.1", port: int = 0, issuer: str = "") -> Iterator[TokenProvider]:
+    """The process, still without settings."""
+    required("node")
+    required("npm")
+    program = built(_SOURCES / "oidc_provider", "oidc-provider", build_node)
+    port = port or free_port()
+    base = f"http://{authority(address, port)}"
+    file = folder / "provider.json"
+    told = {"issuer": issuer or base, "address": address, "port": port, "clients": _clients()}
+    file.write_text(json.dumps(told))
+    with (folder / "provider.log").open("wb") as log:
+        process = subprocess.Popen(["node", program / "provider.mjs", file], stdout=subprocess.PIPE, stderr=log)
+    provider = TokenProvider(issuer or base, base, process)
+    listening = threading.Event()
+    assert process.stdout is not None
+    reader = threading.Thread(target=provider.read_events, args=(process.stdout, listening), name="oidc-provider")
+    reader.start()
+    try:
+        assert listening.wait(60)
+        assert process.poll() is None, (folder / "provider.log").read_text()
+        yield provider
+    finally:
+        provider.end()
+        reader.join()
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def shared_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenProvider]:
+    """The process of all tests of a module, for `oidc_provider`."""
+    with _running(tmp_path_factory.mktemp("provider")) as provider:
+        yield provider
+
+
 @contextlib.asynccontextmanager
 async def oidc_provider(
     folder: Path,
@@ -193,58 +260,31 @@ async def oidc_provider(
     lifetime: int = 600,
     gateway_lifetime: int = 600,
     skew: int = 0,
-    address: str = "127.0.0.1",
-    port: int = 0,
-    issuer: str = "",
+    shared: TokenProvider | None = None,
+    **process: Any,
 ) -> AsyncIterator[TokenProvider]:
-    """The npm package `oidc-provider`, on a free port unless another is given. `issuer`: its URL by default.
+    """The npm package `oidc-provider`: `shared`, or a process of its own, which a test may end.
 
     `resources`: servers for which there are tokens, with `scope`, for `lifetime` seconds. `grants`: which of them a
-    person has consented to. `skew`: seconds that the provider's clock is ahead of this machine's.
+    person has consented to. `skew`: seconds that the provider's clock is ahead of this machine's. `process`: `address`,
+    `port` and `issuer` of a process of its own; by default a free port of 127.0.0.1, and its URL.
     """
-    required("node")
-    required("npm")
-    program = await asyncio.to_thread(built, _SOURCES / "oidc_provider", "oidc-provider", build_node)
-    port = port or free_port()
-    base = f"http://{authority(address, port)}"
-    configuration = {
-        "issuer": issuer or base,
-        "address": address,
-        "port": port,
-        "gateway": gateway,
-        "clients": _clients(),
-        "resources": {
-            **{url: {"scope": scope, "lifetime": lifetime} for url in resources},
-            gateway: {"scope": "", "lifetime": gateway_lifetime},
-        },
-        "grants": grants,
-        "skew": skew,
-    }
-    file = folder / "provider.json"
-    file.write_text(json.dumps(configuration))
-    with (folder / "provider.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            "node", program / "provider.mjs", file, stdout=asyncio.subprocess.PIPE, stderr=log
+    with contextlib.ExitStack() as stack:
+        if shared is None:
+            # in this thread, as a test has nothing else to do yet
+            shared = stack.enter_context(_running(folder, **process))
+        await shared.configure(
+            gateway,
+            resources={
+                **{url: {"scope": scope, "lifetime": lifetime} for url in resources},
+                gateway: {"scope": "", "lifetime": gateway_lifetime},
+            },
+            grants=grants,
+            skew=skew,
         )
-    provider = TokenProvider(issuer or base, base, gateway, process)
-    listening = asyncio.Event()
-    reader = asyncio.get_running_loop().create_task(_read_events(provider, listening))
-    try:
-        async with asyncio.timeout(60):
-            await listening.wait()
-        assert process.returncode is None, (folder / "provider.log").read_text()
-        yield provider
-    finally:
-        await provider.end()
-        await reader
-
-
-async def _read_events(provider: TokenProvider, listening: asyncio.Event) -> None:
-    """Take what the provider tells, until it ends."""
-    assert provider.process.stdout is not None
-    while line := await provider.process.stdout.readline():
-        event = json.loads(line)
-        provider.events.append(event)
-        if event["event"] == "listening":
-            listening.set()
-    listening.set()
+        try:
+            yield shared
+        finally:
+            shared.go_on()
+            if shared.process.poll() is None:
+                await shared.mark()

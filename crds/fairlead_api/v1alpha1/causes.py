@@ -144,6 +144,11 @@ class Cause(StrEnum):
     RPC_ERROR = "RPCError"
     MCP_ERROR = "MCPError"
 
+    # Authorized
+    AUTHORIZED = "Authorized"
+    CALLS_NOT_GRANTED = "CallsNotGranted"
+    CALLS_ISSUER_UNREACHABLE = "CallsIssuerUnreachable"
+
     # Calibrated
     CALIBRATED = "Calibrated"
     NOT_CALIBRATED = "NotCalibrated"
@@ -185,6 +190,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.RESOLVED_REFS,
             Cause.PROGRAMMED,
             Cause.VERIFIED,
+            Cause.AUTHORIZED,
             Cause.CALIBRATED,
             Cause.APPROVED,
             Cause.DEFINITIONS_CLEAN,
@@ -262,6 +268,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.CONNECTION_LOST,
             Cause.TRANSPORT_ERROR,
             Cause.ISSUER_UNREACHABLE,
+            Cause.CALLS_ISSUER_UNREACHABLE,
         ),
         Reason.TLS_FAILED: (Cause.TLS_FAILED,),
         Reason.NOT_MCP: (
@@ -280,6 +287,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.FORBIDDEN,
             Cause.GRANT_FAILED,
             Cause.LISTS_NEED_CREDENTIAL,
+            Cause.CALLS_NOT_GRANTED,
         ),
         Reason.OVERLOADED: (
             Cause.QUEUE_TIMEOUT,

@@ -36,6 +36,10 @@ class ConditionType(StrEnum):
     """
     VERIFIED = "Verified"
     """The server answered `tools/list` when it was last contacted."""
+    AUTHORIZED = "Authorized"
+    """Gateways get access tokens for calls of the server, as far as that does not depend on who calls. Only present
+    with grants in `spec.auth` (`clientCredentials`, `tokenExchange`).
+    """
     CALIBRATED = "Calibrated"
     """The server's tools have been measured. Does not affect `Ready`."""
     APPROVED = "Approved"
@@ -47,7 +51,8 @@ class ConditionType(StrEnum):
     """The cluster enforces the NetworkPolicies of the server's pods. Only present if the installation probes that. Does
     not affect `Ready`."""
     READY = "Ready"
-    """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified`, as far as the kind has them, are True.
+    """All of `Accepted`, `ResolvedRefs`, `Programmed`, `Authorized` and `Verified`, as far as the resource has them,
+    are True.
 
     Otherwise, `Ready` has the status, reason and message of the first of these conditions that is False, else of the
     first that is Unknown.
@@ -58,6 +63,7 @@ READY_DEPENDS_ON: Final[tuple[ConditionType, ...]] = (
     ConditionType.ACCEPTED,
     ConditionType.RESOLVED_REFS,
     ConditionType.PROGRAMMED,
+    ConditionType.AUTHORIZED,
     ConditionType.VERIFIED,
 )
 """Conditions that `Ready` summarizes, in the order of precedence for its reason."""

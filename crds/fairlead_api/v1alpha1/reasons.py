@@ -329,6 +329,24 @@ _DEFINITIONS_CLEAN: Final = {
     ),
 }
 
+_AUTHORIZED: Final = {
+    Cause.AUTHORIZED: CauseExplanation("True", "No gateway reports that grants for calls of the server fail."),
+    Cause.CALLS_NOT_GRANTED: CauseExplanation(
+        "False",
+        "A gateway gets no access token for anybody's calls of the server: the issuer does not take the client or its "
+        "grant, or its metadata cannot be used. Lists may work all the same. The condition ends with the first token, "
+        "or 10 minutes after the last call that got none.",
+        "Correct the client, its Secret or the issuer in spec.auth, or register the client's grant at the issuer.",
+    ),
+    Cause.CALLS_ISSUER_UNREACHABLE: CauseExplanation(
+        "False",
+        "A gateway cannot connect to the authorization server in spec.auth, so calls of the server get no access "
+        "token. Lists may work all the same. The condition ends with the first token, or 10 minutes after the last "
+        "call that got none.",
+        "Look at the authorization server, and at firewalls and network policies between the gateway and it.",
+    ),
+}
+
 _NETWORK_POLICY_ENFORCED: Final = {
     Cause.NETWORK_POLICY_ENFORCED: CauseExplanation("True", "NetworkPolicies blocked the probe in both directions."),
     Cause.NETWORK_POLICY_NOT_ENFORCED: CauseExplanation(
@@ -356,6 +374,7 @@ EXPLANATIONS: Final[Mapping[Cause, CauseExplanation]] = MappingProxyType(
         **_PROGRAMMED,
         **_PROGRAMMED_OR_VERIFIED,
         **VERIFIED,
+        **_AUTHORIZED,
         **_CALIBRATED,
         **_APPROVED,
         **_DEFINITIONS_CLEAN,
@@ -378,6 +397,7 @@ BELONGS_TO: Final[Mapping[ConditionType, tuple[Cause, ...]]] = MappingProxyType(
             *_PROGRAMMED_OR_VERIFIED,
             *VERIFIED,
         ),
+        ConditionType.AUTHORIZED: (*_AUTHORIZED,),
         ConditionType.CALIBRATED: (*_CALIBRATED,),
         ConditionType.APPROVED: (*_APPROVED,),
         ConditionType.DEFINITIONS_CLEAN: (*_DEFINITIONS_CLEAN,),

@@ -58,10 +58,6 @@ class CallCredentials(Protocol):
         """
         ...
 
-    def newest_line(self, person: bytes) -> bytes:
-        """`Authorization` header line of a person's valid token, without I/O; empty if there is none."""
-        ...
-
     async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
         """`Authorization` header line of a person's valid token, acquired if none is cached, for the gateway's own
         messages. `deadline` is in seconds of the monotonic clock; `refused` is a line that the server answered with

@@ -16,6 +16,7 @@ from typing import Final
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval, Doubt, Report, ToolAttempts
+from fairlead_gateway.reports.failing_grants import FailingGrants
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import wait_until_set
 
@@ -43,6 +44,7 @@ class Outbox:
         tallying: bool = False,
     ) -> None:
         self.samples = SampleLog(self._wake, tallying=tallying)
+        self.failing_grants = FailingGrants(self._note_grants, clock, wall)
         self._environment = environment
         self._own = tuple(own)
         self._clock = clock
@@ -50,6 +52,8 @@ class Outbox:
         self._replica = secrets.token_hex(8)
         self._happened: deque[tuple[int, ServerKey | Doubt | AskedApproval]] = deque(maxlen=MOST_KEPT)
         self._number = 0
+        self._grants_number = 0
+        """`_number` at the last change of the servers whose grants fail."""
         self._doubted: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
         self._told_overdue = 0
@@ -102,6 +106,7 @@ class Outbox:
             # An operator has fetched the item, so its other replicas need not handle it again.
             self._happened.popleft()
         now = self._clock()
+        self.failing_grants.drop_quiet()
         tools = tuple(
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))
             for meter, attempts in self.samples.since(samples, now, self._wall() - now)
@@ -116,6 +121,7 @@ class Outbox:
             refresh=tuple({(item.namespace, item.name): None for item in fresh if isinstance(item, ServerKey)}),
             doubts=tuple(item for item in fresh if isinstance(item, Doubt)),
             approvals=tuple(item for item in fresh if isinstance(item, AskedApproval)),
+            failed_grants=self.failing_grants.report() if self._tells_grants(cursor, happened) else None,
             own=() if cursor.startswith(f"{self._replica}.") else self._own,
         )
 
@@ -123,6 +129,15 @@ class Outbox:
         self._number += 1
         self._happened.append((self._number, item))
         self._wake()
+
+    def _note_grants(self) -> None:
+        self._number += 1
+        self._grants_number = self._number
+        self._wake()
+
+    def _tells_grants(self, cursor: str, happened: int) -> bool:
+        """Whether the servers whose grants fail have changed since the cursor, or the cursor is of another replica."""
+        return self._grants_number > happened or not cursor.startswith(f"{self._replica}.")
 
     def _wake(self) -> None:
         self._awake.set()

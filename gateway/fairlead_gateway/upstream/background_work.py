@@ -42,14 +42,16 @@ class Background:
         if len(self._tasks) < MAX_POSTS:
             self.run(self._post_authorized(pool, head, body, authorization), "post to")
 
-    async def post_and_wait(self, pool: Pool, head: bytes, body: bytes, seconds: float) -> None:
-        """Send a message and wait for its answer; errors are ignored."""
-        with contextlib.suppress(McpError):  # a lasting error will also fail the request that the message belongs to
-            deadline = self._clock() + seconds
-            await pool.exchange(with_body(head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
+    async def post_and_wait(
+        self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization, seconds: float
+    ) -> None:
+        """Send a message like `post`, and wait up to `seconds` for its answer; errors are ignored."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._post_authorized(pool, head, body, authorization)
 
     async def _post_authorized(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
-        with contextlib.suppress(McpError):  # as in `post_and_wait`
+        with contextlib.suppress(McpError):  # a lasting error will also fail the request that the message belongs to
             refused = b""
             for _ in range(2):
                 line = await authorization.valid(self._clock() + POST_SECONDS, refused)

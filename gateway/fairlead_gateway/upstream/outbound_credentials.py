@@ -30,8 +30,8 @@ MAX_PERSONS: Final = 8_192
 """Limit on the persons whose newest subject token is known."""
 GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
 """Caller in audit entries about the gateway's own tokens."""
-ObserveOutcome: TypeAlias = Callable[[Identity, str, float], None]
-"""Called after each grant that gave a token, and for each call that gets none, with the caller, the cause (empty:
+ObserveOutcome: TypeAlias = Callable[[Identity, GrantFailed | None, float], None]
+"""Called after each grant that gave a token, and for each call that gets none, with the caller, the failure (None:
 success) and a duration in seconds: that of the grant, or of the call's wait. It may not raise."""
 KEPT_SECONDS: Final = GRANT_SECONDS
 """Time for which an expired subject token is kept, as a grant in progress may still name its caller."""
@@ -40,7 +40,7 @@ _OWN_IDENTITY: Final = "the server {server} is called with the caller's own iden
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
 
 
-def _ignore(identity: Identity, cause: str, seconds: float) -> None:
+def _ignore(identity: Identity, failure: GrantFailed | None, seconds: float) -> None:
     """Observe nothing."""
 
 
@@ -88,7 +88,7 @@ class ServerCredentials(CallCredentials):
         try:
             subject = self._subject(identity, self.person(identity))
         except GrantFailed as failure:
-            self._observe(identity, failure.cause, 0.0)
+            self._observe(identity, failure, 0.0)
             raise
         token = self._source.cached(subject)
         return None if token is None else CallCredential(subject.person, token)
@@ -103,24 +103,20 @@ class ServerCredentials(CallCredentials):
         began = self._monotonic()
         try:
             return await self._acquire(identity, deadline, refused, challenge)
-        except (GrantFailed, Timeout) as failure:
-            cause = failure.cause if isinstance(failure, GrantFailed) else TIMEOUT
-            self._observe(self._caller(identity), cause, self._monotonic() - began)
+        except (GrantFailed, Timeout) as error:
+            failure = error if isinstance(error, GrantFailed) else GrantFailed(str(error), cause=TIMEOUT)
+            self._observe(self._caller(identity), failure, self._monotonic() - began)
             raise
-
-    def newest_line(self, person: bytes) -> bytes:
-        token = self._source.cached(TokenSubject(person))
-        return b"" if token is None else token.header_line
 
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
         failure = self._describe_refusal(challenge)
-        self._observe(self._caller(identity), failure.cause, 0.0)
+        self._observe(self._caller(identity), failure, 0.0)
         return failure
 
     def granted(self, subject: TokenSubject, seconds: float) -> None:
         """Report a grant that gave a token, after so many seconds."""
         # a grant belongs to no single call: its caller is the one whose token was exchanged, unless long gone
-        self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), "", seconds)
+        self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), None, seconds)
 
     async def aclose(self) -> None:
         self._newest.clear()
@@ -157,8 +153,8 @@ class ServerCredentials(CallCredentials):
         if token is not None and token.header_line != refused:
             return token.header_line
         identity = self._newest.get(person) if self.exchanges else GATEWAY_ITSELF
-        if identity is None:
-            raise self._expired()
+        if identity is None or identity.expires_at <= self._clock():
+            raise self._expired()  # not observed: it concerns no call
         credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
         return credential.line
 

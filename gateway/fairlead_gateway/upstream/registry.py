@@ -63,6 +63,7 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
@@ -166,8 +167,10 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Creates the upstream of the gateway's own tools, for the given number of concurrent calls."""
     keep_tokens: Callable[[bool], None] = lambda _: None
     """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
-    observe_grant: Callable[[ServerKey, Identity, str, float], None] = lambda *_: None
+    observe_grant: Callable[[ServerKey, Identity, GrantFailed | None, float], None] = lambda *_: None
     """`ObserveOutcome` of the credentials of a server."""
+    forget_grants: Callable[[ServerKey], None] = lambda _: None
+    """Called when a server's credentials are replaced or removed: earlier outcomes say nothing about the new ones."""
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
 
@@ -204,6 +207,7 @@ class Registry:
         self._lost = lost
         self._keep_tokens = access.keep_tokens
         self._observe_grant = access.observe_grant
+        self._forget_grants = access.forget_grants
         self._is_own_audience = access.is_own_audience
         self._entries: dict[ServerKey, _Entry] = {}
         self._retiring: dict[asyncio.Task[None], _Connection] = {}
@@ -256,8 +260,11 @@ class Registry:
         made = await asyncio.gather(*(self._make(key, config, reusable[key]) for key, config in changed.items()))
         for key in [key for key in self._entries if key not in configs]:
             self._retire(key, self._entries.pop(key).connection)
+            self._forget_grants(key)
         for (key, config), connection in zip(changed.items(), made, strict=True):
             entry = self._entries.get(key)
+            if reusable[key] is None:
+                self._forget_grants(key)
             if entry is not None:
                 if entry.config == config and not connection.complete:
                     continue  # the retry failed again, so the old substitute stays

@@ -102,12 +102,6 @@ class ServerSession:
         """Sink for resource updates. A session with one does not time out when idle."""
         self.closed = False
 
-    def authorized_head(self) -> bytes:
-        """Head with the newest token that is known, for messages that are not worth a new one: those just before or
-        after a request, and the end of the session.
-        """
-        return self.head + self.authorization.newest()
-
     def is_lost(self, answer: Answer) -> bool:
         """Whether an answer says that the server lost the session: 404 as in MCP, or 400 as in the TypeScript SDK."""
         if answer.status == 404:

@@ -1,4 +1,5 @@
-"""Access tokens for the gateway's own messages in a legacy session: answers to the server, cancellations, and GETs.
+"""Access tokens for the gateway's own messages in a legacy session: answers to the server, cancellations, GETs, levels
+of log messages, and the end of the session.
 
 Such a message may be sent minutes after the request that it belongs to, whose token may have expired by then.
 """
@@ -19,11 +20,6 @@ class SessionAuthorization:
         self._person = person
         self.line = line
         """Header line of the session's last request."""
-
-    def newest(self) -> bytes:
-        """Header line with the newest token that is known, without I/O. The token may have expired."""
-        credentials = self._credentials
-        return self.line if credentials is None or not self.line else credentials.newest_line(self._person) or self.line
 
     async def valid(self, deadline: float, refused: bytes = b"") -> bytes:
         """Header line with a valid token, which is acquired if none is cached. `deadline` is in seconds of the

@@ -14,21 +14,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
+from fairlead_gateway.upstream.get_stream import GetStream
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
-from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head, pod_of, shared_key
+from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, pod_of, shared_key
 from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, PoolFull, RpcError, Timeout
+from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
-from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import with_body
 from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.waiting import wait_until_set
@@ -43,7 +42,6 @@ IDLE_SECONDS: Final = 60.0
 """Time without requests after which a client's own session is ended."""
 STREAM_SECONDS: Final = 2.0
 """Time for which the first request waits for the session's GET stream."""
-RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
 class RequestForm(NamedTuple):
@@ -170,8 +168,8 @@ class ServerSessions:
         async with session.setting_level:
             if level is not None:
                 body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": level}))
-                head = session.authorized_head()
-                await self._background.post_and_wait(self.pools(session).control, head, body, POST_SECONDS)
+                control = self.pools(session).control
+                await self._background.post_and_wait(control, session.head, body, session.authorization, POST_SECONDS)
 
     async def aclose(self) -> None:
         """End all sessions, within END_SECONDS."""
@@ -190,8 +188,8 @@ class ServerSessions:
     async def _end(self, session: ServerSession) -> None:
         """Delete the session at the server (MCP 2025-11-25, Transports, "Session Management")."""
         if session.has_id:
-            head = session.authorized_head().replace(b"POST ", b"DELETE ", 1)
-            await self._background.post_and_wait(self.pools(session).control, head, b"", END_SECONDS)
+            head, control = session.head.replace(b"POST ", b"DELETE ", 1), self.pools(session).control
+            await self._background.post_and_wait(control, head, b"", session.authorization, END_SECONDS)
 
     def _drop(self, session: ServerSession) -> None:
         if self.open.get(session.key) is session:
@@ -275,49 +273,13 @@ class ServerSessions:
             session.key = shared_key(person, session.pod)
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
-        note = with_body(session.authorized_head(), jsonrpc.notification("notifications/initialized"))
+        note = with_body(session.head + authorization, jsonrpc.notification("notifications/initialized"))
         # connections of `pools_of_any_pod` may lead to several pods by now
         pinned = session.pod is not None and (client is not None or self._pools.spread)
         note_pool = self.pools(session).calls if pinned else calls
         await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
-            stream_opened = asyncio.Event()
-            listening = self._listen(session, stream_opened)
-            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pools.host}")
-            await wait_until_set(stream_opened, STREAM_SECONDS)
+            stream = GetStream(self.pools(session).control, session, self._background)
+            session.stream = asyncio.get_running_loop().create_task(stream.run(), name=f"listen {self._pools.host}")
+            await wait_until_set(stream.settled, STREAM_SECONDS)
         return session
-
-    async def _listen(self, session: ServerSession, stream_opened: asyncio.Event) -> None:
-        """Read the session's GET stream, on which the server sends requests and notifications."""
-        pools = self.pools(session)
-
-        def answer(body: bytes) -> None:
-            self._background.post(pools.control, session.head, body, session.authorization)
-
-        def on_event(event: bytes) -> bool:
-            try:
-                message = jsonrpc.decode_message(event)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                return False
-            if message.method == RESOURCE_UPDATED and session.subscriber is not None:
-                session.subscriber.notify(message)
-            elif message.is_request and session.active_sinks:
-                session.active_sinks[-1].ask(message, answer)
-            elif message.is_request:
-                answer(jsonrpc.reply_to_server(message))
-            elif isinstance(message.method, str) and session.active_sinks:
-                session.active_sinks[-1].notify(message)
-            return False
-
-        try:
-            await pools.control.exchange(
-                with_body(get_head(session.authorized_head()), b""),
-                deadline=NEVER,
-                max_bytes=ANSWER_BYTES,
-                on_event=on_event,
-                on_open=lambda _: stream_opened.set(),
-            )
-        except McpError:
-            pass  # a server without a GET stream sends its requests on the stream of the call
-        finally:
-            stream_opened.set()

@@ -100,11 +100,17 @@ class GrantFailed(McpError):
 
     reason = "GrantFailed"
 
-    def __init__(self, message: str, *, cause: str, claims: str = "") -> None:
-        """`claims`: JSON that Microsoft Entra asks the client to pass on in a new authorization request; or empty."""
+    def __init__(self, message: str, *, cause: str, claims: str = "", impersonal: str = "") -> None:
+        """`claims`: JSON that Microsoft Entra asks the client to pass on in a new authorization request; or empty.
+
+        `impersonal`: the message without words of the authorization server that may be about a person; empty: the
+        message has none.
+        """
         super().__init__(message)
         self.cause = cause
         self.claims = claims
+        self.impersonal = impersonal or message
+        """Message that others than the caller may read."""
 
     @property
     def for_everybody(self) -> bool:
@@ -114,8 +120,8 @@ class GrantFailed(McpError):
     def at_server(self, server: str) -> GrantFailed:
         """Copy the exception with the server's name in front, for a message that stands alone."""
         message = f"there is no access token for a call of the server {server}: {self}"
-        return GrantFailed(message, cause=self.cause, claims=self.claims)
+        return GrantFailed(message, cause=self.cause, claims=self.claims, impersonal=self.impersonal)
 
     def again(self) -> GrantFailed:
         """Copy the exception, without its traceback, to raise it for another caller."""
-        return GrantFailed(str(self), cause=self.cause, claims=self.claims)
+        return GrantFailed(str(self), cause=self.cause, claims=self.claims, impersonal=self.impersonal)

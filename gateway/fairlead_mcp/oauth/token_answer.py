@@ -144,16 +144,18 @@ def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
     description = members.error_description if isinstance(members.error_description, str) else ""
     codes = members.error_codes if isinstance(members.error_codes, list) else []
     advice = advise(status, code, description, codes, for_person=request.for_person)
-    words = f"“{_quote(description, request)}”" if description else ""
-    problem = ": ".join(part for part in (_quote(code, request)[:_MAX_ERROR] or f"status {status}", words) if part)
+    words = f": “{_quote(description, request)}”" if description else ""
+    problem = _quote(code, request)[:_MAX_ERROR] or f"status {status}"
     hint = advice.sentence
     if advice.about_client and request.authentication_methods:
         methods = ", ".join(bounded_scopes(request.authentication_methods))
         hint = f"{hint}; the issuer names the methods {_quote(methods, request)}"
+    complaint = f"the token endpoint {request.endpoint} gave no token"
     return GrantFailed(
-        f"the token endpoint {request.endpoint} gave no token ({problem}): {hint}",
+        f"{complaint} ({problem}{words}): {hint}",
         cause=advice.cause,
         claims=_claims(members.claims, advice, request),
+        impersonal=f"{complaint} ({problem}): {hint}" if request.for_person else "",
     )
 
 

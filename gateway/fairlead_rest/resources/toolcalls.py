@@ -69,6 +69,10 @@ class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     """Decoded arguments of a pending call, without the nulls that strict mode requires."""
     warning: str | None = None
     """Code and message if the result does not match the tool's `outputSchema`. The model gets the result unchanged."""
+    claims: str | None = None
+    """With CREDENTIAL_UNAVAILABLE, JSON that the caller passes on as `claims` in its next authorization request, where
+    Microsoft Entra demands more of the person.
+    """
 
 
 class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -240,7 +244,8 @@ def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) ->
             duration_ms,
             error["code"],
             error["message"],
-            error.get("retryAfterMs"),
+            error["retryAfterMs"],
+            claims=error["claims"],
         )
     state = "failed" if result.get("isError") else "done"
     return CallDocument(call.id, call.wire_name, state, tool, duration_ms, warning=_warning(result))
@@ -258,9 +263,10 @@ def _refusal(result: JsonObject) -> JsonObject | None:
     error = meta.get(META_ERROR) if isinstance(meta, dict) and result.get("isError") is True else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return None
-    after = error.get("retryAfterMs")
+    after, claims = error.get("retryAfterMs"), error.get("claims")
     return {
         "code": error["code"],
         "message": str(error.get("message", "")),
         "retryAfterMs": after if isinstance(after, int) else None,
+        "claims": claims if isinstance(claims, str) else None,
     }

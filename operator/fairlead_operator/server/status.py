@@ -61,6 +61,8 @@ class Verdicts:
     """None: the server has no pods, or the enforcement of NetworkPolicies is not probed."""
     disputed: ConditionVerdict | None = None
     """None: nobody undoes the operator's writes. Shown in the condition Conflicted."""
+    authorized: ConditionVerdict | None = None
+    """None: calls of the server need no grants."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def build_status(
         ConditionType.CONFLICTED: _combine(verdicts.disputed, verdicts.conflicted),
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
+        ConditionType.AUTHORIZED: verdicts.authorized,
         ConditionType.VERIFIED: verdicts.verified or as_shown(shown.condition(ConditionType.VERIFIED)) or NOT_REACHED,
         ConditionType.CALIBRATED: verdicts.calibrated
         or as_shown(shown.condition(ConditionType.CALIBRATED))

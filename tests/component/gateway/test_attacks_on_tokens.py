@@ -18,13 +18,13 @@ from oauthworld import exchanging, oauth_catalog, of, text_of
 from ports import free_port
 from protectedservers import protected_server
 from tokenendpoint import token_endpoint
-from tokenproviders import oidc_provider
+from tokenproviders import TokenProvider, oidc_provider
 
 
-async def test_a_cached_result_of_one_person_answers_no_other(tmp_path: Path) -> None:
+async def test_a_cached_result_of_one_person_answers_no_other(shared_provider: TokenProvider, tmp_path: Path) -> None:
     definition = {"name": "whoami", "inputSchema": {"type": "object"}}
     cached = [entry(definition, latency=DeclaredLatency(cacheable_seconds=60))]
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         async with running(tmp_path, world.catalog(tools=cached), **world.settings()) as gateway:
             people = {person: await world.token(person) for person in ("alice", "bob")}
             for _ in range(2):
@@ -34,9 +34,11 @@ async def test_a_cached_result_of_one_person_answers_no_other(tmp_path: Path) ->
     assert calls == 2, "the second time the results came from the cache"
 
 
-async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_may_not_have(tmp_path: Path) -> None:
+async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_may_not_have(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     async with (
-        exchange_world(tmp_path) as world,
+        exchange_world(tmp_path, shared_provider) as world,
         running(tmp_path, world.catalog(), **world.settings(confined="always")) as gateway,
     ):
         code, sentence = complaint_of(await world.call(gateway, await world.token("alice")))
@@ -45,13 +47,15 @@ async def test_a_gateway_in_a_pod_asks_no_provider_at_an_address_that_servers_ma
     assert world.provider.granted() == []
 
 
-async def test_a_server_gets_the_tokens_that_are_for_it_alone(tmp_path: Path) -> None:
+async def test_a_server_gets_the_tokens_that_are_for_it_alone(shared_provider: TokenProvider, tmp_path: Path) -> None:
     """Two servers that the same person calls, of the same provider."""
     ports = free_port(), free_port()
     urls = [f"http://127.0.0.1:{port}/mcp" for port in ports]
     async with contextlib.AsyncExitStack() as stack:
         provider = await stack.enter_async_context(
-            oidc_provider(tmp_path, gateway=HERE, resources=urls, grants={"alice": urls}, scope=SCOPE)
+            oidc_provider(
+                tmp_path, gateway=HERE, resources=urls, grants={"alice": urls}, scope=SCOPE, shared=shared_provider
+            )
         )
         servers = [
             await stack.enter_async_context(python_server(provider.issuer, provider.jwks_url, port=port))

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from exchangeworld import complaint_of, exchange_world, text_of
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
 from gatewayworld import LEGACY, MODERN, Reachable, Wire, calling, legacy, modern, publish, running, served
-from tokenproviders import SECRET
+from tokenproviders import SECRET, TokenProvider
 from waiting import eventually, until_async
 
 BOTH_ERAS = pytest.mark.parametrize("version", [MODERN, LEGACY])
@@ -50,9 +50,11 @@ async def listed(gateway: Reachable, token: str) -> list[str]:
 
 
 @BOTH_ERAS
-async def test_tokens_of_client_and_gateway_never_reach_the_server(version: str, tmp_path: Path) -> None:
+async def test_tokens_of_client_and_gateway_never_reach_the_server(
+    version: str, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """stacklok/toolhive#6681."""
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         async with running(tmp_path, world.catalog(version=version), **world.settings()) as gateway:
             tokens = [await world.token(person) for person in ("alice", "bob")]
             for token in tokens:
@@ -66,10 +68,12 @@ async def test_tokens_of_client_and_gateway_never_reach_the_server(version: str,
 
 
 @BOTH_ERAS
-async def test_tools_stay_listed_while_a_token_is_being_obtained(version: str, tmp_path: Path) -> None:
+async def test_tools_stay_listed_while_a_token_is_being_obtained(
+    version: str, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """stacklok/toolhive#5043: tools vanish when tokens race the start of a session."""
     async with (
-        exchange_world(tmp_path) as world,
+        exchange_world(tmp_path, shared_provider) as world,
         running(tmp_path, world.catalog(version=version), **world.settings()) as gateway,
     ):
         alice = await world.token("alice")
@@ -84,9 +88,11 @@ async def test_tools_stay_listed_while_a_token_is_being_obtained(version: str, t
 
 
 @BOTH_ERAS
-async def test_a_session_goes_on_after_its_client_has_refreshed_its_token(version: str, tmp_path: Path) -> None:
+async def test_a_session_goes_on_after_its_client_has_refreshed_its_token(
+    version: str, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """stacklok/toolhive#5306 and #6556: a session bound to the token's bytes dies at every refresh."""
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         async with (
             running(tmp_path, world.catalog(version=version), **world.settings()) as gateway,
             await Wire.connect(gateway) as wire,
@@ -99,9 +105,11 @@ async def test_a_session_goes_on_after_its_client_has_refreshed_its_token(versio
     assert len(sessions) == (1 if version == LEGACY else 0)
 
 
-async def test_a_session_that_another_replica_restores_has_its_identity(tmp_path: Path) -> None:
+async def test_a_session_that_another_replica_restores_has_its_identity(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """stacklok/toolhive#5387: identity lost when a session is restored on another replica."""
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         settings = world.settings(session_key="of both replicas")
         shown = world.catalog(version=LEGACY)
         async with running(tmp_path, shown, **settings) as first, running(tmp_path, **settings) as second:
@@ -114,9 +122,14 @@ async def test_a_session_that_another_replica_restores_has_its_identity(tmp_path
     assert (at_the_first, of_bob, at_the_second) == ("alice", "bob", "alice")
 
 
-async def test_caller_without_a_grant_sees_the_whole_list_and_each_call_says_what_to_do(tmp_path: Path) -> None:
+async def test_caller_without_a_grant_sees_the_whole_list_and_each_call_says_what_to_do(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """BerriAI/litellm#32563, #37399 and #38208: an empty list with 200, without a reason."""
-    async with exchange_world(tmp_path) as world, running(tmp_path, world.catalog(), **world.settings()) as gateway:
+    async with (
+        exchange_world(tmp_path, shared_provider) as world,
+        running(tmp_path, world.catalog(), **world.settings()) as gateway,
+    ):
         carol = await world.token("carol")
         names = await listed(gateway, carol)
         code, sentence = complaint_of(await world.call(gateway, carol))
@@ -132,9 +145,11 @@ async def test_caller_without_a_grant_sees_the_whole_list_and_each_call_says_wha
 
 @BOTH_ERAS
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "private_key_jwt"])
-async def test_client_credentials_are_sent_with_each_request(method: str, version: str, tmp_path: Path) -> None:
+async def test_client_credentials_are_sent_with_each_request(
+    method: str, version: str, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """BerriAI/litellm#37222: client credentials not sent."""
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         oauth = world.oauth(CLIENT_CREDENTIALS, client_authentication=method)
         async with running(tmp_path, world.catalog(oauth=oauth, version=version), **world.settings()) as gateway:
             alice, bob = await world.token("alice"), await world.token("bob")
@@ -148,10 +163,12 @@ async def test_client_credentials_are_sent_with_each_request(method: str, versio
     assert {request.authorization for request in requests} == {requests[0].authorization}
 
 
-async def test_scopes_of_the_servers_challenge_are_asked_for_and_named_where_nobody_gives_them(tmp_path: Path) -> None:
+async def test_scopes_of_the_servers_challenge_are_asked_for_and_named_where_nobody_gives_them(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """BerriAI/litellm PR 31362: the upstream challenge was swallowed."""
     async with (
-        exchange_world(tmp_path, required="tools:administer") as world,
+        exchange_world(tmp_path, shared_provider, required="tools:administer") as world,
         running(tmp_path, world.catalog(), **world.settings()) as gateway,
     ):
         code, sentence = complaint_of(await world.call(gateway, await world.token("alice")))
@@ -160,9 +177,11 @@ async def test_scopes_of_the_servers_challenge_are_asked_for_and_named_where_nob
     assert "scope" in sentence
 
 
-async def test_a_changed_client_secret_is_used_from_the_next_call_on(tmp_path: Path) -> None:
+async def test_a_changed_client_secret_is_used_from_the_next_call_on(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """archestra-ai/archestra#5215: a shared client goes on with changed credentials."""
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         shown = world.catalog()
         wrong = world.keep_credential("desk", world.oauth(), "an old secret")
         stale = type(shown)(**{**{name: getattr(shown, name) for name in shown.__struct_fields__}, "credential": wrong})
@@ -189,16 +208,18 @@ async def test_lists_need_nobodys_token(tmp_path: Path) -> None:
         async with running(tmp_path, world.catalog(), **world.settings()) as gateway:
             alice = await world.token("alice")
             first = await listed(gateway, alice)
-            await world.provider.end()
+            world.provider.end()
             assert first == await listed(gateway, alice) == ["desk__later", "desk__whoami"]
         assert world.server.requests() == []
         assert world.provider.granted() == []
 
 
 @BOTH_ERAS
-async def test_server_serves_all_persons_and_each_session_has_one_person(version: str, tmp_path: Path) -> None:
+async def test_server_serves_all_persons_and_each_session_has_one_person(
+    version: str, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """agentgateway/agentgateway#2386: one route per user."""
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         async with running(tmp_path, world.catalog(version=version), **world.settings()) as gateway:
             people = {person: await world.token(person) for person in ("alice", "bob")}
             calls = [
@@ -217,9 +238,9 @@ async def test_server_serves_all_persons_and_each_session_has_one_person(version
         assert [tokens for tokens in owners.values() if len(tokens) != 1] == []
 
 
-async def test_sdk_clients_of_two_persons_call_as_themselves(tmp_path: Path) -> None:
+async def test_sdk_clients_of_two_persons_call_as_themselves(shared_provider: TokenProvider, tmp_path: Path) -> None:
     async with (
-        exchange_world(tmp_path) as world,
+        exchange_world(tmp_path, shared_provider) as world,
         running(tmp_path, world.catalog(version=LEGACY), **world.settings()) as gateway,
     ):
         for mode in ("legacy", "auto"):
@@ -240,16 +261,24 @@ async def signed_in(gateway: Reachable, token: str, mode: Any) -> AsyncIterator[
         yield client
 
 
-async def test_two_hundred_calls_at_once_ask_for_one_token(tmp_path: Path) -> None:
-    async with exchange_world(tmp_path) as world, running(tmp_path, world.catalog(), **world.settings()) as gateway:
+async def test_two_hundred_calls_at_once_ask_for_one_token(shared_provider: TokenProvider, tmp_path: Path) -> None:
+    async with (
+        exchange_world(tmp_path, shared_provider) as world,
+        running(tmp_path, world.catalog(), **world.settings()) as gateway,
+    ):
         alice = await world.token("alice")
         names = await asyncio.gather(*(world.who(gateway, alice) for _ in range(200)))
     assert set(names) == {"alice"}
     assert world.exchanges("alice") == 1
 
 
-async def test_a_token_that_the_server_refuses_is_replaced_once_and_the_call_repeated(tmp_path: Path) -> None:
-    async with exchange_world(tmp_path) as world, running(tmp_path, world.catalog(), **world.settings()) as gateway:
+async def test_a_token_that_the_server_refuses_is_replaced_once_and_the_call_repeated(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with (
+        exchange_world(tmp_path, shared_provider) as world,
+        running(tmp_path, world.catalog(), **world.settings()) as gateway,
+    ):
         alice = await world.token("alice")
         await world.who(gateway, alice)
         refused = world.server.requests()[-1].authorization.removeprefix("Bearer ")

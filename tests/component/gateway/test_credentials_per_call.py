@@ -14,11 +14,13 @@ from fairlead_api.documents.catalog import CredentialRef, Limits
 from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, ENTRA_ON_BEHALF_OF
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
+from fairlead_client import AsyncToolRegistry, ExecutionError, Server
 from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 from fairlead_kube.client import Kube
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, publish, scraped, served
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedservers import WHOAMI, protected_server
+from restworld import post
 from token_reviews import Reviewer
 from tokenendpoint import TokenEndpoint, token_endpoint
 from waiting import eventually
@@ -222,8 +224,20 @@ async def test_claims_that_entra_demands_reach_the_client(tmp_path: Path) -> Non
         async with exchanging(tmp_path, provider, oauth_catalog(provider, "box", server.url, oauth=oauth)) as gateway:
             provider.strangers.add("alice")
             answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
+            token = f"Bearer {provider.subject_token('alice')}"
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "box__whoami"}}
+            over_rest = await post(gateway, "/v1/tool-calls", {"format": "mcp", "message": [call]}, authorization=token)
+            endpoint = Server(
+                name="g", url=f"http://127.0.0.1:{gateway.port}/mcp", headers={"Authorization": token}, prefix=""
+            )
+            async with AsyncToolRegistry([endpoint]) as registry:
+                in_python = (await registry.execute("box__whoami")).error
     assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
     claims = answer.message["result"]["_meta"]["fairlead.dev/error"]["claims"]
+    (document,) = over_rest.message["calls"]
+    assert (document["code"], document["claims"]) == ("CREDENTIAL_UNAVAILABLE", claims)
+    assert isinstance(in_python, ExecutionError)
+    assert in_python.claims == claims
     assert json.loads(claims) == {"access_token": {"polids": {"essential": True, "values": ["1"]}}}
     assert claims in text_of(answer)
 

@@ -13,6 +13,7 @@ from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
 from gatewayprocess import started
 from gatewayworld import LEGACY, MODERN, catalog, publish, running
 from issuers import HERE
+from tokenproviders import TokenProvider
 from toolservers import modern_server, tool
 from waiting import eventually
 
@@ -28,7 +29,7 @@ async def test_tokens_that_there_are_outlive_their_provider_and_who_has_none_is_
     ):
         alice, bob = await world.token("alice"), await world.token("bob")
         await world.who(gateway, alice)
-        await world.provider.end()
+        world.provider.end()
         told = [complaint_of(await world.call(gateway, bob)) for _ in range(8)]
         names = [await world.who(gateway, alice) for _ in range(8)]
         shop = await world.call(gateway, bob, "shop__add")
@@ -43,9 +44,11 @@ async def test_tokens_that_there_are_outlive_their_provider_and_who_has_none_is_
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
-async def test_a_slow_provider_delays_those_alone_who_need_a_token(version: str, tmp_path: Path) -> None:
+async def test_a_slow_provider_delays_those_alone_who_need_a_token(
+    version: str, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     async with (
-        exchange_world(tmp_path) as world,
+        exchange_world(tmp_path, shared_provider) as world,
         running(tmp_path, world.catalog(version=version), **world.settings()) as gateway,
     ):
         alice, bob = await world.token("alice"), await world.token("bob")
@@ -61,9 +64,11 @@ async def test_a_slow_provider_delays_those_alone_who_need_a_token(version: str,
     assert world.exchanges("bob") == 1
 
 
-async def test_a_provider_that_does_not_answer_ends_no_later_than_the_call(tmp_path: Path) -> None:
+async def test_a_provider_that_does_not_answer_ends_no_later_than_the_call(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     async with (
-        exchange_world(tmp_path) as world,
+        exchange_world(tmp_path, shared_provider) as world,
         running(tmp_path, world.catalog(), **world.settings()) as gateway,
     ):
         bob = await world.token("bob")
@@ -77,8 +82,10 @@ async def test_a_provider_that_does_not_answer_ends_no_later_than_the_call(tmp_p
 
 @pytest.mark.parametrize("skew", [SKEW, -SKEW])
 @pytest.mark.parametrize("method", ["client_secret_basic", "private_key_jwt"])
-async def test_two_minutes_between_the_clocks_matter_to_no_client(method: str, skew: int, tmp_path: Path) -> None:
-    async with exchange_world(tmp_path, skew=skew) as world:
+async def test_two_minutes_between_the_clocks_matter_to_no_client(
+    method: str, skew: int, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider, skew=skew) as world:
         oauth = world.oauth(CLIENT_CREDENTIALS, client_authentication=method)
         world.server.verifier.leeway = SKEW + 5
         async with running(tmp_path, world.catalog(oauth=oauth), **world.settings()) as gateway:
@@ -87,8 +94,10 @@ async def test_two_minutes_between_the_clocks_matter_to_no_client(method: str, s
 
 
 @pytest.mark.parametrize("skew", [SKEW, -SKEW])
-async def test_two_minutes_between_the_clocks_matter_to_no_person(skew: int, tmp_path: Path) -> None:
-    async with exchange_world(tmp_path, skew=skew) as world:
+async def test_two_minutes_between_the_clocks_matter_to_no_person(
+    skew: int, shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider, skew=skew) as world:
         world.server.verifier.leeway = SKEW + 5
         async with running(tmp_path, world.catalog(), **world.settings()) as gateway:
             names = [await world.who(gateway, await world.token(person)) for person in ("alice", "bob", "alice")]
@@ -96,9 +105,11 @@ async def test_two_minutes_between_the_clocks_matter_to_no_person(skew: int, tmp
     assert [world.exchanges(person) for person in ("alice", "bob")] == [1, 1]
 
 
-async def test_a_replica_that_is_killed_while_it_asks_for_a_token_leaves_nothing_undone(tmp_path: Path) -> None:
+async def test_a_replica_that_is_killed_while_it_asks_for_a_token_leaves_nothing_undone(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     documents = tmp_path / "documents"
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         publish(documents, world.catalog())
         settings = world.settings()
         environment = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from askers import PICKED, LegacyAsker, conversation, session_of, text_result
-from gatewayworld import LEGACY, Ask, Wire, ask, calling, legacy
+from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, legacy, running
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from rawserver import Handler, Reply, Request, raw_server
 from tokenendpoint import TokenEndpoint, token_endpoint
@@ -77,6 +78,48 @@ class Interrupted:
             reply.send(202)
 
 
+class Standing:
+    """A legacy server with log messages, whose GET streams end when a test says so."""
+
+    def __init__(self) -> None:
+        self.streams: list[tuple[str, str]] = []
+        """`Authorization` and `Last-Event-ID` of each GET stream."""
+        self.levels: list[str] = []
+        """`Authorization` of each request for a level of log messages."""
+        self.deletes: list[str] = []
+        """`Authorization` of each end of a session."""
+        self.ends_stream = asyncio.Event()
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        authorization = request.headers.get("authorization", "")
+        if request.verb == "GET":
+            self.streams.append((authorization, request.headers.get("last-event-id", "")))
+            reply.open_stream()
+            reply.chunk(b"id: e%d\ndata: \n\n" % len(self.streams))
+            await reply.flush()
+            await self.ends_stream.wait()
+            self.ends_stream.clear()
+            reply.end_stream()
+        elif request.verb == "DELETE":
+            self.deletes.append(authorization)
+            reply.send(200)
+        elif request.method == "initialize":
+            capabilities: dict[str, Any] = {"logging": {}}
+            hello = {
+                "protocolVersion": LEGACY,
+                "capabilities": capabilities,
+                "serverInfo": {"name": "s", "version": "1"},
+            }
+            reply.result(request, hello, mcp_session_id="s1")
+        elif request.method == "logging/setLevel":
+            self.levels.append(authorization)
+            reply.result(request, {})
+        elif request.method == "tools/call":
+            reply.result(request, text_result("done"))
+        else:
+            reply.send(202)
+
+
 def bearer(provider: TokenEndpoint) -> str:
     return f"Bearer {provider.subject_token('alice')}"
 
@@ -98,7 +141,7 @@ async def test_the_answer_to_a_question_reaches_the_server_with_a_valid_token(tm
                 assert identity is not None
                 assert credentials is not None
                 if expired:
-                    await eventually(lambda: not credentials.newest_line(identity.person))
+                    await eventually(lambda: credentials.cached(identity) is None)
                 strict.refused.update(grant.token for grant in provider.grants)
 
             _, message = await conversation(
@@ -166,3 +209,90 @@ async def test_no_token_of_a_resumed_call_is_shown_to_the_client(tmp_path: Path)
     assert "you sent" in str(answer.message)
     assert len(provider.grants) == 2
     assert not any(grant.token in str(answer.message) for grant in provider.grants)
+
+
+async def test_a_clients_own_stream_is_opened_again_with_another_token_when_the_server_ends_it(tmp_path: Path) -> None:
+    standing = Standing()
+    strict = Strict(standing.handle)
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            authorization = bearer(provider)
+            session = await session_of(gateway, ELICITATION, authorization=authorization)
+            call = legacy("tools/call", CALL, session=session).with_headers(authorization=authorization)
+            assert text_of(await ask(gateway, call)) == "done"
+            strict.refused.update(grant.token for grant in provider.grants)
+            standing.ends_stream.set()
+            await eventually(lambda: len(standing.streams) == 2)
+    (first, _), (second, after) = standing.streams
+    assert strict.refusals[0] == "GET"
+    assert [first, second] == [f"Bearer {grant.token}" for grant in provider.grants]
+    assert after == "e1", "nothing in between is missed"
+
+
+async def test_a_clients_own_stream_waits_for_a_token(tmp_path: Path) -> None:
+    standing = Standing()
+    strict = Strict(standing.handle)
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            authorization = bearer(provider)
+            session = await session_of(gateway, ELICITATION, authorization=authorization)
+            call = legacy("tools/call", CALL, session=session).with_headers(authorization=authorization)
+            assert text_of(await ask(gateway, call)) == "done"
+            provider.strangers.add("alice")
+            strict.refused.update(grant.token for grant in provider.grants)
+            requests = len(provider.requests)
+            standing.ends_stream.set()
+            await eventually(lambda: len(provider.requests) > requests)
+            assert len(standing.streams) == 1
+            assert strict.refusals == ["GET"], "the refused token is not tried again"
+            provider.strangers.clear()
+            await eventually(lambda: len(standing.streams) == 2)
+
+
+async def test_a_stream_without_tokens_is_opened_again_too(tmp_path: Path) -> None:
+    standing = Standing()
+    async with (
+        raw_server(standing.handle) as server,
+        running(tmp_path, catalog("box", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        session = await session_of(gateway, ELICITATION)
+        assert text_of(await ask(gateway, legacy("tools/call", CALL, session=session))) == "done"
+        standing.ends_stream.set()
+        await eventually(lambda: len(standing.streams) == 2)
+    assert standing.streams == [("", ""), ("", "e1")]
+
+
+async def test_a_level_of_log_messages_is_set_with_a_valid_token(tmp_path: Path) -> None:
+    standing = Standing()
+    strict = Strict(standing.handle)
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            authorization = bearer(provider)
+            session = await session_of(gateway, ELICITATION, authorization=authorization)
+
+            async def answer_to(method: str, params: dict[str, Any]) -> Any:
+                return await ask(
+                    gateway, legacy(method, params, session=session).with_headers(authorization=authorization)
+                )
+
+            assert text_of(await answer_to("tools/call", CALL)) == "done"
+            await answer_to("logging/setLevel", {"level": "debug"})
+            strict.refused.update(grant.token for grant in provider.grants)
+            assert text_of(await answer_to("tools/call", CALL)) == "done"
+    assert standing.levels == [f"Bearer {provider.grants[-1].token}"]
+    assert len(provider.grants) == 2
+
+
+async def test_a_session_is_ended_with_a_valid_token(tmp_path: Path) -> None:
+    standing = Standing()
+    strict = Strict(standing.handle)
+    async with token_endpoint() as provider, raw_server(strict.handle) as server:
+        box = oauth_catalog(provider, "box", server.url, ["x"], version=LEGACY)
+        async with exchanging(tmp_path, provider, box) as gateway:
+            assert text_of(await ask(gateway, of(provider, "alice", calling("box__x")))) == "done"
+            strict.refused.update(grant.token for grant in provider.grants)
+    assert strict.refusals == ["DELETE"]
+    assert standing.deletes == [f"Bearer {provider.grants[-1].token}"]

@@ -23,7 +23,7 @@ from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from issuers import HERE
-from tokenproviders import SECRET, private_key
+from tokenproviders import SECRET, TokenProvider, private_key
 
 METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 SKEWS = (0, 120, -120)
@@ -49,9 +49,9 @@ def source_of(settings: OAuthSettings, url: str, secret: str = SECRET) -> TokenS
 @pytest.mark.parametrize("skew", SKEWS)
 @pytest.mark.parametrize("method", METHODS)
 async def test_oidc_provider_gives_each_person_a_token_whatever_its_clock_says(
-    method: str, skew: int, tmp_path: Path
+    method: str, skew: int, shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
-    async with exchange_world(tmp_path, skew=skew) as world:
+    async with exchange_world(tmp_path, shared_provider, skew=skew) as world:
         source = source_of(world.oauth(client_authentication=method), world.server.url)
         subjects = [subject_of(person, await world.token(person)) for person in ("alice", "bob", "carol")]
         tokens = [await source.obtain(subject) for subject in subjects[:2]]
@@ -68,8 +68,10 @@ async def test_oidc_provider_gives_each_person_a_token_whatever_its_clock_says(
         assert time.time() < token.expires_at <= subject.expires_at
 
 
-async def test_oidc_provider_refuses_what_is_wrong_and_the_cause_says_what(tmp_path: Path) -> None:
-    async with exchange_world(tmp_path) as world:
+async def test_oidc_provider_refuses_what_is_wrong_and_the_cause_says_what(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider) as world:
         alice = subject_of("alice", await world.token("alice"))
         forged = TokenSubject(b"alice", alice.token[:-8] + "AAAAAAAA", alice.expires_at)
         wrong = [
@@ -87,9 +89,11 @@ async def test_oidc_provider_refuses_what_is_wrong_and_the_cause_says_what(tmp_p
     assert not [failure for failure in failures if alice.token in str(failure) or SECRET in str(failure)]
 
 
-async def test_a_token_for_another_audience_is_exchanged_for_nothing(tmp_path: Path) -> None:
+async def test_a_token_for_another_audience_is_exchanged_for_nothing(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
     """The gateway's token for the server cannot be a subject token, as its audience is the server."""
-    async with exchange_world(tmp_path) as world:
+    async with exchange_world(tmp_path, shared_provider) as world:
         source = source_of(world.oauth(), world.server.url)
         token = await source.obtain(subject_of("alice", await world.token("alice")))
         again = source_of(world.oauth(), world.server.url)
@@ -100,8 +104,10 @@ async def test_a_token_for_another_audience_is_exchanged_for_nothing(tmp_path: P
     assert failure.value.cause == INVALID_REQUEST
 
 
-async def test_a_token_lives_no_longer_than_the_token_it_was_exchanged_for(tmp_path: Path) -> None:
-    async with exchange_world(tmp_path, lifetime=3600, gateway_lifetime=60) as world:
+async def test_a_token_lives_no_longer_than_the_token_it_was_exchanged_for(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider, lifetime=3600, gateway_lifetime=60) as world:
         source = source_of(world.oauth(), world.server.url)
         subject = subject_of("alice", await world.token("alice"))
         token = await source.obtain(subject)
@@ -110,8 +116,10 @@ async def test_a_token_lives_no_longer_than_the_token_it_was_exchanged_for(tmp_p
     assert token.expires_at <= subject.expires_at
 
 
-async def test_two_hundred_callers_of_a_person_wait_for_one_grant(tmp_path: Path) -> None:
-    async with exchange_world(tmp_path) as world:
+async def test_two_hundred_callers_of_a_person_wait_for_one_grant(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider) as world:
         source = source_of(world.oauth(), world.server.url)
         subject = subject_of("alice", await world.token("alice"))
         tokens = await asyncio.gather(*(source.obtain(subject) for _ in range(200)))

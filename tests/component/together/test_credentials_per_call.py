@@ -22,7 +22,7 @@ from jwtservers import SCOPE, python_server, typescript_server
 from operatorworld import Json, World, running
 from ports import free_port
 from togetherworld import serving
-from tokenproviders import CLIENT, SECRET, oidc_provider
+from tokenproviders import CLIENT, SECRET, TokenProvider, oidc_provider
 from waiting import until_async
 
 
@@ -69,13 +69,18 @@ def ready(world: World, name: str) -> Any:
 
 
 async def test_two_persons_call_servers_of_both_sdks_as_themselves_and_a_third_is_told_what_to_do(
-    world: World, tmp_path: Path
+    world: World, shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
     ports = free_port(), free_port()
     urls = [f"http://127.0.0.1:{port}/mcp" for port in ports]
     async with (
         oidc_provider(
-            tmp_path, gateway=HERE, resources=urls, grants={"alice": urls, "bob": urls}, scope=SCOPE
+            tmp_path,
+            gateway=HERE,
+            resources=urls,
+            grants={"alice": urls, "bob": urls},
+            scope=SCOPE,
+            shared=shared_provider,
         ) as provider,
         python_server(provider.issuer, provider.jwks_url, port=ports[0]),
         typescript_server(provider.issuer, provider.jwks_url, port=ports[1]),
@@ -103,9 +108,9 @@ async def test_two_persons_call_servers_of_both_sdks_as_themselves_and_a_third_i
 
 
 async def test_a_server_that_lists_nothing_without_a_token_has_a_condition_that_says_what_to_set(
-    world: World, tmp_path: Path
+    world: World, shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
-    async with exchange_world(tmp_path) as exchange, running(world, lease_seconds=30.0):
+    async with exchange_world(tmp_path, shared_provider) as exchange, running(world, lease_seconds=30.0):
         add_client_secret(world, SECRET)
         client = client_of(exchange.provider.issuer, scopes=[SCOPE])
         world.create("desk", {"url": exchange.server.url, "auth": {"tokenExchange": client}})

@@ -149,7 +149,7 @@ async def test_no_token_of_a_grant_is_in_anything_that_leaves_operator_or_gatewa
             told["refused by the server"] = answer.body.decode()
             assert complaint_of(answer)[0] == "CREDENTIAL_UNAVAILABLE"
             told |= await shown_to(gateway, people["alice"], world.namespace)
-            await provider.end()
+            provider.end()
             told["provider away"] = (await answer_to(calling("desk__whoami", {}), people["bob"])).body.decode()
             for page in ("metrics", "samples", "healthz"):
                 told[page] = await operations(gateway.metrics_port, page, PULL_TOKEN)

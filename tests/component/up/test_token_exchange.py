@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from exchangeworld import ExchangeWorld, exchange_world, identity_of
 from issuers import HERE
 from jwtservers import SCOPE
-from tokenproviders import CLIENT, SECRET
+from tokenproviders import CLIENT, SECRET, TokenProvider
 from upprocess import Up, fairlead_up
 from waiting import until_async
 
@@ -80,15 +80,19 @@ async def each_is_themselves(up: Up, world: ExchangeWorld) -> None:
     assert "consent" in result.content[0].text
 
 
-async def test_two_persons_call_the_server_of_a_manifest_as_themselves(tmp_path: Path) -> None:
-    async with exchange_world(tmp_path) as world:
+async def test_two_persons_call_the_server_of_a_manifest_as_themselves(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider) as world:
         (tmp_path / "servers.yaml").write_text(manifests(world))
         async with up_with(tmp_path, world, "servers.yaml") as up:
             await each_is_themselves(up, world)
 
 
-async def test_two_persons_call_the_server_of_an_mcp_json_as_themselves(tmp_path: Path) -> None:
-    async with exchange_world(tmp_path) as world:
+async def test_two_persons_call_the_server_of_an_mcp_json_as_themselves(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider) as world:
         # on a cluster an administrator would have to allow the token URL
         client = client_of(world, secret="${CLIENT_SECRET}", tokenURL=world.provider.token_url)
         own = {"auth": {"tokenExchange": client}, "discovery": {"auth": {"clientCredentials": client}}}

@@ -182,11 +182,11 @@ async def test_messages_of_the_gateway_get_a_new_token_once_none_is_cached_or_th
     tokens = credentials(source)
     first = await tokens.acquire(of_jwt(), FOREVER)
     authorization = SessionAuthorization(tokens, first.person, first.line)
-    assert await authorization.valid(FOREVER) == authorization.newest() == first.line
+    assert await authorization.valid(FOREVER) == first.line
     second = await authorization.valid(FOREVER, first.line)
     assert source.requests[-1][1] == first.token
     source.tokens.clear()
-    assert authorization.newest() == second, "the newest that is known"
+    assert authorization.line == second, "the newest that is known"
     third = await authorization.valid(FOREVER)
     assert len({first.line, second, third}) == 3
     assert await SessionAuthorization().valid(FOREVER, b"") == b""
@@ -264,8 +264,8 @@ def test_a_token_that_is_refused_again_is_an_error_with_a_sentence() -> None:
 async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_cause() -> None:
     outcomes: list[tuple[str, str]] = []
 
-    def observe(identity: Identity, cause: str, seconds: float) -> None:
-        outcomes.append((identity.principal, cause))
+    def observe(identity: Identity, failure: GrantFailed | None, seconds: float) -> None:
+        outcomes.append((identity.principal, "" if failure is None else failure.cause))
 
     source = Source()
     tokens = credentials(source, observe=observe)

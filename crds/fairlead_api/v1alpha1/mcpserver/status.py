@@ -65,9 +65,9 @@ class McpServerStatus(Model):
     """Observed state of an McpServer. There is no `phase`: the conditions have the details."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
-    """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, and `Ready`, which summarizes them. Also `Calibrated` and
-    `DefinitionsClean`; `Approved` if definitions are pinned; `NetworkPolicyEnforced` if the installation probes
-    that."""
+    """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, `Authorized` with grants in `spec.auth`, and `Ready`, which
+    summarizes them. Also `Calibrated` and `DefinitionsClean`; `Approved` if definitions are pinned;
+    `NetworkPolicyEnforced` if the installation probes that."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     replicas: int | None = Field(default=None, ge=0)

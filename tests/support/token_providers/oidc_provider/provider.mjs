@@ -1,8 +1,10 @@
 // The authorization server `oidc-provider`, with token exchange (RFC 8693) by its own extension point.
 //
-//   node provider.mjs CONFIGURATION      a JSON file; its members are those of `_configuration` in tokenproviders.py
+//   node provider.mjs CONFIGURATION      a JSON file: issuer, address, port and clients
 //
 // Prints a line of JSON when it listens, and one for each token request: who asked for what, and the error it got.
+// POST /settings-of-test sets gateway, resources, grants and skew (`oidc_provider` in tokenproviders.py), and prints a
+// mark with its number.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify } from "jose";
@@ -11,27 +13,26 @@ import Provider, { errors } from "oidc-provider";
 const EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange";
 const TYPES = "urn:ietf:params:oauth:token-type:";
 const configuration = JSON.parse(readFileSync(process.argv[2], "utf8"));
-const { issuer, address, port, gateway, resources, grants, skew } = configuration;
+const { issuer, address, port } = configuration;
+let settings = { gateway: "", resources: {}, grants: {}, skew: 0 };
 
-if (skew) {
-  const Real = Date;
-  globalThis.Date = class extends Real {
-    constructor(...words) {
-      super(...(words.length ? words : [Real.now() + skew * 1000]));
-    }
-    static now() {
-      return Real.now() + skew * 1000;
-    }
-  };
-}
+const Real = Date;
+globalThis.Date = class extends Real {
+  constructor(...words) {
+    super(...(words.length ? words : [Real.now() + settings.skew * 1000]));
+  }
+  static now() {
+    return Real.now() + settings.skew * 1000;
+  }
+};
 
 const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
 const named = { alg: "RS256", use: "sig", kid: "first" };
 const keys = createLocalJWKSet({ keys: [{ ...(await exportJWK(publicKey)), ...named }] });
 const say = (words) => process.stdout.write(`${JSON.stringify(words)}\n`);
 const resourceServer = (resource) => {
-  if (!(resource in resources)) throw new errors.InvalidTarget();
-  const { scope, lifetime } = resources[resource];
+  if (!(resource in settings.resources)) throw new errors.InvalidTarget();
+  const { scope, lifetime } = settings.resources[resource];
   return { scope, audience: resource, accessTokenTTL: lifetime, accessTokenFormat: "jwt" };
 };
 
@@ -73,7 +74,7 @@ const exchange = async (ctx) => {
   }
   let subject;
   try {
-    ({ payload: subject } = await jwtVerify(params.subject_token, keys, { issuer, audience: gateway }));
+    ({ payload: subject } = await jwtVerify(params.subject_token, keys, { issuer, audience: settings.gateway }));
   } catch {
     throw new errors.InvalidRequest("subject_token is not valid");
   }
@@ -81,7 +82,7 @@ const exchange = async (ctx) => {
   const resource = params.resource ?? params.audience;
   if (typeof resource !== "string") throw new errors.InvalidTarget();
   const info = resourceServer(resource);
-  if (!(grants[subject.sub] ?? []).includes(resource)) {
+  if (!(settings.grants[subject.sub] ?? []).includes(resource)) {
     throw new errors.AccessDenied(`${subject.sub} has not consented to ${client.clientId}`);
   }
   const token = new ctx.oidc.provider.AccessToken({
@@ -117,7 +118,16 @@ provider.on("grant.success", (ctx) => told(ctx));
 provider.on("grant.error", (ctx, error) => told(ctx, error));
 provider.on("server_error", (_, error) => say({ event: "error", error: String(error.stack) }));
 const handle = provider.callback();
+const configure = async (request, response) => {
+  let body = "";
+  for await (const piece of request) body += piece;
+  const { number, ...changes } = JSON.parse(body);
+  settings = { ...settings, ...changes };
+  say({ event: "mark", number });
+  response.end();
+};
 const answer = (request, response) => {
+  if (request.url === "/settings-of-test") return configure(request, response);
   response.setHeader("Date", new Date().toUTCString()); // by the provider's clock
   return handle(request, response);
 };

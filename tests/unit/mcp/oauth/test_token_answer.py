@@ -205,6 +205,20 @@ def test_description_is_cut_to_one_line_without_secrets_or_tokens() -> None:
         assert len(str(error)) < 700
 
 
+def test_words_about_a_person_are_for_the_person_alone() -> None:
+    failed = failure(401, error="invalid_client", error_description="alice may not use this client")
+    assert "alice" in str(failed)
+    assert "alice" not in failed.impersonal
+    assert "(invalid_client): compare clientID" in failed.impersonal
+    for copy in (failed.again(), failed.at_server("default/box")):
+        assert copy.impersonal == failed.impersonal
+    with pytest.raises(GrantFailed) as own:
+        read_token(
+            401, b'{"error":"invalid_client","error_description":"expired"}', REQUEST._replace(for_person=False), NOW
+        )
+    assert "expired" in own.value.impersonal
+
+
 def test_token_of_others_is_looked_for_from_the_beginning_of_a_word_alone() -> None:
     word = "x" * 40
     assert token_answer._JWT.match(f"{word}.{word}") is not None

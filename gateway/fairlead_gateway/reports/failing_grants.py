@@ -1,0 +1,87 @@
+"""Servers whose calls get no access token for any caller, for the operator's condition `Authorized`. No I/O.
+
+A failure is reported until a grant gives a token, the server's credentials are replaced, or no call has failed for
+QUIET_SECONDS. Nothing of a person is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import MOST_FAILED_GRANTS, SENTENCE_CHARS, FailedGrant
+from fairlead_mcp.oauth.errors import UNREACHABLE, GrantFailed
+
+QUIET_SECONDS: Final = 600.0
+"""Time after the last failed call, after which it is unknown whether grants still fail."""
+LASTING_SECONDS: Final = 3.0
+"""Time for which an authorization server has to be unreachable: longer than the first pauses between two grants, so
+that one lost connection is not reported.
+"""
+
+
+class _Failing(msgspec.Struct):
+    """Failures of one server, without a token in between."""
+
+    since: float
+    """Time of the first failure, in seconds since the epoch."""
+    began: float
+    """Time of the first failure, in seconds of the clock."""
+    last: float
+    """Time of the last failure, in seconds of the clock."""
+    reported: FailedGrant | None = None
+
+
+class FailingGrants:
+    """Failures of at most MOST_FAILED_GRANTS servers. `changed` is called when `report` has changed.
+
+    `clock` is in monotonic seconds, `wall` in seconds since the epoch.
+    """
+
+    def __init__(self, changed: Callable[[], None], clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._changed = changed
+        self._clock = clock
+        self._wall = wall
+        self._failing: dict[ServerKey, _Failing] = {}
+
+    def observe(self, server: ServerKey, failure: GrantFailed | None) -> None:
+        """Record the outcome of a grant; None: it gave a token. A failure that is one person's changes nothing."""
+        if failure is None:
+            self.forget(server)
+        elif failure.for_everybody:
+            self._add_failure(server, failure)
+
+    def forget(self, server: ServerKey) -> None:
+        """Drop the failures of a server."""
+        failing = self._failing.pop(server, None)
+        if failing is not None and failing.reported is not None:
+            self._changed()
+
+    def drop_quiet(self) -> None:
+        """Drop the failures of servers without a failed call for QUIET_SECONDS."""
+        oldest = self._clock() - QUIET_SECONDS
+        for server in [server for server, failing in self._failing.items() if failing.last <= oldest]:
+            self.forget(server)
+
+    def report(self) -> tuple[FailedGrant, ...]:
+        """Failures to report."""
+        return tuple(failing.reported for failing in self._failing.values() if failing.reported is not None)
+
+    def _add_failure(self, server: ServerKey, failure: GrantFailed) -> None:
+        now = self._clock()
+        failing = self._failing.get(server)
+        if failing is None:
+            if len(self._failing) >= MOST_FAILED_GRANTS:
+                return
+            failing = self._failing[server] = _Failing(self._wall(), now, now)
+        failing.last = now
+        if failure.cause == UNREACHABLE and now - failing.began < LASTING_SECONDS:
+            return
+        # a later sentence with the same cause is not reported: some authorization servers put the time into theirs
+        if failing.reported is None or failing.reported.cause != failure.cause:
+            sentence = failure.impersonal[:SENTENCE_CHARS]
+            failing.reported = FailedGrant(server.namespace, server.name, failure.cause, sentence, failing.since)
+            self._changed()

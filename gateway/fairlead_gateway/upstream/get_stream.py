@@ -1,0 +1,109 @@
+"""GET stream of a client's own legacy session, on which the server sends requests and notifications outside of calls.
+
+A server may end the stream at any time, for example with the token that it was opened with. It is then opened again,
+with the person's newest token and after the last event that was received (MCP 2025-11-25, Transports, "Listening for
+Messages from the Server" and "Resumability and Redelivery").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+import msgspec
+
+from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
+from fairlead_gateway.upstream.server_session import ServerSession, get_head
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.backoff import Backoff
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
+from fairlead_mcp.http.answer import Answer, Carrier, Cursor
+from fairlead_mcp.http.pool import NEVER, Awaited, Pool
+from fairlead_mcp.http.target import with_body
+
+FIRST_DELAY: Final = 0.1
+LAST_DELAY: Final = 30.0
+"""Limits in seconds for the delay before a stream is opened again, which doubles while streams end early."""
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
+
+class GetStream:
+    """Reader of the stream of one session. Requests and answers go over `pool`."""
+
+    def __init__(self, pool: Pool, session: ServerSession, background: Background) -> None:
+        self.settled = asyncio.Event()
+        """Set once the stream is open, or could not be opened."""
+        self._pool = pool
+        self._session = session
+        self._background = background
+        self._opened = False
+        """Whether the server has opened a stream, so that it has one for this session."""
+        self._cursor: Cursor | None = None
+
+    async def run(self) -> None:
+        """Read the stream until the server says that there is none, or none any more."""
+        clock = self._pool.clock
+        backoff, refused = Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY), b""
+        try:
+            while True:
+                began = clock()
+                line = await self._authorize(refused)
+                answer = None if line is None else await self._read(line)
+                if answer is not None and answer.status == 401 and line and not refused:
+                    refused = line
+                    continue
+                if answer is not None and (answer.status != 200 or not answer.streamed):
+                    return
+                refused = b"" if line is not None else refused
+                self.settled.set()
+                await asyncio.sleep(backoff.after(clock() - began))
+        except McpError:
+            pass  # a server without a GET stream sends its requests on the stream of the call
+        finally:
+            self.settled.set()
+
+    async def _authorize(self, refused: bytes) -> bytes | None:
+        """`Authorization` header line of the next GET; None if the client has to bring a new token first."""
+        try:
+            return await self._session.authorization.valid(self._pool.clock() + POST_SECONDS, refused)
+        except McpError:
+            return None
+
+    async def _read(self, authorization: bytes) -> Answer | None:
+        """Read one stream to its end; None if its connection was lost. Raises McpError."""
+        cursor = self._cursor
+        after = b"" if cursor is None else b"Last-Event-ID: %b\r\n" % cursor.last_id
+        data = with_body(get_head(self._session.head) + authorization + after, b"")
+        call = Awaited(data, NEVER, ANSWER_BYTES, self._on_event, self._on_open)
+        try:
+            return await self._pool.run(call)
+        except (ConnectFailed, ConnectionLost, Timeout):
+            if not self._opened:
+                raise
+            return None
+        finally:
+            self._cursor = call.cursor or cursor
+
+    def _on_open(self, carrier: Carrier) -> None:
+        self._opened = True
+        self.settled.set()
+
+    def _on_event(self, event: bytes) -> bool:
+        session = self._session
+        try:
+            message = jsonrpc.decode_message(event)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if message.method == RESOURCE_UPDATED and session.subscriber is not None:
+            session.subscriber.notify(message)
+        elif message.is_request and session.active_sinks:
+            session.active_sinks[-1].ask(message, self._answer)
+        elif message.is_request:
+            self._answer(jsonrpc.reply_to_server(message))
+        elif isinstance(message.method, str) and session.active_sinks:
+            session.active_sinks[-1].notify(message)
+        return False
+
+    def _answer(self, body: bytes) -> None:
+        self._background.post(self._pool, self._session.head, body, self._session.authorization)

@@ -1,0 +1,86 @@
+"""Servers whose grants fail at gateways, from their reports: the verdict of the condition `Authorized`. No I/O.
+
+A gateway reports a failure until it is over. One that has not reported for REPLICA_SECONDS, because it is gone or
+cannot be reached, counts no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import MOST_FAILED_GRANTS, SENTENCE_CHARS, FailedGrant, Report
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_mcp.oauth.errors import UNREACHABLE
+from fairlead_operator.ports import ConditionVerdict
+
+REPLICA_SECONDS: Final = 60.0
+"""Time without a report after which the failures of a gateway count no more."""
+START_SECONDS: Final = 30.0
+"""Time after the start of an operator for which a condition is kept as it is, until all gateways have reported."""
+GRANTED: Final = ConditionVerdict(True, Cause.AUTHORIZED, "no gateway reports failed grants for calls of the server")
+
+
+@dataclass
+class _Replica:
+    """Last report of one gateway."""
+
+    at: float
+    """Time of its last report, in monotonic seconds."""
+    failed: Mapping[ServerKey, FailedGrant]
+
+
+class FailedGrants:
+    """Failures of grants by gateway. `changed` receives each server whose verdict may have changed."""
+
+    def __init__(self, changed: Callable[[ServerKey], None], monotonic: Callable[[], float]) -> None:
+        self._changed = changed
+        self._monotonic = monotonic
+        self._replicas: dict[str, _Replica] = {}
+        self._began: float | None = None
+        """Time of the first verdict."""
+
+    def take(self, report: Report) -> None:
+        """Take a gateway's report."""
+        now = self._monotonic()
+        self._drop_silent(now)
+        replica = self._replicas.setdefault(report.replica, _Replica(now, {}))
+        replica.at = now
+        if report.failed_grants is None:
+            return
+        before = replica.failed
+        failed = report.failed_grants[:MOST_FAILED_GRANTS]
+        replica.failed = now_failed = {ServerKey(each.namespace, each.server): each for each in failed}
+        for key in before.keys() | now_failed.keys():
+            if before.get(key) != now_failed.get(key):
+                self._changed(key)
+
+    def verdict(self, key: ServerKey, shown: ConditionVerdict | None) -> ConditionVerdict:
+        """The verdict Authorized. `shown` is that of the present condition, which is kept while gateways may not have
+        reported yet since the start of the operator.
+        """
+        now = self._monotonic()
+        self._drop_silent(now)
+        self._began = now if self._began is None else self._began
+        failed = [replica.failed[key] for replica in self._replicas.values() if key in replica.failed]
+        if failed:
+            # the oldest, so that the message does not change with each gateway that reports the same
+            first = min(failed, key=lambda each: each.since)
+            cause = Cause.CALLS_ISSUER_UNREACHABLE if first.cause == UNREACHABLE else Cause.CALLS_NOT_GRANTED
+            return ConditionVerdict(False, cause, first.sentence[:SENTENCE_CHARS])
+        return GRANTED if shown is None or now - self._began >= START_SECONDS else shown
+
+    def seconds_until_due(self, key: ServerKey) -> float | None:
+        """Seconds after which the verdict may be another without a report; None if it cannot."""
+        now = self._monotonic()
+        if self._began is not None and now - self._began < START_SECONDS:
+            return self._began + START_SECONDS - now
+        heard = [replica.at for replica in self._replicas.values() if key in replica.failed]
+        return max(heard) + REPLICA_SECONDS - now if heard else None
+
+    def _drop_silent(self, now: float) -> None:
+        for name in [name for name, replica in self._replicas.items() if now - replica.at >= REPLICA_SECONDS]:
+            for key in self._replicas.pop(name).failed:
+                self._changed(key)
