@@ -69,6 +69,17 @@ class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
     """User who approved; empty without authentication."""
 
 
+class GrantedListing(msgspec.Struct, frozen=True, rename="camel"):
+    """What a server lists with the first grant that a person made for it, for a catalog that `first_grant` asks for."""
+
+    namespace: str
+    server: str
+    at: float
+    """When it was listed, in seconds since the epoch."""
+    listing: msgspec.Raw
+    """JSON of `fairlead_mcp.server_listing.RawListing`."""
+
+
 class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """All data that a gateway reports since a cursor."""
 
@@ -86,4 +97,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     own: tuple[Catalog, ...] = ()
     """Catalogs of the gateway's own servers (custom tools), which no operator publishes. Sent if the request's cursor
     is not from this replica.
+    """
+    listings: tuple[GrantedListing, ...] = ()
+    """Lists that were read with a person's token since the cursor; all if the request's cursor is not from this
+    replica.
     """

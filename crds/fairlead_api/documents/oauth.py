@@ -15,6 +15,10 @@ CLIENT_CREDENTIALS: Final = "clientCredentials"
 """The gateway gets a token for itself (RFC 6749 section 4.4)."""
 TOKEN_EXCHANGE: Final = "tokenExchange"  # noqa: S105  # the name of a grant, not a secret
 """The caller's token is exchanged for one of the server (RFC 8693)."""
+USER_CONSENT: Final = "userConsent"
+"""Each person consents once in a browser (RFC 6749 section 4.1), and the gateway renews the access token by the refresh
+token that it keeps for the person.
+"""
 ENTRA_ON_BEHALF_OF: Final = "EntraOnBehalfOf"
 """Profile of `tokenExchange`: Microsoft Entra's on-behalf-of flow (RFC 7523 section 2.1 with Entra's parameters)."""
 PERSON: Final = "Person"
@@ -54,15 +58,17 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """How to get an access token for one server. An empty text is an absent value."""
 
     grant: str
-    """`clientCredentials` or `tokenExchange`."""
+    """`clientCredentials`, `tokenExchange` or `userConsent`."""
     profile: str = ""
     """Variant of the grant: `EntraOnBehalfOf`; empty: as in the RFC."""
-    client_id: str
+    client_id: str = ""
+    """Empty only with `userConsent`: the gateway registers itself, or names the document that describes it."""
     client_authentication: str = "client_secret_basic"
     """`client_secret_basic`, `client_secret_post`, `private_key_jwt` or `none` (OpenID Connect Core 1.0 section 9)."""
     issuer: str = ""
     """Authorization server at which the client is registered. Discovery may find this issuer's endpoints, but never
-    another issuer. Empty only if `token_url` is set.
+    another issuer. Empty only if `token_url` is set, or with `userConsent` where the gateway registers itself: then
+    the first issuer that the server names.
     """
     token_url: str = ""
     """Token endpoint; empty to discover it from `issuer`, which the server's challenge must name."""
@@ -75,6 +81,12 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """Further parameters of the token request; none of them is a standard parameter."""
     subject_token_type: str = ""
     """Type URI of the caller's token (RFC 8693 section 3); empty: an access token."""
+    authorization_url: str = ""
+    """With `userConsent`: authorization endpoint; empty to discover it. Set together with `token_url`."""
+    callback_port: int = 0
+    """With `userConsent` on a laptop: port of 127.0.0.1 that the client's redirect URI is registered with; 0: any."""
+    first_grant: bool = False
+    """With `userConsent`: whether the server is listed with the first grant that a person made for it."""
     grants_per: str = PERSON
     """`Person`: all agents of a person share a token; `Agent`: each agent of a person has its own."""
     token_hosts: str = ""

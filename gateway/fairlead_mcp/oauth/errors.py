@@ -37,6 +37,10 @@ INVALID_TARGET: Final = "invalid_target"
 """`resource` or `audience` is unknown to the authorization server (RFC 8693 section 2.2.2)."""
 INTERACTION_REQUIRED: Final = "interaction_required"
 """The person has to consent or to authenticate again, which needs a browser."""
+SIGN_IN_REQUIRED: Final = "sign_in_required"
+"""The person has not consented yet, or the consent has ended."""
+GRANT_UNREADABLE: Final = "grant_unreadable"
+"""The store of grants is away or full, or the key of the person's grant is lost."""
 ACCESS_DENIED: Final = "access_denied"
 NO_SUBJECT_TOKEN: Final = "no_subject_token"  # noqa: S105  # the name of a cause, not a secret
 """The caller has no token that can be exchanged."""
@@ -69,6 +73,8 @@ GRANT_CAUSES: Final = frozenset(
         INVALID_SCOPE,
         INVALID_TARGET,
         INTERACTION_REQUIRED,
+        SIGN_IN_REQUIRED,
+        GRANT_UNREADABLE,
         ACCESS_DENIED,
         NO_SUBJECT_TOKEN,
         SUBJECT_TOKEN_EXPIRED,

@@ -20,10 +20,10 @@ from fairlead_mcp import eras
 from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
+from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.gated_tools import CapabilityComparisons
 from fairlead_operator.discovery.list_change_streams import ListChangeStreams, ListenTarget
-from fairlead_operator.discovery.listing import KeptListing, RawListing, read_everything
 from fairlead_operator.discovery.loss_detection import ConnectionObserver, LossDetector
 from fairlead_operator.discovery.request_slots import Slot
 from fairlead_operator.discovery.state import DiscoveryFailure, DiscoveryOptions, DiscoveryState, DiscoveryTarget

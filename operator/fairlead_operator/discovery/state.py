@@ -11,7 +11,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.oauth import errors as grants
 from fairlead_mcp.oauth.errors import GrantFailed
-from fairlead_operator.discovery.listing import KeptListing
+from fairlead_mcp.server_listing import KeptListing
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
 

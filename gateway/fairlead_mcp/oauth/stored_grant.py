@@ -1,0 +1,98 @@
+"""Grants that persons made, as they are kept to renew access tokens without the person, and the port of their store.
+
+A grant is found by the person and the server. Access tokens are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+
+class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Consent of one person for one server, or the gateway's registration at one issuer; at most 2 kB as JSON. Its text
+    never shows a secret.
+    """
+
+    issuer: str
+    """Authorization server that gave it (RFC 8414)."""
+    client_id: str
+    """Client that it was given to."""
+    client_secret: str = ""
+    """Secret of a client that the gateway registered; that of the settings is not stored."""
+    client_authentication: str = "none"
+    """How a client that the gateway registered authenticates at the token endpoint."""
+    client_expires_at: float = 0.0
+    """End of the registration, in seconds since the epoch; 0: none."""
+    refresh_token: str = ""
+    """Empty for a registration, or if the authorization server gave none: then the person is asked again when the access
+    token expires.
+    """
+    scopes: tuple[str, ...] = ()
+    resource: str = ""
+    """`resource` of its requests (RFC 8707); empty: not sent."""
+    granted_at: float = 0.0
+    """When the person consented, in seconds since the epoch."""
+    renewed_at: float = 0.0
+    """When the refresh token was last replaced, in seconds since the epoch."""
+    expires_at: float = 0.0
+    """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
+    holder: str = ""
+    """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
+
+    def __repr__(self) -> str:
+        return f"StoredGrant(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"
+
+
+class GrantKey(NamedTuple):
+    """Place of a grant."""
+
+    person: bytes
+    """Key of the person (`Identity.person`); empty for what belongs to the gateway itself, as its registrations."""
+    server: str
+    """`NAMESPACE/NAME`; for a registration `registration:ISSUER`."""
+
+
+class VersionedGrant(NamedTuple):
+    """A grant with the version of its record, by which a writer notices that another one was faster."""
+
+    grant: StoredGrant
+    version: str
+
+
+class GrantStoreError(Exception):
+    """The store is away or full, or a record cannot be read with any known key. The message says what to do."""
+
+
+class GrantStore(Protocol):
+    """Store of grants, shared by all replicas. All methods raise GrantStoreError."""
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        """The grant, or None."""
+        ...
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        """Store a grant and return its version. With `replaces`, only if the record still has that version (empty: if
+        there is none); else None, and nothing is changed.
+        """
+        ...
+
+    async def delete(self, key: GrantKey) -> bool:
+        """Delete a grant; False if there was none."""
+        ...
+
+    async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        """All grants of a person."""
+        ...
+
+    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        """All grants that can be read, for administrators."""
+        ...
+
+    def changes(self) -> AsyncIterator[GrantKey]:
+        """Keys whose grants were written or deleted, here or at another replica, within a second. Ends with the
+        store.
+        """
+        ...
