@@ -70,7 +70,12 @@ class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GrantedListing(msgspec.Struct, frozen=True, rename="camel"):
-    """What a server lists with the first grant that a person made for it, for a catalog that `first_grant` asks for."""
+    """Lists that a gateway read from a server with the first grant that a person made for it, because
+    `OAuthSettings.first_grant` of the server's catalog asks for that.
+
+    The gateway lists after a person's consent, and again with a valid token of that person when its last list is older
+    than `OAuthSettings.listing_interval_s`. The operator publishes the newest listing like one of its own.
+    """
 
     namespace: str
     server: str
