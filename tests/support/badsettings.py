@@ -43,6 +43,7 @@ READ_LATER: Final = frozenset(
         "tls_key",
         "tls_client_ca",
         "context_directory",
+        "grants_directory",
         "search_directory",
         "audit_file",
         "audit_redact",

@@ -37,7 +37,7 @@ from fairlead_cli.access.key_changes import KEY_FILE
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
-from fairlead_cli.up.folders import folders
+from fairlead_cli.up.folders import folders, grants_folder
 from fairlead_cli.up.found_configurations import own_files
 from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.litellm import WithServer, litellm_server
@@ -280,6 +280,8 @@ def _gateway(
             token_exchange_allowed=os.environ.get("FAIRLEAD_TOKEN_EXCHANGE_ALLOWED") or "*",
             **_own_keys(os.environ, where),
             **_made_keys(os.environ, where),
+            grants_directory=os.environ.get("FAIRLEAD_GRANTS_DIRECTORY")
+            or grants_folder(options.state_dir, os.environ),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people
         )
         custom = load(settings.calls.custom.modules)

@@ -122,6 +122,10 @@ class ServerCredentials(CallCredentials):
         # a grant belongs to no single call: its caller is the one whose token was exchanged, unless long gone
         self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), "", seconds)
 
+    def forget(self, person: bytes) -> None:
+        """Drop the person's access token, as the grant that it was obtained by has ended."""
+        self._source.forget(person)
+
     async def aclose(self) -> None:
         self._newest.clear()
         await self._source.aclose()

@@ -235,6 +235,12 @@ class Registry:
         """Access tokens per call of a server; None if its upstream has the credential of all requests."""
         return self._entries[key].connection.credentials
 
+    def forget(self, server: ServerKey, person: bytes) -> None:
+        """Implements `core.granted_tokens.GrantedTokens`."""
+        entry = self._entries.get(server)
+        if entry is not None and entry.connection.credentials is not None:
+            entry.connection.credentials.forget(person)
+
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
 
