@@ -32,7 +32,7 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.exchanged_token import require_token_of_server
-from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures, GrantKey
+from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, FlightKey, GrantFailures
 from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
 from fairlead_mcp.oauth.provider_clock import clock_offset
 from fairlead_mcp.oauth.scopes import fit_one_token
@@ -86,7 +86,7 @@ class TokenSource:
         """Scopes by person beyond those of the settings: those that the server demanded and the person got, and those
         that it named with a 401.
         """
-        self._flights: dict[GrantKey, _Flight] = {}
+        self._flights: dict[FlightKey, _Flight] = {}
         self._endpoint = TokenEndpoint(settings, access)
         self._offset = 0.0
         """Seconds by which the clock of the authorization server is ahead, for assertions of the client."""
@@ -251,7 +251,7 @@ class TokenSource:
             return True
         return not error.for_everybody and flight.subject != hash(wish.subject.token)
 
-    async def _grant(self, wish: _Wish, key: GrantKey) -> AccessToken:
+    async def _grant(self, wish: _Wish, key: FlightKey) -> AccessToken:
         """Obtain a token and cache it. Raises GrantFailed."""
         requested = key[1]
         began = self._access.monotonic()
@@ -275,7 +275,7 @@ class TokenSource:
         self._access.observe(wish.subject, self._access.monotonic() - began)
         return token
 
-    def _is_current(self, key: GrantKey, task: asyncio.Task[object] | None) -> bool:
+    def _is_current(self, key: FlightKey, task: asyncio.Task[object] | None) -> bool:
         """Whether the grant was neither forgotten nor replaced by another one."""
         flight = self._flights.get(key)
         return flight is not None and flight.task.is_run_by(task)
