@@ -12,6 +12,7 @@ from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalogs
@@ -86,7 +87,7 @@ def _search(shared: SharedParts, encoder: EmbeddingConfig | None, worker: Worker
 
 
 def rest_context(
-    shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, sources: AdminSources
+    shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, sources: AdminSources, sign_ins: SignIns
 ) -> RestContext:
     """Create the context of the REST API. Raises BadSetting."""
     settings, trust = shared.settings, shared.trust
@@ -120,4 +121,4 @@ def rest_context(
         outputs=sources.outputs or ProcessOutputs(sources.children),
         children=sources.children,
     )
-    return RestContext(tools, guard, administration, records, settings.listening.limits.body)
+    return RestContext(tools, guard, administration, records, sign_ins, settings.listening.limits.body)
