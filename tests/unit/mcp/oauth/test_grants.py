@@ -15,7 +15,7 @@ from fairlead_api.documents.oauth import (
     OAuthSettings,
 )
 from fairlead_mcp.oauth.errors import CONFIGURATION, NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, GrantFailed
-from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
+from fairlead_mcp.oauth.grants import check_settings, check_subject, grant_parameters, ordered_scopes, token_form
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 
 ALICE = TokenSubject(b"alice", "subject.token", 1_000.0)
@@ -27,7 +27,8 @@ def settings(grant: str = TOKEN_EXCHANGE, **members: Any) -> OAuthSettings:
 
 
 def form(settings: OAuthSettings, *scopes: str, subject: TokenSubject = ALICE) -> list[tuple[str, str]]:
-    return sorted(parse_qsl(token_form(settings, subject, scopes, {"client_id": "client"}).decode("ascii")))
+    parameters = grant_parameters(settings, subject)
+    return sorted(parse_qsl(token_form(settings, parameters, scopes, {"client_id": "client"}).decode("ascii")))
 
 
 def test_client_credentials_have_scope_resource_audience_and_extra_parameters() -> None:
