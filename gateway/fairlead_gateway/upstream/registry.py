@@ -241,6 +241,12 @@ class Registry:
         if entry is not None and entry.connection.credentials is not None:
             entry.connection.credentials.forget(person)
 
+    async def review(self, server: ServerKey, person: bytes) -> None:
+        """Implements `core.granted_tokens.GrantedTokens`."""
+        entry = self._entries.get(server)
+        if entry is not None and entry.connection.credentials is not None:
+            await entry.connection.credentials.review(person)
+
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
 
