@@ -93,7 +93,12 @@ def compose(
     path = call_path(shared, registry, RouterTools(lambda: tools))
     activation = Activation(shared, path.endpoint, registry, outbox)
     sources = AdminSources(
-        moves=activation.moves, children=servers.children, outputs=servers.outputs, pins=catalog.pins
+        moves=activation.moves,
+        tokens=registry,
+        revoker=registry,
+        children=servers.children,
+        outputs=servers.outputs,
+        pins=catalog.pins,
     )
     tools = tool_services(shared, path, models)
     rest = rest_context(shared, path, tools, outbox, sources, sign_ins)

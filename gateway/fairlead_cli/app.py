@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead_cli.access.accounts import accounts, logout
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
 from fairlead_cli.access.login import login
@@ -275,6 +276,8 @@ app.command()(tiers)
 app.command()(explain)
 app.command()(can)
 app.command()(login)
+app.command()(accounts)
+app.command()(logout)
 app.command()(diff)
 app.command()(approve)
 app.command()(predict)

@@ -15,6 +15,10 @@ class GrantedTokens(Protocol):
         """Drop the person's access token for a server, so that the next call needs the grant."""
         ...
 
+    async def review(self, server: ServerKey, person: bytes) -> None:
+        """Drop the person's access token for a server if it is of a consent that is not stored any more."""
+        ...
+
 
 class GrantRevoker(Protocol):
     """Revokes grants at their authorization servers."""

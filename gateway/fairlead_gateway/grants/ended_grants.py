@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 
 from fairlead_gateway.core.granted_tokens import GrantedTokens
 from fairlead_gateway.grants.granted_server import granted_server
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError
-
-log = logging.getLogger(__name__)
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore
 
 
 class EndedGrants:
@@ -33,15 +30,5 @@ class EndedGrants:
     async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
         async for key in changes:
             server = granted_server(key)
-            if server is not None and await self._has_ended(key):
-                self._tokens.forget(server, key.person)
-
-    async def _has_ended(self, key: GrantKey) -> bool:
-        """Whether there is no such grant. A renewed grant keeps its access token. True if that cannot be read: a token
-        that is dropped in vain costs one renewal, and one that stays may be of an ended grant.
-        """
-        try:
-            return await self._store.read(key) is None
-        except GrantStoreError as error:
-            log.warning("A grant for %s cannot be read after a change: %s", key.server, error)
-            return True
+            if server is not None:
+                await self._tokens.review(server, key.person)

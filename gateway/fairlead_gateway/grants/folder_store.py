@@ -75,8 +75,8 @@ class FolderGrantStore(ClosableGrantStore):
             self._feed.publish(key)
         return version
 
-    async def delete(self, key: GrantKey) -> bool:
-        deleted = await self._do(lambda: self._delete(key))
+    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+        deleted = await self._do(lambda: self._delete(key, version))
         if deleted:
             self._feed.publish(key)
         return deleted
@@ -89,6 +89,8 @@ class FolderGrantStore(ClosableGrantStore):
 
     def changes(self) -> AsyncIterator[GrantKey]:
         if self._looking is None:
+            with contextlib.suppress(OSError):
+                self._seen = self._scan()  # here, so that no change after this call is missed
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="changes of grants")
         return self._feed.listen()
 
@@ -125,19 +127,23 @@ class FolderGrantStore(ClosableGrantStore):
         path = self._path(key)
         with locked(self._folder):
             sealer = self._sealer or self._load()
-            if replaces is not None:
-                record = self._record(path)
-                if replaces != ("" if record is None else record.version):
-                    return None
+            if replaces is not None and replaces != self._version(path):
+                return None
             sealed = sealer.seal(key, grant, new_version())
             replace_private(path, encode_record(sealed))
         return sealed.version
 
-    def _delete(self, key: GrantKey) -> bool:
+    def _delete(self, key: GrantKey, version: str | None) -> bool:
         if not self._folder.exists():
             return False
+        path = self._path(key)
         with locked(self._folder):
-            return delete_private(self._path(key))
+            return (version is None or version == self._version(path)) and delete_private(path)
+
+    def _version(self, path: Path) -> str:
+        """Version of the record; empty without one."""
+        record = self._record(path)
+        return "" if record is None else record.version
 
     def _grants(self, wanted: Callable[[GrantKey], bool]) -> list[tuple[GrantKey, StoredGrant]]:
         grants = []
@@ -182,7 +188,6 @@ class FolderGrantStore(ClosableGrantStore):
     # Changes of other processes
 
     async def _look(self) -> None:
-        self._seen = await self._scan_or_stay()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             before, self._seen = self._seen, await self._scan_or_stay()

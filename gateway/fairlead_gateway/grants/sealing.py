@@ -20,10 +20,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fairlead_gateway.grants.sealed_grant import SealedGrant
 from fairlead_gateway.grants.sealing_keys import KEY_BYTES, SealingKey
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
+from fairlead_mcp.oauth.stored_grant import (
+    MAX_GRANT_BYTES,
+    GrantKey,
+    GrantStoreError,
+    StoredGrant,
+    UnreadableGrant,
+)
 
-MAX_GRANT_BYTES: Final = 8_192
-"""Limit on the bytes of a grant as JSON; refresh tokens of some providers alone have 2 kB."""
 _NONCE_BYTES: Final = 12
 _INFO: Final = b"fairlead grant of "
 _SIGN_IN: Final = "sign in again"
@@ -42,15 +46,14 @@ class GrantSealer:
 
     def seal(self, key: GrantKey, grant: StoredGrant, version: str) -> SealedGrant:
         """Raises GrantStoreError for a grant that is too large."""
-        text = msgspec.json.encode(grant)
-        if len(text) > MAX_GRANT_BYTES:
+        if not grant.fits:
             raise GrantStoreError(
-                f"the grant for {key.server} has {len(text)} bytes, more than {MAX_GRANT_BYTES}: its refresh token or "
-                "its list of scopes is too long to be stored"
+                f"the grant for {key.server} has more than {MAX_GRANT_BYTES} bytes: its refresh token or its list of "
+                "scopes is too long to be stored"
             )
         nonce = os.urandom(_NONCE_BYTES)
         context = _associated(key, grant.issuer, version, self._first.id)
-        sealed = _cipher(self._first, key.person).encrypt(nonce, text, context)
+        sealed = _cipher(self._first, key.person).encrypt(nonce, msgspec.json.encode(grant), context)
         return SealedGrant(key.person, key.server, grant.issuer, version, self._first.id, nonce, sealed)
 
     def open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:

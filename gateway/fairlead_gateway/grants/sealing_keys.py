@@ -53,8 +53,8 @@ def read_sealing_keys(text: str) -> tuple[SealingKey, ...]:
 
 
 def _read_key(word: str) -> SealingKey:
-    ident, _, encoded = word.partition(":")
-    if not _ID.fullmatch(ident):
+    ident, colon, encoded = word.partition(":")
+    if not colon or not _ID.fullmatch(ident):  # without a colon, the word may be the key itself
         raise BadSealingKeys("a key must be ID:KEY, with an id of at most 64 letters, digits, '-', '_' and '.'")
     standard = encoded.rstrip("=").replace("-", "+").replace("_", "/")
     try:

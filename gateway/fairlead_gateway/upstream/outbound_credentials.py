@@ -140,6 +140,10 @@ class ServerCredentials(CallCredentials):
         """Drop the person's access token, as the grant that it was obtained by has ended."""
         self._source.forget(person)
 
+    async def review(self, person: bytes) -> None:
+        """Drop the person's access token if the grant that it was obtained by has ended."""
+        await self._source.review(person)
+
     async def aclose(self) -> None:
         self._newest.clear()
         await self._source.aclose()

@@ -68,7 +68,7 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
-from fairlead_mcp.oauth.stored_grant import GrantStore
+from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
@@ -278,6 +278,11 @@ class Registry:
         if entry is not None and entry.connection.credentials is not None:
             entry.connection.credentials.forget(person)
 
+    async def revoke(self, server: ServerKey, grant: StoredGrant) -> bool:
+        """Implements `core.granted_tokens.GrantRevoker`."""
+        consent = self.consent(server)
+        return consent is not None and await consent.flow.revoke(grant)
+
     def consent(self, key: ServerKey) -> ServerConsent | None:
         """Consent of persons for a server; None if it does not want persons to sign in, or was removed."""
         entry = self._entries.get(key)
@@ -290,6 +295,12 @@ class Registry:
             for key, entry in list(self._entries.items())
             if entry.connection.consent is not None
         }
+
+    async def review(self, server: ServerKey, person: bytes) -> None:
+        """Implements `core.granted_tokens.GrantedTokens`."""
+        entry = self._entries.get(server)
+        if entry is not None and entry.connection.credentials is not None:
+            await entry.connection.credentials.review(person)
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.

@@ -126,6 +126,15 @@ async def test_a_grant_that_was_deleted_and_made_again_has_another_version(tmp_p
         assert await store.write(KEY, GRANT) != first
 
 
+async def test_a_grant_is_deleted_only_in_the_version_that_the_caller_has_read(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        first = await store.write(KEY, GRANT)
+        second = await store.write(KEY, GRANT)
+        assert not await store.delete(KEY, first)
+        assert await store.delete(KEY, second)
+        assert not await store.delete(KEY, "")
+
+
 async def test_grants_are_listed_for_their_person_and_for_administrators(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         for key in (KEY, OTHER, SOMEBODY):

@@ -17,9 +17,15 @@ from fairlead_gateway.grants.sealed_grant import (
     new_version,
     record_name,
 )
-from fairlead_gateway.grants.sealing import MAX_GRANT_BYTES, GrantSealer
+from fairlead_gateway.grants.sealing import GrantSealer
 from fairlead_gateway.grants.sealing_keys import SealingKey, new_sealing_key
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
+from fairlead_mcp.oauth.stored_grant import (
+    MAX_GRANT_BYTES,
+    GrantKey,
+    GrantStoreError,
+    StoredGrant,
+    UnreadableGrant,
+)
 
 KEY = GrantKey(b"jwt:https://idp#ada", "default/linear")
 GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r-secret", scopes=("a", "b"), granted_at=1.5)
@@ -119,7 +125,7 @@ def test_a_record_shows_no_secret_of_its_grant() -> None:
 
 
 def test_a_grant_that_is_too_large_is_not_sealed() -> None:
-    with pytest.raises(GrantStoreError, match=f"more than {MAX_GRANT_BYTES}"):
+    with pytest.raises(GrantStoreError, match=f"more than {MAX_GRANT_BYTES} bytes"):
         SEALER.seal(KEY, msgspec.structs.replace(GRANT, refresh_token="r" * MAX_GRANT_BYTES), "v")
 
 

@@ -27,8 +27,8 @@ def test_a_key_may_be_any_base64(encoded: str) -> None:
     [
         ("", "1 to 16 keys"),
         ("no key", "must be ID:KEY"),
-        (STANDARD, "the key|must be ID:KEY"),
-        (f"a b:{STANDARD}", "must be"),
+        ("ab" * 20, "must be ID:KEY"),
+        (f"a b:{STANDARD}", "must be ID:KEY"),
         (f":{STANDARD}", "must be ID:KEY"),
         ("a:c2hvcnQ=", "32 random bytes"),
         ("a:" + "*" * 43, "32 random bytes"),
@@ -40,3 +40,4 @@ def test_text_that_is_not_a_list_of_keys_is_refused_without_a_quote(text: str, r
     with pytest.raises(BadSealingKeys, match=reason) as refused:
         read_sealing_keys(text)
     assert STANDARD not in str(refused.value)
+    assert "ab" * 20 not in str(refused.value)
