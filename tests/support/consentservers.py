@@ -201,14 +201,14 @@ class BrowserPage:
     @property
     def form(self) -> tuple[str, dict[str, str]]:
         """Address and fields of its form."""
-        action = re.search(r'<form method="post" action="([^"]*)"', self.text)
+        action = re.search(r'<form [^>]*method="post" action="([^"]*)"', self.text)
         assert action is not None, self.text
         fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', self.text)
         return urljoin(self.url, unescape(action[1])), {name: unescape(value) for name, value in fields}
 
     @property
     def has_form(self) -> bool:
-        return "<form method=" in self.text
+        return "<form " in self.text
 
 
 @dataclass
