@@ -128,7 +128,7 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         """End all grants of a person."""
         for tokens in (self.refresh_tokens, self.access_tokens):
             for value in [value for value, held in tokens.items() if held.subject == person]:
-                tokens.pop(value)  # type: ignore[attr-defined]  # both are dictionaries
+                tokens.pop(value)
 
     def _tokens(self, client_id: str, scopes: list[str], person: str | None) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
