@@ -387,7 +387,7 @@ async def test_grant_of_another_issuer_or_client_than_the_settings_have_now_is_n
     assert world.issuer.requests_of("refresh_token") == []
 
 
-async def test_metadata_with_another_issuer_than_the_grants_asks_the_person_anew_with_both_names() -> None:
+async def test_token_is_not_renewed_at_an_issuer_that_the_server_does_not_name_any_more() -> None:
     async with consent_world() as world:
         grant, _ = await world.sign_in("alice")
         world.resource["authorization_servers"] = ["https://login.example.com"]
