@@ -48,6 +48,9 @@ class Gateway:
         self.metrics = metrics
         """Registry of all metrics at /metrics."""
         self._ended_grants = None if shared.grants is None else EndedGrants(shared.grants, parts.registry)
+        self.sign_ins = parts.sign_ins
+        """Sign-ins of persons at servers."""
+        self._listings = parts.listings
         self._heap = shared.heap
         self._lifecycle = lifecycle
         self._llm = models.llm
@@ -90,6 +93,7 @@ class Gateway:
         await self.snapshots.start()
         if self._ended_grants is not None:
             self._ended_grants.start()
+        self._listings.start()
         self.models.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATALOG_SECONDS):
@@ -122,6 +126,8 @@ class Gateway:
         await self.endpoint.identities.aclose()
         await self.endpoint.context.subscriptions.aclose()
         self.endpoint.context.bridge.close()
+        await self._listings.aclose()
+        await self.sign_ins.aclose()
         await self.registry.aclose(0)
         if self._ended_grants is not None:
             await self._ended_grants.aclose()

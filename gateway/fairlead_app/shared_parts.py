@@ -102,7 +102,9 @@ def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[
 
 
 def _serves_owner(settings: Settings) -> bool:
-    """Whether the gateway listens for its own machine alone, as `fairlead up` does unless `--host` says otherwise."""
+    """Whether the gateway serves its own machine alone, as `fairlead up` does unless `--host` or another setting says
+    that other machines reach it.
+    """
     listening = settings.listening
-    local = settings.installation.environment == LOCAL_ENVIRONMENT
-    return local and is_loopback(listening.address) and not listening.trusted_proxies
+    local = settings.installation.environment == LOCAL_ENVIRONMENT and is_loopback(listening.address)
+    return local and not (listening.trusted_proxies or listening.allowed_hosts or settings.identity.public_url)

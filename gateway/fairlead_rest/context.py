@@ -26,6 +26,7 @@ from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.recent.ring import RecentCalls
+from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.conversion.jobs import TWICE
@@ -120,12 +121,14 @@ class RestContext:
         guard: RequestGuard,
         administration: Administration,
         records: Records,
+        sign_ins: SignIns,
         max_body: int,
     ) -> None:
         self.services = services
         self.guard = guard
         self.administration = administration
         self.records = records
+        self.sign_ins = sign_ins
         self.max_body = max_body
         """Maximum bytes of a request's body."""
 

@@ -67,7 +67,9 @@ class Identities:
         self._authenticators = tuple(authenticators)
         self.open = anonymous and not authenticators
         """Whether every request is anonymous, since there are no authenticators."""
-        self._anybody = LOCAL if local else ANONYMOUS
+        self.local = self.open and local
+        """Whether every request is from the machine's owner."""
+        self._anybody = LOCAL if self.local else ANONYMOUS
         self.answers_anybody = anonymous
         """Whether requests without a credential are accepted."""
         self._now = now
