@@ -80,6 +80,10 @@ class GrantStoreError(Exception):
     """The store is away or full, or a record cannot be read with any known key. The message says what to do."""
 
 
+class UnreadableGrant(GrantStoreError):
+    """The record cannot be opened: its key is lost, or it was changed. The person has to sign in again."""
+
+
 class GrantStore(Protocol):
     """Store of grants, shared by all replicas. All methods raise GrantStoreError."""
 

@@ -75,8 +75,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
         return ProbePlan(policy=policy)
-    auth = server.spec.auth
-    if auth is not None and auth.token_exchange is not None and server.spec.discovery.auth is None:
+    auth, listing = server.spec.auth, server.spec.discovery.auth
+    if auth is not None and auth.of_caller is not None and (listing is None or listing.first_grant):
         return ProbePlan(policy=policy, has_no_person=True)
     most = server.spec.limits.timeout.seconds
     probes, refused = [], []
