@@ -18,7 +18,6 @@ from fairlead_console.settings import ConsoleSettings
 from fairlead_gateway.audit.settings import AuditSettings
 from fairlead_gateway.calls.settings import CallSettings
 from fairlead_gateway.endpoint.settings import ListeningSettings
-from fairlead_gateway.grants.settings import GrantSettings
 from fairlead_gateway.identity.settings import IdentitySettings
 from fairlead_gateway.limits.settings import LimitSettings
 from fairlead_gateway.recent.settings import RecentCallSettings
@@ -103,7 +102,6 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     identity: IdentitySettings = IdentitySettings()
     calls: CallSettings = CallSettings()
     upstream: UpstreamSettings = UpstreamSettings()
-    grants: GrantSettings = GrantSettings()
     limits: LimitSettings = LimitSettings()
     results: ResultSettings = ResultSettings()
     search: ToolSearchSettings = ToolSearchSettings()

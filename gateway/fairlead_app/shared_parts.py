@@ -91,7 +91,7 @@ def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[
         metrics=metrics,
         governance=Governance(settings.limits, settings.records, metrics, clock),
         identities=Identities(trust.authenticators, anonymous=anonymous, local=_serves_owner(settings)),
-        grants=grant_store(settings.grants),
+        grants=grant_store(settings.upstream.grants, settings.limits.redis),
         resource=ProtectedResource(
             identity.public_url, trust.issuers, trust.scopes, secure=listening.tls.cert is not None
         ),

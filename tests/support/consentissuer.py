@@ -21,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
@@ -29,7 +29,7 @@ from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization, ConsentFlow
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
-from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, VersionedGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request, raw_server
@@ -44,7 +44,7 @@ _RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 
 @dataclass
 class Consent:
-    """What a person consented to, with the refresh token that is good for it."""
+    """Access that a person gave to a client, with the refresh token that is good for it."""
 
     person: str
     client: str
@@ -77,6 +77,8 @@ class ConsentIssuer:
         self.clients: dict[str, dict[str, Any]] = {}
         self.codes: dict[str, dict[str, str]] = {}
         self.consents: list[Consent] = []
+        self.forgives = False
+        """Whether it takes a refresh token that was rotated, as many do for some seconds."""
         self.spent: dict[str, Consent] = {}
         """Consents by refresh tokens that were rotated."""
         self.received: list[Request] = []
@@ -97,7 +99,7 @@ class ConsentIssuer:
         """The last consent of a person."""
         return next(consent for consent in reversed(self.consents) if consent.person == person)
 
-    def asked(self, grant_type: str) -> list[dict[str, str]]:
+    def requests_of(self, grant_type: str) -> list[dict[str, str]]:
         """Token requests of one grant."""
         return [form for form in self.token_requests if form["grant_type"] == grant_type]
 
@@ -183,22 +185,24 @@ class ConsentIssuer:
         return name if client is not None and client.get("client_secret", "") == secret else None
 
     def _redeem(self, form: Mapping[str, str]) -> Consent | None:
-        asked = self.codes.pop(form["code"], None)
+        request = self.codes.pop(form["code"], None)
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         same = ("redirect_uri", "resource")
-        if asked is None or challenge != asked["code_challenge"] or any(form[name] != asked[name] for name in same):
+        if request is None or challenge != request["code_challenge"] or any(form[n] != request[n] for n in same):
             return None
-        consent = Consent(asked["person"], asked["client_id"], asked.get("scope", ""), asked["resource"])
+        consent = Consent(request["person"], request["client_id"], request.get("scope", ""), request["resource"])
         self.consents.append(consent)
         return consent
 
     def _refresh(self, form: Mapping[str, str]) -> Consent | None:
         assert "scope" not in form
         token = form["refresh_token"]
+        if token in self.spent and self.forgives:
+            return self.spent[token]
         if token in self.spent:
             self.spent[token].ended = True  # somebody else may have it (RFC 9700 section 4.14.2)
-        return next((one for one in self.consents if one.refresh == token and not one.ended), None)
+        return next((consent for consent in self.consents if consent.refresh == token and not consent.ended), None)
 
     def _tokens(self, consent: Consent) -> dict[str, Any]:
         claims = {"sub": consent.person, "aud": consent.resource, "jti": secrets.token_urlsafe(4)}
@@ -228,6 +232,31 @@ class ConsentIssuer:
         reply.send(status, json.dumps(members).encode())
 
 
+class BentGrants(MemoryGrants):
+    """A store that goes away, loses what it wrote, and tells when it was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.full = False
+        """Whether writes fail."""
+        self.reads = 0
+        self.was_read = asyncio.Event()
+        """Set with each read."""
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        self.reads += 1
+        self.was_read.set()
+        if self.away:
+            raise GrantStoreError("the store of sign-ins is away: try again later")
+        return await super().read(key)
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        if self.away or self.full:
+            raise GrantStoreError("the store of sign-ins is full: remove some")
+        return await super().write(key, grant, replaces)
+
+
 @dataclass
 class ConsentWorld:
     """The issuer, the metadata of the server, and what Fairlead has of both."""
@@ -238,7 +267,7 @@ class ConsentWorld:
     """Members of the server's metadata (RFC 9728); empty: it has none."""
     clock: HandClock
     monotonic: HandClock
-    store: MemoryGrants
+    store: BentGrants
     settings: OAuthSettings
     credential: Credential
     options: dict[str, Any]
@@ -246,9 +275,9 @@ class ConsentWorld:
     """Requests that the server got."""
     opened: list[TokenSource | ConsentFlow] = field(default_factory=list)
 
-    def make_source(self, store: MemoryGrants | None = None, **members: Any) -> TokenSource:
+    def make_source(self, **members: Any) -> TokenSource:
         """A source of tokens, as another replica has it; `members` are those of the settings."""
-        source = TokenSource(self._settings(members), self.credential, self._access(), store or self.store)
+        source = TokenSource(self._settings(members), self.credential, self._access(), self.store)
         self.opened.append(source)
         return source
 
@@ -260,12 +289,12 @@ class ConsentWorld:
     @property
     def source(self) -> TokenSource:
         """The first source of tokens."""
-        return next((one for one in self.opened if isinstance(one, TokenSource)), None) or self.make_source()
+        return next((source for source in self.opened if isinstance(source, TokenSource)), None) or self.make_source()
 
     @property
     def flow(self) -> ConsentFlow:
         """The first flow."""
-        return next((one for one in self.opened if isinstance(one, ConsentFlow)), None) or self.make_flow()
+        return next((flow for flow in self.opened if isinstance(flow, ConsentFlow)), None) or self.make_flow()
 
     @property
     def challenge(self) -> Challenge:
@@ -305,7 +334,8 @@ class ConsentWorld:
         )
 
     def _access(self) -> Any:
-        return token_access(self.server_url, server=SERVER, clock=self.clock, monotonic=self.monotonic, **self.options)
+        times = {"clock": self.clock, "monotonic": self.monotonic}
+        return token_access(self.server_url, server=SERVER, **{**times, **self.options})
 
 
 @contextlib.asynccontextmanager
@@ -333,7 +363,7 @@ async def consent_world(
             resource,
             HandClock(time.time()),
             HandClock(time.monotonic()),
-            MemoryGrants(),
+            BentGrants(),
             OAuthSettings(grant=USER_CONSENT, **members),
             credential or Credential(),
             options or {},
@@ -342,10 +372,5 @@ async def consent_world(
         try:
             yield world
         finally:
-            for one in world.opened:
-                await one.aclose()
-
-
-def query_of(url: str) -> str:
-    """The query of a URL, to search."""
-    return urlencode(parse_qsl(urlsplit(url).query))
+            for opened in world.opened:
+                await opened.aclose()

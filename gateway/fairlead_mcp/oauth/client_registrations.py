@@ -42,12 +42,11 @@ class ClientRegistrations:
         """The client for an issuer and a redirect URI: the registered one, or a new one in its place if that has
         another redirect URI or has expired. Raises GrantFailed.
         """
-        issuer = metadata.issuer
-        key = registration_key(issuer)
+        key = registration_key(metadata.issuer)
         async with self._turn:
             with reading_grants():
                 stored = await self._store.read(key)
-            if stored is not None and suits(stored.grant, issuer, redirect_uri, self._access.clock()):
+            if stored is not None and suits(stored.grant, redirect_uri, self._access.clock()):
                 return stored.grant
             registered = await self._register(metadata, redirect_uri, scopes, ca_bundle)
             with reading_grants():
@@ -55,7 +54,7 @@ class ClientRegistrations:
                 if await self._store.write(key, registered, replaces) is not None:
                     return registered
                 faster = await self._store.read(key)  # of another replica, which all should share
-        if faster is not None and suits(faster.grant, issuer, redirect_uri, self._access.clock()):
+        if faster is not None and suits(faster.grant, redirect_uri, self._access.clock()):
             return faster.grant
         return registered
 

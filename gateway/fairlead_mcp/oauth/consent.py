@@ -41,11 +41,11 @@ from fairlead_mcp.oauth.consented_grants import renewed_grant
 from fairlead_mcp.oauth.discovery import discover_issuer, discover_resource
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
 from fairlead_mcp.oauth.grants import check_settings, code_parameters
+from fairlead_mcp.oauth.issuer_client import TokenForm
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata, ProtectedResourceMetadata, require_issuer
 from fairlead_mcp.oauth.scopes import bounded_scopes
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.oauth.token_client import TokenForm
 
 FLOW_SECONDS: Final = 15.0
 """Time limit of each step, with its discovery and registration."""
@@ -83,7 +83,7 @@ class Authorization(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Provider(NamedTuple):
-    """What the server's and the authorization server's metadata say."""
+    """Metadata of the authorization server, and of the server where it has any."""
 
     metadata: AuthorizationServerMetadata
     resource: ProtectedResourceMetadata | None
@@ -113,12 +113,12 @@ class ConsentFlow:
         others, as those that the person gave before. Raises GrantFailed.
         """
         check_settings(self._settings)
-        asked = challenge or _NO_CHALLENGE
+        demand = challenge or _NO_CHALLENGE
         async with _time_limit("the authorization server"):
-            provider = await self._provider(asked)
+            provider = await self._provider(demand)
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
-            wanted = self._scopes(asked, provider, scopes)
+            wanted = self._scopes(demand, provider, scopes)
             client = await self._client(metadata, redirect_uri, client_document_url, wanted)
         state, verifier = new_secret(), new_secret()
         resource = self._resource(provider)

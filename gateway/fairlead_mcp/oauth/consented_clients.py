@@ -12,9 +12,9 @@ import msgspec
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_mcp.oauth.issuer_client import IssuerClient
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.oauth.token_client import TokenClient
 
 MOST_CLIENTS: Final = 8
 """Limit on the clients whose connections are kept: one, but for a server that changed its issuer."""
@@ -27,14 +27,14 @@ class ConsentedClients:
         self._settings = settings
         self._credential = credential
         self._access = access
-        self._clients: OrderedDict[tuple[str, ...], TokenClient] = OrderedDict()
+        self._clients: OrderedDict[tuple[str, ...], IssuerClient] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    def of(self, grant: StoredGrant) -> TokenClient:
+    def of(self, grant: StoredGrant) -> IssuerClient:
         """The client of a grant. Raises GrantFailed if its secret or key is missing."""
         settings, credential = client_of(self._settings, self._credential, grant)
         key = (settings.issuer, settings.client_id, settings.client_authentication, credential.client_secret)
-        client = self._clients.pop(key, None) or TokenClient(settings, credential, self._access)
+        client = self._clients.pop(key, None) or IssuerClient(settings, credential, self._access)
         self._clients[key] = client
         if len(self._clients) > MOST_CLIENTS:
             _, oldest = self._clients.popitem(last=False)

@@ -38,11 +38,11 @@ from fairlead_mcp.oauth.errors import (
     GrantFailed,
 )
 from fairlead_mcp.oauth.grants import refresh_parameters
+from fairlead_mcp.oauth.issuer_client import IssuerClient, TokenForm
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, VersionedGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_answer import IssuedToken
-from fairlead_mcp.oauth.token_client import TokenClient, TokenForm
 from fairlead_mcp.oauth.token_grants import GrantRequest, TokenGrants
 from fairlead_mcp.oauth.token_http import REQUEST_SECONDS
 
@@ -76,7 +76,7 @@ class ConsentedGrants(TokenGrants):
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
-            raise sign_in_required("the server is called as a person who signed in at it, but the caller is no person")
+            raise sign_in_required("the server is called for persons who signed in at it, and the caller is not one")
 
     async def token(self, request: GrantRequest) -> AccessToken:
         key = GrantKey(request.subject.person, self._access.server)
@@ -97,11 +97,13 @@ class ConsentedGrants(TokenGrants):
         except GrantStoreError:
             return True
         if stored is None:
-            self._consents.pop(person, None)
             return False
         before = self._consents.get(person, stored.grant.granted_at)
         self._note_consent(person, stored.grant)
         return before == stored.grant.granted_at
+
+    def forget(self, person: bytes) -> None:
+        self._consents.pop(person, None)
 
     def doubt(self) -> None:
         self._clients.doubt()
@@ -111,6 +113,9 @@ class ConsentedGrants(TokenGrants):
             _, late = await asyncio.wait([*self._renewals.values()], timeout=REQUEST_SECONDS)
             for renewal in late:
                 renewal.cancel()
+        with contextlib.suppress(GrantFailed):
+            for key in [*self._unsaved]:
+                await self._read(key)
         await self._clients.aclose()
 
     # Internals
@@ -129,13 +134,13 @@ class ConsentedGrants(TokenGrants):
                 return issued.access
         raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_UNREADABLE)
 
-    async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, TokenClient]:
+    async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
         """Wait until no other replica renews the grant, and let others wait from now on. Returns the grant with the
         version of the claim. Raises GrantFailed.
         """
         while True:
-            stored = await self._read(key)
-            grant = self._usable(stored, request.step_up)
+            stored = self._usable(await self._read(key), request.step_up)
+            grant = stored.grant
             client = self._clients.of(grant)
             await self._prepare(client, request.resource_metadata)
             now = self._access.clock()
@@ -147,7 +152,7 @@ class ConsentedGrants(TokenGrants):
             if version is not None:
                 return VersionedGrant(grant, version), client
 
-    async def _prepare(self, client: TokenClient, resource_metadata: str) -> None:
+    async def _prepare(self, client: IssuerClient, resource_metadata: str) -> None:
         """Find the token endpoint, before others have to wait. Raises GrantFailed."""
         try:
             await client.prepare(resource_metadata)
@@ -156,8 +161,8 @@ class ConsentedGrants(TokenGrants):
                 raise
             raise sign_in_required(str(error)) from error
 
-    def _usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> StoredGrant:
-        """The grant, if its refresh token may be used. Raises GrantFailed."""
+    def _usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
+        """Raise GrantFailed unless the refresh token of the grant may be used."""
         if stored is None:
             raise sign_in_required("you have not signed in at the server")
         grant, settings, now = stored.grant, self._settings, self._access.clock()
@@ -175,9 +180,9 @@ class ConsentedGrants(TokenGrants):
             problem = f"the server wants more access than you gave ({' '.join(missing)[:200]})"
         if problem:
             raise sign_in_required(problem)
-        return grant
+        return stored
 
-    async def _redeem(self, key: GrantKey, claimed: VersionedGrant, client: TokenClient) -> IssuedToken | None:
+    async def _redeem(self, key: GrantKey, claimed: VersionedGrant, client: IssuerClient) -> IssuedToken | None:
         """Use the refresh token; None if the grant has changed meanwhile. Raises GrantFailed."""
         grant = claimed.grant
         form = TokenForm(

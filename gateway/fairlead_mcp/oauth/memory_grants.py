@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, VersionedGrant
@@ -50,11 +50,13 @@ class MemoryGrants(GrantStore):
     async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return [(key, stored.grant) for key, stored in self._grants.items()]
 
-    async def changes(self) -> AsyncIterator[GrantKey]:
+    async def changes(self) -> AsyncGenerator[GrantKey, None]:
+        if self._closed:
+            return
         queue: asyncio.Queue[GrantKey | None] = asyncio.Queue()
         self._readers.add(queue)
         try:
-            while not self._closed and (key := await queue.get()) is not None:
+            while (key := await queue.get()) is not None:
                 yield key
         finally:
             self._readers.discard(queue)

@@ -95,10 +95,10 @@ def read_registration(status: int, body: bytes, issuer: str, redirect_uri: str, 
     return registered
 
 
-def suits(registration: StoredGrant, issuer: str, redirect_uri: str, now: float) -> bool:
-    """Whether a registered client can be used: at its issuer, with its redirect URIs, until it expires."""
+def suits(registration: StoredGrant, redirect_uri: str, now: float) -> bool:
+    """Whether a registered client can be used: with its redirect URIs, until it expires."""
     current = registration.client_expires_at == 0 or now < registration.client_expires_at
-    return current and registration.issuer == issuer and redirect_uri in registration.redirect_uris
+    return current and redirect_uri in registration.redirect_uris
 
 
 def by_hand(issuer: str, why: str, redirect_uri: str) -> GrantFailed:

@@ -49,7 +49,7 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     holder: str = ""
     """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
     redirect_uris: tuple[str, ...] = ()
-    """Of a registration: the redirect URIs that it was made with."""
+    """Redirect URIs that a registration was made with; empty for a consent."""
 
     @property
     def fits(self) -> bool:
@@ -112,7 +112,7 @@ class GrantStore(Protocol):
     def changes(self) -> AsyncIterator[GrantKey]:
         """Keys whose grants were written or deleted, here or at another replica, within a second. Ends with the store.
 
-        Each renewal of an access token writes the grant, so a change alone is no reason to forget a token:
+        Each renewal of an access token writes the grant, so a change alone must not end the use of a token:
         `TokenSource.review` tells a renewal from another consent.
         """
         ...

@@ -55,7 +55,7 @@ class _TokenMembers(msgspec.Struct, frozen=True):
     refresh_token: Any = None
     refresh_token_expires_in: Any = None
     refresh_expires_in: Any = None
-    """Keycloak's name of `refresh_token_expires_in`, which is no standard either."""
+    """Keycloak's name of `refresh_token_expires_in`; RFC 6749 has neither."""
     error: Any = None
 
 

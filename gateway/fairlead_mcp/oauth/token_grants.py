@@ -8,9 +8,9 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.grants import check_subject, grant_parameters, ordered_scopes
+from fairlead_mcp.oauth.issuer_client import IssuerClient, TokenForm
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.oauth.token_client import TokenClient, TokenForm
 
 
 class GrantRequest(NamedTuple):
@@ -40,6 +40,10 @@ class TokenGrants(Protocol):
         """Whether the consent that the person's last token is of still holds, as far as is known."""
         ...
 
+    def forget(self, person: bytes) -> None:
+        """Forget which consent the person's last token is of."""
+        ...
+
     def doubt(self) -> None:
         """Discover endpoints again before their next use."""
         ...
@@ -56,7 +60,7 @@ class DirectGrants(TokenGrants):
         """Raises GrantFailed if the client cannot authenticate."""
         self._settings = settings
         self._access = access
-        self._client = TokenClient(settings, credential, access)
+        self._client = IssuerClient(settings, credential, access)
 
     def check(self, subject: TokenSubject) -> None:
         check_subject(self._settings, subject, self._access.clock())
@@ -75,6 +79,9 @@ class DirectGrants(TokenGrants):
 
     async def has_consent(self, person: bytes) -> bool:
         return True
+
+    def forget(self, person: bytes) -> None:
+        """Nothing is remembered."""
 
     def doubt(self) -> None:
         self._client.doubt()

@@ -68,7 +68,8 @@ class TokenHttp:
         Raises GrantFailed.
         """
         head = _HEAD % (b"POST", self._target.path, self._target.authority)
-        answer = await self._exchange(with_body(b"%bContent-Type: %b\r\n%b" % (head, kind, authorization), body))
+        request = with_body(b"%bContent-Type: %b\r\n%b" % (head, kind, authorization), body)
+        answer = await self._exchange(request)
         if 300 <= answer.status < 400:
             location = plain_address(answer.headers.get(b"location", b"").decode("latin-1"))
             advice = (

@@ -147,20 +147,26 @@ class TokenSource:
         self._cache.forget(person)
         self._failures.forget(person)
         self._extra.pop(person, None)
+        if not isinstance(self._grants, GrantFailed):
+            self._grants.forget(person)
         for key in [key for key in self._flights if key[0] == person]:
             del self._flights[key]
 
     def adopt(self, person: bytes, token: AccessToken) -> None:
         """Use a token that the person just got by consent, and forget earlier failures."""
         self.forget(person)
-        self._cache.put(person, token, requested=token.scopes, granted_at=self._access.monotonic())
+        requested = token.scopes.union(self._settings.scopes)
+        self._cache.put(person, token, requested=requested, granted_at=self._access.monotonic())
 
     async def review(self, person: bytes) -> None:
         """Forget all about a person whose token is of a consent that the store does not have any more, for the person
-        signed out or signed in again. Call it when the store says that the person's grant has changed.
+        signed out or signed in again, and earlier failures of anybody else. Call it when the store says that the
+        person's grant has changed.
         """
         if isinstance(self._grants, GrantFailed) or not await self._grants.has_consent(person):
             self.forget(person)
+        else:
+            self._failures.forget(person)
 
     async def aclose(self) -> None:
         """Cancel all grants, forget all tokens and close the connections."""
@@ -196,7 +202,7 @@ class TokenSource:
                 error = self._refused_failure()
                 self._failures.note((person, self._requested(person, _NO_SCOPES)), subject, error)
                 raise error
-        if challenge is not None and not self._settings.scopes:
+        if challenge is not None and not self._settings.scopes and self._settings.grant != USER_CONSENT:
             self._add_scopes(person, frozenset(challenge.scopes))
         return _Wish(subject, _NO_SCOPES, refused, dropped is not None, metadata)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, USER_CONSENT
 from fairlead_mcp.oauth import token_answer
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import (
@@ -55,6 +55,21 @@ def test_token_has_its_header_line_scopes_and_end_and_does_not_show_itself() -> 
     assert answer().scopes == frozenset({"read"})
     assert answer(scope=["a", "b c"]).scopes == frozenset({"a"})
     assert answer(token_type=None).value == "abc"
+
+
+def test_refresh_token_comes_with_its_end_where_the_answer_says_it() -> None:
+    def issued(**members: Any) -> tuple[str, float]:
+        body = json.dumps({"access_token": "abc", **members}).encode()
+        token = read_token(200, body, REQUEST, NOW)
+        return token.refresh_token, token.refresh_expires_at
+
+    assert issued() == ("", 0.0)
+    assert issued(refresh_token="r 1", refresh_token_expires_in=60) == ("r 1", NOW + 60)
+    assert issued(refresh_token="r", refresh_expires_in=60.5) == ("r", NOW + 60.5)
+    ends: list[Any] = [0, -1, 1e300, "60", None, []]
+    assert {issued(refresh_token="r", refresh_token_expires_in=odd) for odd in ends} == {("r", 0.0)}
+    unusable: list[Any] = [7, "", "a\nb", "ü", "x" * 20_000, ["r"], None]
+    assert {issued(refresh_token=odd) for odd in unusable} == {("", 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -167,6 +182,23 @@ def test_client_credentials_tell_nobody_to_sign_in(error: str) -> None:
     assert "person" not in str(failed.value)
     assert "sign in" not in str(failed.value)
     assert "client's registration" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("invalid_grant", "was ended: sign in again"),
+        ("invalid_request", "client's registration"),
+        ("of_its_own", "client's registration"),
+        ("access_denied", "with another one"),
+        ("invalid_target", "set resource"),
+        ("invalid_scope", "correct scopes"),
+    ],
+)
+def test_refused_consent_says_what_a_person_or_an_administrator_can_do(error: str, words: str) -> None:
+    with pytest.raises(GrantFailed, match=words) as failed:
+        read_token(400, json.dumps({"error": error}).encode(), REQUEST._replace(grant=USER_CONSENT), NOW)
+    assert failed.value.cause == failure(400, error=error).cause
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fairlead_mcp.oauth.token_http import open_http
 
 
 class TokenForm(NamedTuple):
-    """What a token is requested with, besides the client's authentication."""
+    """Parameters of a token request besides the client's authentication, and properties of the token."""
 
     parameters: Mapping[str, str]
     """Parameters of the grant."""
@@ -36,7 +36,7 @@ class TokenForm(NamedTuple):
     """Scopes of the token where neither request nor answer names any."""
 
 
-class TokenClient:
+class IssuerClient:
     """Client of the settings. It sends nothing before its first request."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
