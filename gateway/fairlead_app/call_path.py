@@ -16,6 +16,7 @@ from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.results.cache import ResultCache
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
+from fairlead_gateway.calls.sealed.repeat_states import RepeatStates
 from fairlead_gateway.calls.sealed.request_state import RequestStateSigner
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
@@ -140,6 +141,7 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
             recent=shared.governance.recent,
             tasks=tasks,
             state_signer=RequestStateSigner(key),
+            repeat_states=RepeatStates(key),
             end_upstream_session=registry.end_session,
             clock=clock,
         ),

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities as client_capabilities
-from fairlead_mcp import errors, jsonrpc
+from fairlead_mcp import errors, jsonrpc, url_elicitation
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.wording import without_address
 from fairlead_tools.refusal import (
@@ -107,6 +107,9 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
         named = ", ".join(client_capabilities.names_in(error.data)) or "which the server does not name"
         message = f"The tool needs a client capability that this client has not declared ({named}): {error.message}"
         return Refusal(MISSING_CLIENT_CAPABILITY, message)
+    pages = url_elicitation.required_by(error)
+    if pages:
+        return Refusal(MISSING_CLIENT_CAPABILITY, url_elicitation.described(pages))
     return Refusal(UPSTREAM_ERROR, str(error))
 
 

@@ -8,8 +8,8 @@ the first request, run in a task. A token is acquired before admission, so that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
@@ -17,6 +17,7 @@ from mypy_extensions import mypyc_attr
 from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.watched_calls import CALL_ENDED
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.outbound import CallCredential, CallCredentials
@@ -91,6 +92,9 @@ class AttemptOwner:
         go_on()
 
 
+NOT_REPEATED: Final = -1
+"""`ClientCall.repeats` of a call that is not a repeated one."""
+T = TypeVar("T")
 _NO_OWNER: Final = AttemptOwner()
 """Owner of all `Attempts` after their `release`."""
 
@@ -501,6 +505,7 @@ class ClientCall(AttemptOwner):
         "limit",
         "param_lines",
         "refusal",
+        "repeats",
         "request",
         "rounds",
         "route",
@@ -522,6 +527,10 @@ class ClientCall(AttemptOwner):
         """Whether the request continues a call that was answered with `input_required` (SEP-2322)."""
         self.rounds = 0
         """Number of times that a modern server has asked this legacy client for input (`input_required`)."""
+        self.repeats = NOT_REPEATED
+        """Number of times that a repeated call was sent again, while a person was not done with a page; NOT_REPEATED
+        if the client does not repeat a call.
+        """
         self.refusal = ""
         """Message of the gateway's refusal, as sent to the client; empty if the call was not refused."""
         self.denied = ""
@@ -544,6 +553,18 @@ class ClientCall(AttemptOwner):
         request = self.request
         return request.session if request.opened is not None else None
 
+    def capabilities(self) -> bytes | None:
+        """Client capabilities as normalized raw JSON, or None."""
+        raise NotImplementedError
+
+    def send(self) -> None:
+        """Send the call to its server, or send it again. Raises nothing."""
+        raise NotImplementedError
+
+    def continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
+        """Run the coroutine in a task, then call `then` with its value."""
+        raise NotImplementedError
+
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
         """Answer the client with a server's result. Raises ANSWER_ERRORS if the result is invalid.
 
@@ -553,6 +574,10 @@ class ClientCall(AttemptOwner):
 
     def answer_with_questions(self, questions: bytes) -> None:
         """Answer a modern client with `questions`, an `input_required` result. Raises ANSWER_ERRORS."""
+        raise NotImplementedError
+
+    def answer_with_error(self, error_type: str, rejection: Rejection) -> None:
+        """Answer with a JSON-RPC error; `error_type` is the code that is recorded."""
         raise NotImplementedError
 
     def reject_answer(self, error: Exception) -> None:

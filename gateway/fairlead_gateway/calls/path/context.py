@@ -15,6 +15,7 @@ from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.results.cache import ResultCache
 from fairlead_gateway.calls.results.mended_results import MendedResults
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
+from fairlead_gateway.calls.sealed.repeat_states import RepeatStates
 from fairlead_gateway.calls.sealed.request_state import RequestStateSigner
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
@@ -66,6 +67,7 @@ class CallServices:
     """Ring of recent calls."""
     tasks: ClientTasks | None = None
     state_signer: RequestStateSigner | None = None
+    repeat_states: RepeatStates | None = None
     end_upstream_session: Callable[[bytes], None] | None = None
     """Ends the sessions with servers that belong to a client session, given the id of the latter."""
     clock: Callable[[], float] = time.monotonic
@@ -99,6 +101,7 @@ class CallContext:
         self.auditor = services.auditor
         self.spans = services.spans
         self.state_signer = RequestStateSigner() if services.state_signer is None else services.state_signer
+        self.repeat_states = RepeatStates() if services.repeat_states is None else services.repeat_states
         tasks = services.tasks
         if tasks is None:
             tasks = ClientTasks(TaskIds(), OpenTasks(0, clock), metrics, client, clock)
