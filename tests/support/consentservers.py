@@ -255,8 +255,8 @@ class FormBrowser:
 
     async def _ask(self, verb: str, url: str, *, follow: bool, headers: dict[str, str], **more: Any) -> BrowserPage:
         assert self._session is not None
-        asked = {"accept": "text/html", **self.headers, **headers}
-        async with self._session.request(verb, url, headers=asked, allow_redirects=follow, **more) as answer:
+        sent = {"accept": "text/html", **self.headers, **headers}
+        async with self._session.request(verb, url, headers=sent, allow_redirects=follow, **more) as answer:
             page = BrowserPage(
                 str(answer.url),
                 answer.status,
