@@ -26,6 +26,7 @@ from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.core.grant_counts import GRANTED
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.sign_in import SignInLinks
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.event_store import EventStore
@@ -68,7 +69,7 @@ class McpPath(msgspec.Struct, frozen=True, kw_only=True):
     """Makes tool calls for REST and other internal callers."""
 
 
-def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) -> Registry:
+def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox, links: SignInLinks) -> Registry:
     """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
@@ -93,6 +94,8 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
         keep_tokens=shared.identities.keep_tokens,
         observe_grant=observe_grant,
         is_own_audience=shared.trust.audiences.accepts,
+        links=links,
+        grants=shared.grants,
     )
     return Registry(
         access,

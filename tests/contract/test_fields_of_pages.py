@@ -64,8 +64,8 @@ OTHERS_OF_PAGES = {
         "tokenUrl",
     },
 }
-"""A field of Dex, members of `identity.yaml` and of files of MCP clients, an entry point of packages, values of the chart by
-their last part, and a setting of SearXNG.
+"""A field of Dex, members of `identity.yaml` and of files of MCP clients, an entry point of packages, values of the
+chart by their last part, and a setting of SearXNG.
 """
 FILES = (".json", ".py", ".sqlite")
 

@@ -128,6 +128,11 @@ class Board:
         """Number of servers that do not run because of problems in their files, and have no row."""
         return self._refused()
 
+    @property
+    def sign_ins(self) -> list[ServerKey]:
+        """Servers whose user has to sign in, sorted."""
+        return [row.key for row in self.rows if row.cause == Cause.SIGN_IN_REQUIRED]
+
     def seconds(self, key: ServerKey) -> float:
         """Seconds since the server entered its state."""
         return self._clock() - self._since.get(key, self._clock())
