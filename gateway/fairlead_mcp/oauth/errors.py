@@ -106,11 +106,15 @@ class GrantFailed(McpError):
 
     reason = "GrantFailed"
 
-    def __init__(self, message: str, *, cause: str, claims: str = "") -> None:
-        """`claims`: JSON that Microsoft Entra asks the client to pass on in a new authorization request; or empty."""
+    def __init__(self, message: str, *, cause: str, claims: str = "", sign_in_url: str = "") -> None:
+        """`claims`: JSON that Microsoft Entra asks the client to pass on in a new authorization request; or empty.
+
+        `sign_in_url`: page of the gateway at which the caller can sign in at the server; or empty.
+        """
         super().__init__(message)
         self.cause = cause
         self.claims = claims
+        self.sign_in_url = sign_in_url
 
     @property
     def for_everybody(self) -> bool:
@@ -120,8 +124,8 @@ class GrantFailed(McpError):
     def at_server(self, server: str) -> GrantFailed:
         """Copy the exception with the server's name in front, for a message that stands alone."""
         message = f"there is no access token for a call of the server {server}: {self}"
-        return GrantFailed(message, cause=self.cause, claims=self.claims)
+        return GrantFailed(message, cause=self.cause, claims=self.claims, sign_in_url=self.sign_in_url)
 
     def again(self) -> GrantFailed:
         """Copy the exception, without its traceback, to raise it for another caller."""
-        return GrantFailed(str(self), cause=self.cause, claims=self.claims)
+        return GrantFailed(str(self), cause=self.cause, claims=self.claims, sign_in_url=self.sign_in_url)
