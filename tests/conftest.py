@@ -33,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
+    os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # leave the keyring of this machine alone
     _choose_examples()
     register(config)
     if "FAIRLEAD_COVERAGE_CONTEXTS" in os.environ:

@@ -70,10 +70,21 @@ class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GrantedListing(msgspec.Struct, frozen=True, rename="camel"):
-    """What a server lists with the first grant that a person made for it, for a catalog that `first_grant` asks for."""
+    """Lists that a gateway read from a server with the first grant that a person made for it, because
+    `OAuthSettings.first_grant` of the server's catalog asks for that.
+
+    The gateway lists after a person's consent, and afterwards with a valid token of that person: when its last listing
+    is older than `OAuthSettings.listing_interval_s`, when a refresh of the server is requested, and once after its
+    start. The operator publishes the newest listing like one of its own, and keeps it while no newer one arrives. It
+    ignores a listing of another `uid` or `url`, which is of an earlier spec.
+    """
 
     namespace: str
     server: str
+    uid: str
+    """`Catalog.uid`."""
+    url: str
+    """URL of `Catalog.endpoint`."""
     at: float
     """When it was listed, in seconds since the epoch."""
     listing: msgspec.Raw

@@ -35,6 +35,7 @@ METHOD_NOT_ALLOWED: Final = "METHOD_NOT_ALLOWED"
 NOT_HELD: Final = "NOT_HELD"
 REFUSED: Final = "REFUSED"
 UNKNOWN_KEY: Final = "UNKNOWN_KEY"
+UNKNOWN_ACCOUNT: Final = "UNKNOWN_ACCOUNT"
 UNREADABLE: Final = "UNREADABLE"
 BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
@@ -60,6 +61,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     NOT_DISCOVERED: (409, "The server has no discovered tools"),
     NOT_KEPT: (409, "This gateway does not store the data"),
     UNKNOWN_KEY: (404, "The key does not exist"),
+    UNKNOWN_ACCOUNT: (404, "The account does not exist"),
     REFUSED: (409, "No key was made"),
     NOT_HELD: (409, "The definition is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),

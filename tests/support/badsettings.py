@@ -13,6 +13,7 @@ from charts.values import SETTINGS, Json, fields
 ANY_TEXT: Final = frozenset(
     {
         "session_key",
+        "grant_keys",
         "audit_key",
         "console_client_secret",
         "console_client_id",
@@ -43,6 +44,8 @@ READ_LATER: Final = frozenset(
         "tls_key",
         "tls_client_ca",
         "context_directory",
+        "grants_directory",
+        "grant_keys_file",
         "search_directory",
         "audit_file",
         "audit_redact",

@@ -7,6 +7,7 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
 from guards_of_egress import EGRESS
 from guards_of_grants import GRANTS
@@ -45,4 +46,5 @@ GUARDS: tuple[Guard, ...] = (
     *SHARES,
     *CROSSINGS,
     *GRANTS,
+    *CONSENTS,
 )

@@ -6,14 +6,17 @@ A grant is found by the person and the server. Access tokens are not stored.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+MAX_GRANT_BYTES: Final = 2_048
+"""Limit on a grant as JSON."""
+
 
 class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Consent of one person for one server, or the gateway's registration at one issuer; at most 2 kB as JSON. Its text
-    never shows a secret.
+    """Consent of one person for one server, or the gateway's registration at one issuer; at most MAX_GRANT_BYTES as
+    JSON. Its text never shows a secret.
     """
 
     issuer: str
@@ -27,8 +30,8 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     client_expires_at: float = 0.0
     """End of the registration, in seconds since the epoch; 0: none."""
     refresh_token: str = ""
-    """Empty for a registration, or if the authorization server gave none: then the person is asked again when the access
-    token expires.
+    """Empty for a registration, or if the authorization server gave none that can be stored: then the person is asked
+    again when the access token expires.
     """
     scopes: tuple[str, ...] = ()
     resource: str = ""
@@ -37,10 +40,21 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """When the person consented, in seconds since the epoch."""
     renewed_at: float = 0.0
     """When the refresh token was last replaced, in seconds since the epoch."""
+    renewing_until: float = 0.0
+    """Seconds since the epoch until which a replica renews the access token alone, for a provider may end a consent
+    whose refresh token it sees twice; 0: none does.
+    """
     expires_at: float = 0.0
     """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
     holder: str = ""
     """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
+    redirect_uris: tuple[str, ...] = ()
+    """Redirect URIs that a registration was made with; empty for a consent."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is small enough to be stored."""
+        return len(msgspec.json.encode(self)) <= MAX_GRANT_BYTES
 
     def __repr__(self) -> str:
         return f"StoredGrant(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"
@@ -66,6 +80,10 @@ class GrantStoreError(Exception):
     """The store is away or full, or a record cannot be read with any known key. The message says what to do."""
 
 
+class UnreadableGrant(GrantStoreError):
+    """The record cannot be opened: its key is lost, or it was changed. The person has to sign in again."""
+
+
 class GrantStore(Protocol):
     """Store of grants, shared by all replicas. All methods raise GrantStoreError."""
 
@@ -79,8 +97,8 @@ class GrantStore(Protocol):
         """
         ...
 
-    async def delete(self, key: GrantKey) -> bool:
-        """Delete a grant; False if there was none."""
+    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+        """Delete a grant, with `version` only if the record still has it; False if nothing was deleted."""
         ...
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
@@ -92,7 +110,9 @@ class GrantStore(Protocol):
         ...
 
     def changes(self) -> AsyncIterator[GrantKey]:
-        """Keys whose grants were written or deleted, here or at another replica, within a second. Ends with the
-        store.
+        """Keys whose grants were written or deleted, here or at another replica, within a second. Ends with the store.
+
+        Each renewal of an access token writes the grant, so a change alone must not end the use of a token:
+        `TokenSource.review` tells a renewal from another consent.
         """
         ...

@@ -1,0 +1,51 @@
+"""Creates the store of grants that persons made for servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead_api.bad_setting import BadSetting
+from fairlead_gateway.core.redis_settings import RedisSettings
+from fairlead_gateway.grants.folder_store import FolderGrantStore
+from fairlead_gateway.grants.sealing_keys import BadSealingKeys, SealingKey, read_sealing_keys
+from fairlead_gateway.grants.settings import GrantSettings
+from fairlead_gateway.grants.store import ClosableGrantStore
+
+
+def grant_store(settings: GrantSettings, redis: RedisSettings) -> ClosableGrantStore | None:
+    """The store of the settings; None if they name none, so that persons cannot make grants at this gateway. Raises
+    BadSetting.
+    """
+    if settings.store == "none":
+        return None if settings.directory is None else FolderGrantStore(settings.directory)
+    if settings.directory is not None:
+        raise BadSetting("FAIRLEAD_GRANTS and FAIRLEAD_GRANTS_DIRECTORY name two stores of grants: set one of them")
+    return _redis_store(redis, sealing_keys(settings))
+
+
+def _redis_store(redis: RedisSettings, keys: Sequence[SealingKey]) -> ClosableGrantStore:
+    if not redis.url:
+        raise BadSetting("FAIRLEAD_GRANTS is redis, but there is none: set FAIRLEAD_REDIS to its URL")
+    # imported only if configured, because the import of the Redis client takes a tenth of a second
+    from fairlead_gateway.grants.redis_store import RedisGrantStore
+    from fairlead_gateway.redis_client import BadUrl
+
+    try:
+        return RedisGrantStore(redis, keys)
+    except BadUrl as error:
+        raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
+
+
+def sealing_keys(settings: GrantSettings) -> tuple[SealingKey, ...]:
+    """Keys of a shared store. Raises BadSetting, which quotes no key."""
+    name, text = "FAIRLEAD_GRANT_KEYS", settings.keys
+    if settings.keys_file is not None:
+        name = "FAIRLEAD_GRANT_KEYS_FILE"
+        try:
+            text = settings.keys_file.read_text("ascii", "replace")
+        except OSError as error:
+            raise BadSetting(f"{name} is {settings.keys_file}, which cannot be read: {error.strerror}") from error
+    try:
+        return read_sealing_keys(text)
+    except BadSealingKeys as error:
+        raise BadSetting(f"{name} cannot be used: {error}") from error

@@ -1,0 +1,15 @@
+"""Store of grants that its owner closes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fairlead_mcp.oauth.stored_grant import GrantStore
+
+
+class ClosableGrantStore(GrantStore, Protocol):
+    """Store of grants of a gateway."""
+
+    async def aclose(self) -> None:
+        """End `changes` and release all resources."""
+        ...
