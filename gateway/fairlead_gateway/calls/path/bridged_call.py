@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import UNSET, Raw
 
-from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts, ClientCall
+from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
+from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.questions.input_required import Bridge

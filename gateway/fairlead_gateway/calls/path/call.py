@@ -15,12 +15,13 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls.path.attempts import ClientCall
 from fairlead_gateway.calls.path.bridged_call import BridgedCall
+from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
-from fairlead_gateway.calls.path.page_answers import answer_with_pages, take_repeat
+from fairlead_gateway.calls.path.page_answers import take_repeat
 from fairlead_gateway.calls.path.record import Body, log_defect, record
+from fairlead_gateway.calls.path.sign_in_calls import ask_person, close_question
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.questions.server_requests import requested_level
@@ -140,6 +141,7 @@ class ToolCall(ClientCall):
             )
         try:
             if self.request.continued and (declined := take_repeat(self)) is not None:
+                close_question(self)
                 self.refuse(declined)
                 return
             for stage in stages:
@@ -226,13 +228,13 @@ class ToolCall(ClientCall):
         request = self.request
         if self._relay is None and request.modern and request.token is None and self.level is None:
             return False  # the client asked for neither progress nor log messages
-        return self._open_relay().notify(message)
+        return self.open_relay().notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.attempts.idempotent = False  # a retry would ask the client the same question twice
         self._unshare()
         page = url_elicitation.read_request(message.method, message.params)
-        if not self._open_relay().on_request(message, answer) and page is not None:
+        if not self.open_relay().on_request(message, answer) and page is not None:
             # not here: the server's connection is still reading the event with the question
             asyncio.get_running_loop().call_soon(self._stop_for, page)
 
@@ -338,7 +340,7 @@ class ToolCall(ClientCall):
             log_defect(self.attempts, request, error)
             body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
             self.end(str(jsonrpc.INTERNAL_ERROR), 200, (body,))
-        elif (pages := url_elicitation.required_by(error)) and answer_with_pages(self, pages):
+        elif ask_person(self, error):
             pass
         elif route.tool is None or is_for_the_client(request, error):
             self.limit = refusals.limit_of(error)
@@ -359,7 +361,6 @@ class ToolCall(ClientCall):
         self.give_up(error)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal: a tool call gets it as a result, which the model reads, other requests as an error."""
         request = self.request
         self.refusal = refusal.message
         if self.route.tool is None:
@@ -375,10 +376,10 @@ class ToolCall(ClientCall):
         )
         self.end(refusal.code, result=outcome.result)
 
-    def answer_with_questions(self, questions: bytes) -> None:
+    def answer_with_questions(self, questions: bytes, error_type: str = "") -> None:
         self.attempts.answered_at = self.context.clock()
         outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
-        self.end("", result=outcome.result)
+        self.end(error_type, result=outcome.result)
 
     def answer_with_error(self, error_type: str, rejection: Rejection) -> None:
         body = jsonrpc.error(self.request.id, rejection.code, rejection.message, rejection.data)
@@ -440,8 +441,7 @@ class ToolCall(ClientCall):
 
     # Inside
 
-    def _open_relay(self) -> MessageRelay:
-        """The call's message relay, created on first use: most servers send no messages during a call."""
+    def open_relay(self) -> MessageRelay:
         relay = self._relay
         if relay is None:
             relay = self._relay = MessageRelay(
@@ -499,7 +499,7 @@ class ToolCall(ClientCall):
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
         self.level = requested_level(request) if request.meta.log_level else None
         self.continued = request.continued
-        relay = self._open_relay()
+        relay = self.open_relay()
         self._bridged = call
         self.attempts.sent_at = self.context.clock()
         self.attempts.answered_at = NEVER
@@ -532,7 +532,7 @@ class ToolCall(ClientCall):
         remaining = self.attempts.deadline - self.context.clock()
         self.attempts.enter_phase(CLIENT)
         self.continue_after(
-            round_trips.ask_client(self._open_relay(), asking, remaining, self._opened),
+            round_trips.ask_client(self.open_relay(), asking, remaining, self._opened),
             self._resend_with_answers,
             "ask a client",
         )
@@ -571,7 +571,7 @@ class ToolCall(ClientCall):
 
     def _wait_for(self, created: Raw) -> None:
         """Wait for the end of a server's task, and answer the legacy client with the task's result."""
-        relay = self._open_relay()
+        relay = self.open_relay()
         notify = task_wait.progress_reporter(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.attempts import NOT_REPEATED, ClientCall
+from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_mcp import jsonrpc, methods, url_elicitation
@@ -54,17 +54,20 @@ def opens_pages(call: ClientCall) -> bool:
     return url_elicitation.declares_urls(call.capabilities())
 
 
-def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation]) -> None:
-    """Answer the call with pages to open, for a client for which `opens_pages` is True."""
+def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation], recorded: str = "") -> None:
+    """Answer the call with pages to open, for a client for which `opens_pages` is True.
+
+    `recorded` is the code that is recorded if the gateway itself asks, not the server.
+    """
     request, route = call.request, call.route
     if not request.modern:
         data = url_elicitation.required_data(pages, new_elicitation_id)
         rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.described(pages), request.id, data)
-        call.answer_with_error(str(URL_ELICITATION_REQUIRED), rejection)
+        call.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
         return
     state = call.context.repeat_states.seal(call.identity, route.server.key, route.name, request, route.member)
     asking = {"resultType": "input_required", "inputRequests": url_elicitation.input_requests(pages)}
-    call.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}))
+    call.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}), recorded)
 
 
 def take_repeat(call: ClientCall) -> Refusal | None:

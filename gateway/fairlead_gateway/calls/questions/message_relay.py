@@ -146,6 +146,13 @@ class MessageRelay:
         )
         return False
 
+    def complete_elicitation(self, ident: str) -> None:
+        """Tell the client that a page it was asked to open is done with (MCP 2025-11-25, Elicitation, "Completion
+        Notifications for URL Mode Elicitation").
+        """
+        params = jsonrpc.encode({url_elicitation.ELICITATION_ID: ident})
+        self._send(jsonrpc.notification(url_elicitation.COMPLETED, params))
+
     def _forward_cancellation(self, params: Raw) -> None:
         """Forward the server's cancellation of its request to the client."""
         cancelled = cancelled_id(params)
