@@ -29,7 +29,7 @@ from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization, ConsentFlow
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, VersionedGrant
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request, raw_server
@@ -240,6 +240,8 @@ class BentGrants(MemoryGrants):
         self.away = False
         self.full = False
         """Whether writes fail."""
+        self.unreadable: set[GrantKey] = set()
+        """Keys whose records cannot be opened until they are written again."""
         self.reads = 0
         self.was_read = asyncio.Event()
         """Set with each read."""
@@ -249,11 +251,14 @@ class BentGrants(MemoryGrants):
         self.was_read.set()
         if self.away:
             raise GrantStoreError("the store of sign-ins is away: try again later")
+        if key in self.unreadable:
+            raise UnreadableGrant("the key of this sign-in is lost: sign in again")
         return await super().read(key)
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
         if self.away or self.full:
             raise GrantStoreError("the store of sign-ins is full: remove some")
+        self.unreadable.discard(key)
         return await super().write(key, grant, replaces)
 
 

@@ -17,7 +17,14 @@ from fairlead_mcp.oauth.registration import (
     registration_request,
     suits,
 )
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
+from fairlead_mcp.oauth.stored_grant import (
+    GrantKey,
+    GrantStore,
+    GrantStoreError,
+    StoredGrant,
+    UnreadableGrant,
+    VersionedGrant,
+)
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_http import JSON, open_http
 
@@ -44,13 +51,11 @@ class ClientRegistrations:
         """
         key = registration_key(metadata.issuer)
         async with self._turn:
-            with reading_grants():
-                stored = await self._store.read(key)
+            stored, replaces = await self._read(key)
             if stored is not None and suits(stored.grant, redirect_uri, self._access.clock()):
                 return stored.grant
             registered = await self._register(metadata, redirect_uri, scopes, ca_bundle)
             with reading_grants():
-                replaces = "" if stored is None else stored.version
                 if await self._store.write(key, registered, replaces) is not None:
                     return registered
                 faster = await self._store.read(key)  # of another replica, which all should share
@@ -67,6 +72,17 @@ class ClientRegistrations:
             stored = await self._store.read(key)
             if stored is not None and stored.grant.client_id == client_id:
                 await self._store.delete(key, stored.version)
+
+    async def _read(self, key: GrantKey) -> tuple[VersionedGrant | None, str | None]:
+        """The registration with the version that another replaces: empty if there is none, None if it is unreadable,
+        which the one in its place will not be. Raises GrantFailed.
+        """
+        with reading_grants():
+            try:
+                stored = await self._store.read(key)
+            except UnreadableGrant:
+                return None, None
+        return stored, "" if stored is None else stored.version
 
     async def _register(
         self,

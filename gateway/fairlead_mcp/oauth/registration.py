@@ -18,8 +18,10 @@ from fairlead_mcp.oauth.stored_grant import StoredGrant
 CLIENT_NAME: Final = "Fairlead"
 """Name that the person is asked to give access to."""
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
-_METHODS: Final = (NONE, BASIC, POST)
-"""Methods by which a registered client authenticates, the preferred first."""
+_METHODS: Final = (NONE, POST, BASIC)
+"""Methods by which a registered client authenticates, the preferred first. Authorization servers of the Python SDK read
+a secret from the form alone when they revoke.
+"""
 _MAX_ID: Final = 512
 _USABLE: Final = re.compile(r"[\x20-\x7e]+")
 """Client id or secret (RFC 6749 appendix A)."""

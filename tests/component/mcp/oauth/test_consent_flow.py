@@ -270,6 +270,13 @@ async def test_issuer_that_registers_nobody_is_told_with_the_redirect_uri_to_reg
     assert insecure.cause == odd.cause == DISCOVERY
 
 
+async def test_registration_whose_key_is_lost_is_replaced() -> None:
+    async with consent_world() as world:
+        await world.begin()
+        world.store.unreadable.add(registration_key(world.issuer.url))
+        assert (await world.begin()).client_id == (await world.begin(world.make_flow())).client_id == "registered-2"
+
+
 async def test_store_that_is_full_or_away_is_told() -> None:
     async with consent_world() as world:
         world.store.full = True

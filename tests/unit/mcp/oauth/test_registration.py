@@ -44,8 +44,8 @@ def failure(status: int, body: bytes) -> GrantFailed:
     [
         ((), "client_secret_basic"),
         (("client_secret_post", "none"), "none"),
-        (("client_secret_post", "client_secret_basic"), "client_secret_basic"),
-        (("private_key_jwt", "client_secret_post"), "client_secret_post"),
+        (("client_secret_basic", "client_secret_post"), "client_secret_post"),
+        (("private_key_jwt", "client_secret_basic"), "client_secret_basic"),
         (("private_key_jwt",), "none"),
     ],
 )
