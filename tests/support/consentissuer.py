@@ -278,6 +278,10 @@ class ConsentWorld:
     options: dict[str, Any]
     requests: list[Request]
     """Requests that the server got."""
+    unauthorized: dict[str, str]
+    """Headers of its answer 401 to a message; empty: it answers 404."""
+    metadata_paths: set[str]
+    """Paths that have its metadata."""
     opened: list[TokenSource | ConsentFlow] = field(default_factory=list)
 
     def make_source(self, **members: Any) -> TokenSource:
@@ -352,9 +356,15 @@ async def consent_world(
     resource: dict[str, Any] = {}
     requests: list[Request] = []
 
+    unauthorized: dict[str, str] = {}
+    metadata_paths = {f"{_RESOURCE_METADATA}/mcp", _RESOURCE_METADATA}
+
     async def serve(request: Request, reply: Reply) -> None:
         requests.append(request)
-        if request.path in (f"{_RESOURCE_METADATA}/mcp", _RESOURCE_METADATA) and resource:
+        if request.verb == "POST" and unauthorized:
+            reply.send(401, **unauthorized)
+            return
+        if request.path in metadata_paths and resource:
             reply.send(200, json.dumps(resource).encode())
         else:
             reply.send(404)
@@ -373,6 +383,8 @@ async def consent_world(
             credential or Credential(),
             options or {},
             requests,
+            unauthorized,
+            metadata_paths,
         )
         try:
             yield world

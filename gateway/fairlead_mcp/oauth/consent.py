@@ -38,7 +38,7 @@ from fairlead_mcp.oauth.client_authentication import NONE
 from fairlead_mcp.oauth.client_registrations import ClientRegistrations
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.consented_grants import renewed_grant
-from fairlead_mcp.oauth.discovery import discover_issuer, discover_resource
+from fairlead_mcp.oauth.discovery import discover_challenge, discover_issuer, discover_resource
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
 from fairlead_mcp.oauth.grants import check_settings, code_parameters
 from fairlead_mcp.oauth.issuer_client import TokenForm
@@ -51,7 +51,6 @@ FLOW_SECONDS: Final = 15.0
 """Time limit of each step, with its discovery and registration."""
 OFFLINE_ACCESS: Final = "offline_access"
 """Scope without which some authorization servers give no refresh token (OpenID Connect Core 1.0 section 11)."""
-_NO_CHALLENGE: Final = Challenge()
 
 
 class Authorization(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,13 +107,14 @@ class ConsentFlow:
     ) -> Authorization:
         """Prepare the request of a person, with a registration of the gateway where it needs one.
 
-        `challenge` is that of the server, where it refused a request; `client_document_url` the https URL of a document
-        that describes the gateway as a client, for authorization servers that read it; `scopes` are requested besides
-        others, as those that the person gave before. Raises GrantFailed.
+        `challenge` is that of the server, where it refused a request; without it, the server is asked for one.
+        `client_document_url` is the https URL of a document that describes the gateway as a client, for authorization
+        servers that read it; `scopes` are requested besides others, as those that the person gave before. Raises
+        GrantFailed.
         """
         check_settings(self._settings)
-        demand = challenge or _NO_CHALLENGE
         async with _time_limit("the authorization server"):
+            demand = challenge or await self._challenge()
             provider = await self._provider(demand)
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
@@ -184,6 +184,10 @@ class ConsentFlow:
         await self._clients.aclose()
 
     # Internals
+
+    async def _challenge(self) -> Challenge:
+        """The server's challenge, where its metadata is needed."""
+        return Challenge() if self._settings.token_url else await discover_challenge(self._access)
 
     async def _provider(self, challenge: Challenge) -> _Provider:
         """The authorization server: that of the settings, else the first one that the server names, else one at the

@@ -20,6 +20,7 @@ from fairlead_mcp.oauth.errors import (
     CONFIGURATION,
     DISCOVERY,
     GRANT_UNREADABLE,
+    HOST_NOT_ALLOWED,
     INVALID_CLIENT,
     INVALID_GRANT,
     INVALID_TARGET,
@@ -68,6 +69,22 @@ async def test_authorization_survives_as_json_until_the_browser_comes_back_at_an
     assert grant.refresh_token
     for secret in (authorization.state, authorization.verifier, grant.refresh_token):
         assert secret not in repr(authorization) + repr(grant)
+
+
+async def test_challenge_is_asked_for_where_nobody_has_seen_it() -> None:
+    async with consent_world() as world:
+        world.metadata_paths.clear()
+        world.metadata_paths.add("/about")
+        about = world.server_url.replace("/mcp", "/about")
+        world.unauthorized["www_authenticate"] = f'Bearer resource_metadata="{about}", scope="list"'
+        authorization = await world.flow.begin(CALLBACK)
+        assert (authorization.issuer, authorization.scopes) == (world.issuer.url, ("list",))
+        world.unauthorized["www_authenticate"] = "Basic"
+        error = await begin_failure(world, challenge=None)
+        world.server_url = world.server_url.replace("127.0.0.1", "169.254.169.254")
+        denied = await begin_failure(world, world.make_flow(), challenge=None)
+    assert error.cause == DISCOVERY
+    assert denied.cause == HOST_NOT_ALLOWED
 
 
 async def test_server_without_metadata_has_its_issuer_at_its_own_origin() -> None:
