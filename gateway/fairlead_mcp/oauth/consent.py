@@ -24,7 +24,6 @@ import msgspec
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import OAuthSettings
-from fairlead_mcp.credential_hosts import origin
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.authorization_request import (
     new_secret,
@@ -42,7 +41,12 @@ from fairlead_mcp.oauth.discovery import discover_challenge, discover_issuer, di
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
 from fairlead_mcp.oauth.grants import check_settings, code_parameters
 from fairlead_mcp.oauth.issuer_client import TokenForm
-from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata, ProtectedResourceMetadata, require_issuer
+from fairlead_mcp.oauth.metadata import (
+    AuthorizationServerMetadata,
+    ProtectedResourceMetadata,
+    named_issuer,
+    require_issuer,
+)
 from fairlead_mcp.oauth.scopes import bounded_scopes
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
@@ -190,9 +194,7 @@ class ConsentFlow:
         return Challenge() if self._settings.token_url else await discover_challenge(self._access)
 
     async def _provider(self, challenge: Challenge) -> _Provider:
-        """The authorization server: that of the settings, else the first one that the server names, else one at the
-        server's own origin, as in MCP of 2025-03-26. Raises GrantFailed.
-        """
+        """The authorization server: that of the settings, else the one that the server names. Raises GrantFailed."""
         settings, access = self._settings, self._access
         if settings.token_url:
             endpoints = AuthorizationServerMetadata(
@@ -204,8 +206,7 @@ class ConsentFlow:
             if resource is not None:
                 require_issuer(resource, settings.issuer, consent=True)
             return _Provider(await discover_issuer(access, settings.issuer, settings.ca_bundle), resource)
-        named = resource.authorization_servers if resource is not None else ()
-        issuer = named[0] if named else origin(access.server_url)
+        issuer = named_issuer(resource, access.server_url)
         metadata = await discover_issuer(access, issuer, settings.ca_bundle, named_by_server=True)
         return _Provider(metadata, resource)
 

@@ -39,6 +39,12 @@ async def begin_failure(world: ConsentWorld, flow: ConsentFlow | None = None, **
     return failed.value
 
 
+async def signed_in(world: ConsentWorld, flow: ConsentFlow) -> tuple[Authorization, dict[str, str]]:
+    """An authorization without a challenge, and the answer to it."""
+    authorization = await flow.begin(CALLBACK)
+    return authorization, world.issuer.browse(authorization.url)
+
+
 async def finish_failure(world: ConsentWorld, authorization: Authorization, **answer: str) -> GrantFailed:
     with pytest.raises(GrantFailed) as failed:
         await world.flow.finish(authorization, {**world.issuer.browse(authorization.url), **answer})
@@ -92,6 +98,9 @@ async def test_server_without_metadata_has_its_issuer_at_its_own_origin() -> Non
         world.resource.clear()
         origin = world.server_url.removesuffix("/mcp")
         error = await begin_failure(world)
+        world.server_url = world.issuer.url + "/mcp"
+        own, _ = await world.make_flow().finish(*await signed_in(world, world.make_flow()))
+    assert own.issuer == world.issuer.url
     assert error.cause == DISCOVERY
     assert f"the issuer {origin} publishes no metadata" in str(error)
 

@@ -22,6 +22,7 @@ from fairlead_mcp.oauth.errors import (
     GRANT_UNREADABLE,
     INSUFFICIENT_SCOPE,
     INVALID_CLIENT,
+    INVALID_TARGET,
     PROVIDER_ERROR,
     SIGN_IN_REQUIRED,
     TOKEN_REFUSED,
@@ -431,6 +432,9 @@ async def test_client_of_the_settings_that_the_issuer_refuses_is_a_matter_of_the
     [
         ("interaction_required", 400, SIGN_IN_REQUIRED),
         ("login_required", 400, SIGN_IN_REQUIRED),
+        ("access_denied", 400, SIGN_IN_REQUIRED),
+        ("bad_refresh_token", 200, SIGN_IN_REQUIRED),
+        ("invalid_target", 400, INVALID_TARGET),
         ("server_error", 503, PROVIDER_ERROR),
         ("", 404, BAD_ANSWER),
     ],
