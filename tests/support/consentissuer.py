@@ -278,8 +278,8 @@ class ConsentWorld:
     options: dict[str, Any]
     requests: list[Request]
     """Requests that the server got."""
-    unauthorized: dict[str, str]
-    """Headers of its answer 401 to a message; empty: it answers 404."""
+    unauthorized: list[str]
+    """The last is the challenge in its answer to a message; empty: it answers 404."""
     metadata_paths: set[str]
     """Paths that have its metadata."""
     opened: list[TokenSource | ConsentFlow] = field(default_factory=list)
@@ -356,13 +356,13 @@ async def consent_world(
     resource: dict[str, Any] = {}
     requests: list[Request] = []
 
-    unauthorized: dict[str, str] = {}
+    unauthorized: list[str] = []
     metadata_paths = {f"{_RESOURCE_METADATA}/mcp", _RESOURCE_METADATA}
 
     async def serve(request: Request, reply: Reply) -> None:
         requests.append(request)
         if request.verb == "POST" and unauthorized:
-            reply.send(401, **unauthorized)
+            reply.send(401, www_authenticate=unauthorized[-1])
             return
         if request.path in metadata_paths and resource:
             reply.send(200, json.dumps(resource).encode())

@@ -164,7 +164,7 @@ class ConsentFlow:
                 issued = await self._clients.of(grant).request(form)
         except GrantFailed as error:
             if error.cause in (INVALID_CLIENT, UNAUTHORIZED_CLIENT) and not self._settings.client_id:
-                await self._registrations.forget(grant.issuer, grant.client_id)
+                await self._registrations.forget(grant)
             raise
         return renewed_grant(grant, issued, grant.granted_at), issued.access
 
@@ -276,6 +276,7 @@ def _grant_of(authorization: Authorization, now: float) -> StoredGrant:
         resource=authorization.resource,
         granted_at=now,
         renewed_at=now,
+        redirect_uri=authorization.redirect_uri,
     )
 
 

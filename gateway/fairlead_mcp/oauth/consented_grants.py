@@ -206,7 +206,7 @@ class ConsentedGrants(TokenGrants):
             with contextlib.suppress(GrantFailed):
                 await self._write(key, grant, claimed.version)
             if error.cause in _REGISTRATION_GONE and not self._settings.client_id:
-                await self._registrations.forget(grant.issuer, grant.client_id)
+                await self._registrations.forget(grant)
             elif error.cause not in _ASK_AGAIN:
                 raise
             raise sign_in_required(str(error)) from error

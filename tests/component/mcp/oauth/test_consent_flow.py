@@ -27,7 +27,7 @@ from fairlead_mcp.oauth.errors import (
     PROVIDER_ERROR,
     GrantFailed,
 )
-from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
+from fairlead_mcp.oauth.stored_grant import StoredGrant
 from rawserver import Reply, Request
 
 HAND = "made-by-hand"
@@ -82,10 +82,10 @@ async def test_challenge_is_asked_for_where_nobody_has_seen_it() -> None:
         world.metadata_paths.clear()
         world.metadata_paths.add("/about")
         about = world.server_url.replace("/mcp", "/about")
-        world.unauthorized["www_authenticate"] = f'Bearer resource_metadata="{about}", scope="list"'
+        world.unauthorized.append(f'Bearer resource_metadata="{about}", scope="list"')
         authorization = await world.flow.begin(CALLBACK)
         assert (authorization.issuer, authorization.scopes) == (world.issuer.url, ("list",))
-        world.unauthorized["www_authenticate"] = "Basic"
+        world.unauthorized.append("Basic")
         error = await begin_failure(world, challenge=None)
         world.server_url = world.server_url.replace("127.0.0.1", "169.254.169.254")
         denied = await begin_failure(world, world.make_flow(), challenge=None)
@@ -227,12 +227,12 @@ async def test_registration_is_shared_by_all_persons_and_replicas_of_one_redirec
         }
         clients.add((await world.begin(world.make_flow())).client_id)
         other = await world.flow.begin("https://gateway.example.com/callback", challenge=world.challenge)
-        stored = await world.store.read(registration_key(world.issuer.url))
+        stored = await world.store.read(registration_key(world.issuer.url, CALLBACK))
     assert clients == {"registered-1"}
     assert other.client_id == "registered-2"
     assert world.issuer.registrations[1]["application_type"] == "web"
     assert stored is not None
-    assert stored.grant.redirect_uris == ("https://gateway.example.com/callback",)
+    assert stored.grant.client_id == "registered-1"
 
 
 async def test_authorization_has_a_new_client_when_the_secret_of_the_old_expires() -> None:
@@ -262,9 +262,9 @@ async def test_authorization_has_a_new_client_when_the_issuer_has_forgotten_the_
 
 async def test_registration_of_a_faster_replica_is_used_by_all() -> None:
     async with consent_world() as world:
-        faster = StoredGrant(world.issuer.url, "faster", redirect_uris=(CALLBACK,))
-        slower = StoredGrant(world.issuer.url, "elsewhere", redirect_uris=("https://other.example.com",))
-        key = registration_key(world.issuer.url)
+        faster = StoredGrant(world.issuer.url, "faster")
+        slower = StoredGrant(world.issuer.url, "elsewhere", client_expires_at=1.0)
+        key = registration_key(world.issuer.url, CALLBACK)
         writing: list[asyncio.Task[str | None]] = []
 
         def register_elsewhere(grant: StoredGrant) -> Callable[[Request, Reply], bool]:
@@ -299,7 +299,7 @@ async def test_issuer_that_registers_nobody_is_told_with_the_redirect_uri_to_reg
 async def test_registration_whose_key_is_lost_is_replaced() -> None:
     async with consent_world() as world:
         await world.begin()
-        world.store.unreadable.add(registration_key(world.issuer.url))
+        world.store.unreadable.add(registration_key(world.issuer.url, CALLBACK))
         assert (await world.begin()).client_id == (await world.begin(world.make_flow())).client_id == "registered-2"
 
 
@@ -357,7 +357,7 @@ async def test_issuer_that_fails_for_now_is_told_to_be_tried_again() -> None:
         world.issuer.answer["/register"] = fail
         error = await begin_failure(world)
     assert error.cause == PROVIDER_ERROR
-    assert await world.store.read(GrantKey(b"", f"registration:{world.issuer.url}")) is None
+    assert await world.store.read(registration_key(world.issuer.url, CALLBACK)) is None
 
 
 async def test_grant_that_is_too_long_leaves_out_scopes_before_the_refresh_token() -> None:

@@ -408,7 +408,7 @@ async def test_issuer_that_has_forgotten_its_client_is_signed_in_at_with_a_new_o
         grant, _ = await world.sign_in("alice")
         world.issuer.clients.clear()
         error = await failure(world, "alice")
-        assert await world.store.read(registration_key(world.issuer.url)) is None
+        assert await world.store.read(registration_key(world.issuer.url, CALLBACK)) is None
         again, _ = await world.sign_in("alice")
     assert error.cause == SIGN_IN_REQUIRED
     assert (grant.client_id, again.client_id) == ("registered-1", "registered-2")
@@ -544,7 +544,7 @@ async def test_unusable_settings_and_a_source_without_a_store_say_so(settings: O
 
 
 def test_grant_with_a_claim_is_written_and_read_as_json() -> None:
-    grant = StoredGrant("https://login.example.com", "c", renewing_until=5.0, redirect_uris=("a",))
+    grant = StoredGrant("https://login.example.com", "c", renewing_until=5.0, redirect_uri="a")
     text = msgspec.json.encode(grant)
     assert b"renewingUntil" in text
     assert msgspec.json.decode(text, type=StoredGrant) == grant
