@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -69,8 +70,12 @@ class ConsentProvider:
 
 
 @contextlib.asynccontextmanager
-async def consent_provider(folder: Path, resources: Mapping[str, str]) -> AsyncIterator[ConsentProvider]:
-    """A provider on a free port. `resources`: scopes of the servers for which it gives tokens."""
+async def consent_provider(
+    folder: Path, resources: Mapping[str, str], authority: str = ""
+) -> AsyncIterator[ConsentProvider]:
+    """A provider on a free port. `resources`: scopes of the servers for which it gives tokens; `authority`: PEM of one
+    whose certificates it trusts when it reads documents.
+    """
     required("node")
     required("npm")
     program = await asyncio.to_thread(built, _SOURCES, "consent-provider", build_node)
@@ -84,9 +89,12 @@ async def consent_provider(folder: Path, resources: Mapping[str, str]) -> AsyncI
     }
     file = folder / "consent-provider.json"
     file.write_text(json.dumps(configuration))
+    trusted = folder / "authority.pem"
+    trusted.write_text(authority)
+    environment = {**os.environ, "NODE_EXTRA_CA_CERTS": str(trusted)} if authority else None
     with (folder / "consent-provider.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            "node", program / "provider.mjs", file, stdout=asyncio.subprocess.PIPE, stderr=log
+            "node", program / "provider.mjs", file, stdout=asyncio.subprocess.PIPE, stderr=log, env=environment
         )
     provider = ConsentProvider(issuer, process)
     listening = asyncio.Event()

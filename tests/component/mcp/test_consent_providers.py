@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from certificates import Authority
 from consentproviders import ConsentProvider, consent_provider
 from consentservers import FormBrowser, consent_server
 from fairlead_api.documents.catalog import Credential
@@ -29,6 +31,7 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from jwtservers import SCOPE, python_server
 from ports import free_port
+from rawserver import Reply, Request, raw_server
 
 CALLBACK = "http://127.0.0.1:7007/sign-in/callback"
 KEY = GrantKey(b"alice", "default/desk")
@@ -77,11 +80,11 @@ async def status_with(url: str, token: str) -> int:
 
 
 @contextlib.asynccontextmanager
-async def desk(folder: Path, **members: Any) -> AsyncIterator[Desk]:
+async def desk(folder: Path, *, authority: str = "", **members: Any) -> AsyncIterator[Desk]:
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     async with (
-        consent_provider(folder, {url: SCOPE}) as provider,
+        consent_provider(folder, {url: SCOPE}, authority) as provider,
         python_server(provider.issuer, provider.jwks_url, port=port),
     ):
         access = TokenAccess(server_url=url, resolve=resolve_by_dns, server=KEY.server)
@@ -150,6 +153,41 @@ async def test_oidc_provider_revokes_a_consent(tmp_path: Path) -> None:
         await source.aclose()
         assert await world.store.read(KEY) is None
     assert failed.value.cause == SIGN_IN_REQUIRED
+
+
+async def test_oidc_provider_reads_a_document_about_the_gateway_in_place_of_a_registration(tmp_path: Path) -> None:
+    authority = Authority()
+    reads: list[Request] = []
+
+    async def serve(request: Request, reply: Reply) -> None:
+        reads.append(request)
+        document = {
+            "client_id": f"https://127.0.0.1:{server.port}/oauth/client",
+            "client_name": "Fairlead",
+            "redirect_uris": [f"https://127.0.0.1:{server.port}/callback"],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "application_type": "web",
+        }
+        reply.send(200, json.dumps(document).encode())
+
+    async with (
+        raw_server(serve, tls=authority.server_context(tmp_path)) as server,
+        desk(tmp_path, authority=authority.bundle) as world,
+    ):
+        here = f"https://127.0.0.1:{server.port}"
+        authorization = await world.flow.begin(f"{here}/callback", client_document_url=f"{here}/oauth/client")
+        grant, _ = await world.flow.finish(authorization, await world.provider.browse(authorization.url, "alice"))
+        await world.store.write(KEY, grant)
+        source = world.source()
+        token = await source.obtain(ALICE)
+        status = await status_with(world.access.server_url, token.value)
+        await source.aclose()
+        assert world.provider.told("registered") == []
+    assert [request.path for request in reads] == ["/oauth/client"]
+    assert grant.client_id == authorization.client_id == f"{here}/oauth/client"
+    assert status == 200
 
 
 async def test_oidc_provider_refuses_another_servers_resource_in_words_that_say_what_to_set(tmp_path: Path) -> None:

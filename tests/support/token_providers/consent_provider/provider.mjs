@@ -1,5 +1,6 @@
-// The authorization server `oidc-provider` for persons who consent: dynamic registration (RFC 7591), resource
-// indicators (RFC 8707), rotation of refresh tokens, revocation (RFC 7009), `iss` in its answers (RFC 9207).
+// The authorization server `oidc-provider` for persons who consent: dynamic registration (RFC 7591), documents about
+// clients, resource indicators (RFC 8707), rotation of refresh tokens, revocation (RFC 7009), `iss` in its answers
+// (RFC 9207).
 //
 //   node provider.mjs CONFIGURATION      a JSON file: issuer, address, port, resources {URL: scopes}
 //
@@ -22,8 +23,10 @@ const provider = new Provider(issuer, {
   scopes: ["openid", "offline_access", ...new Set(scopes)],
   ttl: { AccessToken: 600, Grant: 3600, Interaction: 600, RefreshToken: 3600, Session: 600 },
   clientAuthMethods: ["client_secret_basic", "client_secret_post", "none"],
+  fetch: (url, { dispatcher, ...options }) => fetch(url, options), // documents are on this machine in tests
   features: {
     devInteractions: { enabled: true },
+    clientIdMetadataDocument: { enabled: true, ack: "draft-02" },
     registration: { enabled: true },
     revocation: { enabled: true },
     resourceIndicators: {
