@@ -142,7 +142,7 @@ def _person_of(identity: Identity) -> bytes:
 
 
 def _time_of(seconds: float) -> str | None:
-    """RFC 3339 time; None for 0, and for what is no time of a calendar."""
+    """RFC 3339 time; None for 0, and for a number outside of the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
     except (ValueError, OverflowError, OSError):
