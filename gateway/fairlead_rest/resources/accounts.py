@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.grants.accounts import Account, Accounts
+from fairlead_gateway.grants.accounts import Accounts, ServerAccount
 from fairlead_mcp.oauth.stored_grant import GrantStoreError
 from fairlead_offers.problems import FORBIDDEN, NOT_KEPT, UNKNOWN_ACCOUNT, UNREADABLE, Problem
 from fairlead_rest.context import RestContext
@@ -112,7 +112,7 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def facts_of(account: Account) -> AccountFacts:
+def facts_of(account: ServerAccount) -> AccountFacts:
     """Facts about an account that are not secret."""
     person = account.person.decode("utf-8", "replace")
     grant = account.grant
