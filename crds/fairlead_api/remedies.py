@@ -52,6 +52,8 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         "fairlead up.",
         Cause.CONNECTION_REFUSED: "Check spec.url and its port, and whether the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
+        Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, set "
+        "spec.auth.bearer.",
         Cause.NOT_CALIBRATED: "Wait: the tools are probed if spec.calibration.probe and --probe allow it.",
     }
 )
@@ -82,7 +84,9 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.GRANT_FAILED: "Correct the client, its secret, scopes, audience or resource in fairlead.auth or "
         "fairlead.discovery.auth, or register the client's grant at the issuer.",
         Cause.LISTS_NEED_CREDENTIAL: "Give Fairlead a credential for lists: fairlead.discovery.auth, with "
-        "clientCredentials, bearer or header.",
+        "clientCredentials, bearer, header or, for userConsent, firstGrant.",
+        Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, add it "
+        'to headers, such as "Authorization": "Bearer ${TOKEN}".',
         Cause.ISSUER_UNREACHABLE: "Check the issuer in fairlead.auth or fairlead.discovery.auth, and the network; "
         "it is asked again.",
         Cause.SECRET_VALUE_INVALID: "Correct secret or secretFile: a token or secret in one line, or a private key as "

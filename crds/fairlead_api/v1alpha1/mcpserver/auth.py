@@ -198,8 +198,8 @@ class UserConsentAuth(OAuthRequest):
     """Secret with the client's secret or, for `private_key_jwt`, its private key (PEM or JWK). Absent: a client without
     a secret. The annotation `fairlead.dev/hosts` of this Secret is about the token endpoint."""
     callback_port: int | None = Field(default=None, ge=1, le=65535)
-    """Port of the redirect URI at 127.0.0.1 with which the client is registered, for `fairlead up`. Absent: any free
-    port. On a cluster, it is ignored."""
+    """Port of the redirect URI `http://localhost:PORT/callback` with which the client is registered, for `fairlead up`.
+    Absent: the redirect URI is a page of the gateway. On a cluster, it is ignored."""
     resource: Annotated[str, Field(min_length=1, max_length=2048), RESOURCE] | None = None
     """URL of the server or a parent of it, sent as `resource` (RFC 8707). Absent: the URL that the server's metadata
     names."""
