@@ -90,7 +90,7 @@ def compose(
     listings = granted_listings(shared, lambda: registry, outbox)
     sign_ins = make_sign_ins(shared, lambda: registry, listings, lambda: listener.port)
     registry = server_registry(shared, servers, outbox, sign_ins)
-    path = call_path(shared, registry, RouterTools(lambda: tools))
+    path = call_path(shared, registry, RouterTools(lambda: tools), sign_ins)
     activation = Activation(shared, path.endpoint, registry, outbox)
     sources = AdminSources(
         moves=activation.moves,

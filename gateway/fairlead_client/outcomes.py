@@ -33,6 +33,8 @@ class ToolCallError(Exception):
     """Whether the call may be repeated without harm and with a chance of another outcome."""
     retry_after: float | None = None
     """Seconds that the server asks to wait before a retry; None if the server did not say."""
+    sign_in_url: str = ""
+    """Page at which a person has to sign in before the call can be made (`SIGN_IN_REQUIRED`); or empty."""
 
     def __init__(self, tool: str, message: str) -> None:
         super().__init__(message)
@@ -76,11 +78,13 @@ class ExecutionError(ToolCallError):
         cause: BaseException | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        sign_in_url: str = "",
     ) -> None:
         super().__init__(tool, message)
         self.code = code
         self.retryable = retryable
         self.retry_after = retry_after
+        self.sign_in_url = sign_in_url
         self.__cause__ = cause
 
     @property
@@ -149,6 +153,8 @@ class Outcome:
         detail: JsonObject = {"code": error.code if error else "", "message": str(error)}
         if error is not None and error.retry_after is not None:
             detail["retryAfterMs"] = round(error.retry_after * 1000)
+        if error is not None and error.sign_in_url:
+            detail["signInUrl"] = error.sign_in_url
         content = [{"type": "text", "text": str(error)}]
         return {"content": content, "isError": True, "_meta": {META_ERROR: detail}}
 

@@ -134,6 +134,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
         cause=error,
         retryable=_retryable(error, repeatable=repeatable),
         retry_after=after,
+        sign_in_url=refusal.sign_in_url,
     )
 
 
@@ -148,12 +149,14 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
     code, message, after = error["code"], str(error.get("message", "")), error.get("retryAfterMs")
     if code == INVALID_ARGUMENTS:
         return InvalidArguments(tool, message, tuple(message.splitlines()))
+    link = error.get("signInUrl")
     return ExecutionError(
         tool,
         message,
         code=code,
         retryable=code in _UNSENT_CODES or (repeatable and code in _INTERRUPTED_CODES),
         retry_after=after / 1000 if isinstance(after, int) else None,
+        sign_in_url=link if isinstance(link, str) else "",
     )
 
 

@@ -37,6 +37,6 @@ def _other_person(identity: Identity, holder: str) -> str:
     other = f"another person of {issuer}" if space else "the owner of an API key"
     visitor = "nobody" if identity.kind == "anonymous" else holder_of(identity)
     return (
-        f"this link belongs to {other}, who called the server, but this browser is signed in as {visitor}: whoever "
-        "called has to open it, or the account would be used by somebody else"
+        f"this link belongs to {other}, who called the server, but this browser is signed in as {visitor}: the "
+        "person who called has to open it, or the account would be used by somebody else"
     )

@@ -40,8 +40,8 @@ def message_page(title: str, text: str, status: int = 200) -> Response:
 
 
 def onward_page(title: str, text: str, url: str, label: str) -> Response:
-    """Page that loads a URL at once, by a link. It is no redirect: that of a form to another site is forbidden by
-    `form-action`, and a redirect from another site would send no `SameSite=Strict` cookie.
+    """Page that loads a URL at once, by a link, not by a redirect: `form-action` forbids that of a form to another
+    site, and within a redirect from another site browsers send no `SameSite=Strict` cookie.
     """
     head = f'<meta http-equiv="refresh" content="0; url={escape(url)}">'
     body = f'<p>{escape(text)}</p><p><a href="{escape(url)}">{escape(label)}</a></p>'

@@ -128,7 +128,7 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         """End all grants of a person."""
         for tokens in (self.refresh_tokens, self.access_tokens):
             for value in [value for value, held in tokens.items() if held.subject == person]:
-                tokens.pop(value)  # type: ignore[attr-defined]  # both are dictionaries
+                tokens.pop(value)
 
     def _tokens(self, client_id: str, scopes: list[str], person: str | None) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
@@ -255,8 +255,8 @@ class FormBrowser:
 
     async def _ask(self, verb: str, url: str, *, follow: bool, headers: dict[str, str], **more: Any) -> BrowserPage:
         assert self._session is not None
-        asked = {"accept": "text/html", **self.headers, **headers}
-        async with self._session.request(verb, url, headers=asked, allow_redirects=follow, **more) as answer:
+        sent = {"accept": "text/html", **self.headers, **headers}
+        async with self._session.request(verb, url, headers=sent, allow_redirects=follow, **more) as answer:
             page = BrowserPage(
                 str(answer.url),
                 answer.status,

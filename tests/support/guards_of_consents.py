@@ -12,7 +12,7 @@ CONSENTS = (
         "an account of one's own for the calls of somebody else, who opens one's link",
         "fairlead_console.consent",
         (("        if pending.person != person_of(identity):\n", "        if False:\n"),),
-        f"{_ATTACKS}::test_somebody_elses_link_is_refused_and_both_persons_are_named",
+        f"{_ATTACKS}::test_link_of_somebody_else_is_refused_and_both_persons_are_named",
         "200 == 403",
     ),
     Guard(

@@ -131,7 +131,7 @@ class Board:
     @property
     def sign_ins(self) -> list[ServerKey]:
         """Servers whose user has to sign in, sorted."""
-        return [row.key for row in self.rows if row.cause == Cause.SIGN_IN_REQUIRED]
+        return [row.key for row in self.rows if row.state == "sign-in"]
 
     def seconds(self, key: ServerKey) -> float:
         """Seconds since the server entered its state."""

@@ -19,3 +19,13 @@ class SignInLinks(Protocol):
         Raises GrantFailed for a caller that is not a person.
         """
         ...
+
+
+class SignInWait(Protocol):
+    """Waits for the sign-ins of persons."""
+
+    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
+        """Wait until the caller's open sign-in at a server ends, for at most some seconds; returns at once if none is
+        open.
+        """
+        ...

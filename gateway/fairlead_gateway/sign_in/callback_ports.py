@@ -109,7 +109,9 @@ def response_to(head: bytes, callback: str) -> bytes:
         parts = urlsplit(target.decode("ascii"))
     except ValueError:
         parts = urlsplit("")
-    known = method == b"GET" and version.startswith(b"HTTP/1.") and parts.path == PORT_CALLBACK and not parts.netloc
-    status = f"303 See Other\r\nLocation: {callback}?{parts.query}" if known else "404 Not Found"
+    is_callback = (
+        method == b"GET" and version.startswith(b"HTTP/1.") and parts.path == PORT_CALLBACK and not parts.netloc
+    )
+    status = f"303 See Other\r\nLocation: {callback}?{parts.query}" if is_callback else "404 Not Found"
     headers = "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nContent-Length: 0\r\nConnection: close"
     return f"HTTP/1.1 {status}\r\n{headers}\r\n\r\n".encode()

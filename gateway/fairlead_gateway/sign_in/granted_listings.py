@@ -19,6 +19,7 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_mcp import via
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
@@ -26,6 +27,7 @@ from fairlead_mcp.oauth.challenge import challenge_of
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 from fairlead_mcp.oauth.subject import TokenSubject
+from fairlead_mcp.opening import reached_endpoint
 from fairlead_mcp.server_listing import RawListing, read_everything
 
 log = logging.getLogger(__name__)
@@ -164,7 +166,10 @@ class GrantedListings:
 async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
     try:
         async with consent.session(token) as session:
-            return await read_everything(session)
+            via.refuse_own(session.negotiated.gateways, consent.installation)
+            listing = await read_everything(session)
+            reached = reached_endpoint(session, consent.endpoint)
+            return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
     except McpError as error:
         mask = Mask(Credential(headers={"Authorization": f"Bearer {token.value}"}))
         raise mask.error(error)  # noqa: B904 - the same error, masked
@@ -175,7 +180,7 @@ def _report_of(key: ServerKey, consent: ServerConsent, at: float, listing: RawLi
         namespace=key.namespace,
         server=key.name,
         uid=consent.uid,
-        url=consent.url,
+        url=consent.endpoint.url,
         at=at,
         listing=Raw(msgspec.json.encode(listing)),
     )

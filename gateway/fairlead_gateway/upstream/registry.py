@@ -439,7 +439,9 @@ class Registry:
             return network_session(str(key), endpoint, network)
 
         flow = ConsentFlow(oauth, credential, access, self._grants)
-        return _ServerTokens(credentials, ServerConsent(oauth, config.uid, endpoint.url, flow, source, session))
+        return _ServerTokens(
+            credentials, ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, session)
+        )
 
     async def _build_upstream(
         self, key: ServerKey, config: _UpstreamConfig, credential: Credential, credentials: ServerCredentials | None

@@ -1,4 +1,4 @@
-"""What the sign-in of persons at one server needs of its upstream."""
+"""Parts of one server's upstream that the sign-in of persons needs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
@@ -19,8 +20,9 @@ class ServerConsent(msgspec.Struct, frozen=True):
     settings: OAuthSettings
     uid: str
     """`Catalog.uid` of the server."""
-    url: str
-    """URL of the server."""
+    endpoint: HttpEndpoint
+    installation: str
+    """Name of this installation in the header `Via`, by which loops are noticed."""
     flow: ConsentFlow
     source: TokenSource
     session: Callable[[AccessToken], McpSession]

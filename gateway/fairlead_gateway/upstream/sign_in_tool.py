@@ -1,6 +1,7 @@
 """Upstream of a server whose lists nobody could read yet, so that its only tool asks callers to sign in.
 
-A call without a grant fails before it reaches any upstream, with a link. So whoever reaches this one has signed in.
+A call without a grant fails before it reaches any upstream, with a link. So a caller that reaches this one has signed
+in.
 """
 
 from __future__ import annotations

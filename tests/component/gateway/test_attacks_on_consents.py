@@ -67,7 +67,7 @@ async def test_the_person_who_called_opens_the_link_by_a_session_of_the_console(
         assert (await called(gateway, mallorys)).message["result"]["isError"] is True
 
 
-async def test_somebody_elses_link_is_refused_and_both_persons_are_named(tmp_path: Path) -> None:
+async def test_link_of_somebody_else_is_refused_and_both_persons_are_named(tmp_path: Path) -> None:
     async with (
         consent_server("linear") as server,
         shared_gateway(tmp_path, server.url) as gateway,
@@ -218,7 +218,9 @@ async def test_no_parameter_leads_the_browser_to_another_host(tmp_path: Path) ->
 async def test_the_page_of_a_laptop_is_for_browsers_of_this_machine(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         link = await link_of(gateway)
-        forwarded = await browser.get(link, **{"x-forwarded-for": "203.0.113.7"})
+        browser.headers["x-forwarded-for"] = "203.0.113.7"
+        forwarded = await browser.get(link)
+        browser.headers.clear()
         rebound = await browser.get(link, host=f"evil.example:{gateway.port}")
         assert forwarded.status == 403
         assert rebound.status == 421

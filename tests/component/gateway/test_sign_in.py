@@ -95,7 +95,7 @@ async def test_a_grant_that_is_deleted_is_not_used_any_more(tmp_path: Path) -> N
         await until_async("the call is refused", is_refused)
 
 
-async def test_those_who_wait_for_a_sign_in_are_woken(tmp_path: Path) -> None:
+async def test_waiting_for_a_sign_in_ends_with_it(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         await gateway.sign_ins.wait(LOCAL, SERVER, 60)  # none is open
         link = await link_of(gateway)

@@ -33,7 +33,7 @@ class Terminal:
         self.changes += 1
 
 
-async def test_one_server_is_opened_by_one_key() -> None:
+async def test_key_opens_the_page_of_one_server() -> None:
     terminal = Terminal(LINEAR)
     assert terminal.keys.hint == "linear wants you to sign in: press l"
     assert await terminal.keys.press("l")
@@ -44,7 +44,7 @@ async def test_one_server_is_opened_by_one_key() -> None:
     assert not await terminal.keys.press("l")
 
 
-async def test_one_of_several_servers_is_chosen_by_a_digit() -> None:
+async def test_digit_chooses_one_of_several_servers() -> None:
     terminal = Terminal(LINEAR, NOTION)
     assert terminal.keys.hint == "linear, team/notion want you to sign in: press l"
     await terminal.keys.press("l")

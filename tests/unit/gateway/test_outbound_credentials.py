@@ -414,7 +414,7 @@ async def test_persons_who_signed_in_have_a_token_each() -> None:
         Identity(kind="serviceAccount", principal="sa:a/b", service_account=ServiceAccount("a", "b")),
     ],
 )
-async def test_a_caller_who_is_no_person_is_told_who_can_sign_in(caller: Identity) -> None:
+async def test_caller_that_is_not_a_person_is_told_who_can_sign_in(caller: Identity) -> None:
     tokens = credentials(Source(), grant=USER_CONSENT, links=Links())
     assert tokens.person(caller) == b""
     with pytest.raises(GrantFailed, match="each person to sign in") as failed:

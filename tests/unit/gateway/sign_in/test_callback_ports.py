@@ -14,7 +14,7 @@ from ports import free_port
 CALLBACK = "http://127.0.0.1:8080/sign-in/callback"
 
 
-async def asked(port: int, target: str) -> bytes:
+async def ask(port: int, target: str) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET {target} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
     answer = await reader.read()
@@ -25,10 +25,10 @@ async def asked(port: int, target: str) -> bytes:
 async def test_an_answer_at_a_registered_port_is_led_to_the_gateway() -> None:
     ports, port = CallbackPorts(lambda: CALLBACK), free_port()
     await ports.open(port, "one", 60)
-    answer = await asked(port, "/callback?code=a%20b&state=s")
+    answer = await ask(port, "/callback?code=a%20b&state=s")
     assert answer.startswith(b"HTTP/1.1 303")
     assert f"\r\nLocation: {CALLBACK}?code=a%20b&state=s\r\n".encode() in answer
-    assert (await asked(port, "/other?code=a")).startswith(b"HTTP/1.1 404")
+    assert (await ask(port, "/other?code=a")).startswith(b"HTTP/1.1 404")
     await ports.aclose()
 
 
@@ -36,13 +36,13 @@ async def test_a_port_closes_with_the_last_sign_in_that_needs_it() -> None:
     ports, port = CallbackPorts(lambda: CALLBACK), free_port()
     await asyncio.gather(ports.open(port, "one", 60), ports.open(port, "two", 60), ports.open(port, "two", 60))
     ports.release("one")
-    assert (await asked(port, "/callback?code=a")).startswith(b"HTTP/1.1 303")
+    assert (await ask(port, "/callback?code=a")).startswith(b"HTTP/1.1 303")
     ports.release("two")
     ports.release("two")
     with pytest.raises(ConnectionRefusedError):
-        await asked(port, "/callback?code=a")
+        await ask(port, "/callback?code=a")
     await ports.open(port, "three", 60)
-    assert (await asked(port, "/callback?code=a")).startswith(b"HTTP/1.1 303")
+    assert (await ask(port, "/callback?code=a")).startswith(b"HTTP/1.1 303")
     await ports.aclose()
 
 

@@ -62,7 +62,7 @@ def test_links_of_all_persons_are_bounded() -> None:
         pending.open(b"%d" % number, "somebody", LINEAR, None)
     with pytest.raises(GrantFailed, match="are open"):
         pending.open(b"another", "another", LINEAR, None)
-    assert pending.open(b"7", "somebody", LINEAR, None)
+    assert pending.open(b"7", "somebody", LINEAR, None).person == b"7"
 
 
 def test_a_browser_is_admitted_by_its_secret_until_another_one_is() -> None:

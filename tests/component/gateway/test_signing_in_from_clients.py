@@ -1,0 +1,81 @@
+"""Signing in at a server of OAuth from the Python SDK's clients of each era, which are asked in their own form."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+import mcp_types as types
+import pytest
+from mcp import Client
+
+from consentservers import FormBrowser, consent_server
+from consentworld import laptop
+from fairlead_client import AsyncToolRegistry, Server
+from waiting import eventually
+
+Mode = Literal["legacy", "auto"]
+
+
+def text_of(result: types.CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "after the client answered"])
+async def test_one_call_of_an_sdk_client_signs_in_and_runs(tmp_path: Path, mode: Mode, late: bool) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        opened: list[str] = []
+        signing_in: list[asyncio.Task[Any]] = []
+
+        async def open_page(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            assert isinstance(params, types.ElicitRequestURLParams)
+            opened.append(params.url)
+            work = asyncio.create_task(browser.sign_in(params.url))
+            signing_in.append(work)
+            if not late:
+                await work
+            return types.ElicitResult(action="accept")
+
+        url = f"http://127.0.0.1:{gateway.port}/mcp"
+        async with Client(url, mode=mode, elicitation_callback=open_page) as client:
+            first = await client.call_tool("linear__whoami", {})
+            second = await client.call_tool("linear__whoami", {})
+        await asyncio.gather(*signing_in)
+    assert (text_of(first), text_of(second)) == ("alice", "alice")
+    assert len(opened) == 1
+    assert opened[0].startswith(f"http://127.0.0.1:{gateway.port}/sign-in/default/linear")
+
+
+async def test_calls_at_once_of_one_person_ask_once(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        opened: list[str] = []
+
+        async def open_page(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            assert isinstance(params, types.ElicitRequestURLParams)
+            opened.append(params.url)
+            return types.ElicitResult(action="accept")
+
+        url = f"http://127.0.0.1:{gateway.port}/mcp"
+        async with Client(url, mode="legacy", elicitation_callback=open_page) as client:
+            calls = [asyncio.create_task(client.call_tool("linear__whoami", {})) for _ in range(5)]
+            await eventually(lambda: opened)
+            await browser.sign_in(opened[0])
+            results = await asyncio.gather(*calls)
+    assert [text_of(result) for result in results] == ["alice"] * 5
+    assert len(opened) == 1
+
+
+async def test_python_gets_the_link_of_the_page(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        url = f"http://127.0.0.1:{gateway.port}/servers/default/linear/mcp"
+        async with AsyncToolRegistry([Server(name="g", url=url)]) as registry:
+            outcome = await registry.execute("g__whoami", {})
+            assert outcome.error is not None
+            assert outcome.error.code == "SIGN_IN_REQUIRED"
+            await browser.sign_in(outcome.error.sign_in_url)
+            again = await registry.execute("g__whoami", {})
+    assert again.text == "alice"
