@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Catalog, Credential, Endpoint, HttpEndpoint
+from fairlead_api.documents.catalog import SIGN_IN_TOOL, Catalog, Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_api.v1alpha1.causes import Cause
@@ -25,8 +25,6 @@ from fairlead_operator.discovery.state import DiscoveryState, RefusalMeaning
 from fairlead_operator.ports import ConditionVerdict, Environment, ResolvedCredential
 from fairlead_operator.server.presented_credentials import present_client, settings_of_calls
 
-SIGN_IN: Final = "sign_in"
-"""Name of the tool of a server that nobody has signed in to."""
 _FRESH_INTERVALS: Final = 2
 _FRESH_SLACK_S: Final = 60.0
 """A granted listing counts as fresh for this time and so many intervals of the server."""
@@ -116,7 +114,7 @@ def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
     """Catalog with the tool `sign_in` alone, which a gateway answers with a link."""
     name = server.metadata.name
     definition = {
-        "name": SIGN_IN,
+        "name": SIGN_IN_TOOL,
         "title": f"Sign in at {name}",
         "description": f"{name} shows its tools after its user has signed in: call this tool for a link, which the "
         "user opens in a browser.",

@@ -20,9 +20,11 @@ async def test_a_server_that_challenges_wants_a_sign_in_and_says_how(tmp_path: P
     async def challenge(request: Request, reply: Reply) -> None:
         reply.send(401, b"", www_authenticate='Bearer error="invalid_token"')
 
-    async with raw_server(challenge) as server:
-        async with fairlead_up(configuration(tmp_path, server.url), cwd=tmp_path) as up:
-            event = await up.server("default/tools", "sign-in")
+    async with (
+        raw_server(challenge) as server,
+        fairlead_up(configuration(tmp_path, server.url), cwd=tmp_path) as up,
+    ):
+        event = await up.server("default/tools", "sign-in")
 
     assert (event["cause"], event["message"]) == ("SignInRequired", "fairlead login tools")
 
@@ -31,9 +33,11 @@ async def test_a_server_that_refuses_without_any_challenge_wants_a_credential(tm
     async def refuse(request: Request, reply: Reply) -> None:
         reply.send(401 if request.verb == "POST" else 404, b"")
 
-    async with raw_server(refuse) as server:
-        async with fairlead_up(configuration(tmp_path, server.url), cwd=tmp_path) as up:
-            event = await up.server("default/tools", "failed")
+    async with (
+        raw_server(refuse) as server,
+        fairlead_up(configuration(tmp_path, server.url), cwd=tmp_path) as up,
+    ):
+        event = await up.server("default/tools", "failed")
 
     assert event["cause"] == "Unauthorized"
     assert 'Add a credential to headers, such as "Authorization"' in event["message"]
@@ -47,6 +51,8 @@ async def test_metadata_of_a_protected_resource_is_as_good_as_a_challenge(tmp_pa
         else:
             reply.send(401 if request.verb == "POST" else 404, b"")
 
-    async with raw_server(refuse) as server:
-        async with fairlead_up(configuration(tmp_path, server.url), cwd=tmp_path) as up:
-            await up.server("default/tools", "sign-in")
+    async with (
+        raw_server(refuse) as server,
+        fairlead_up(configuration(tmp_path, server.url), cwd=tmp_path) as up,
+    ):
+        await up.server("default/tools", "sign-in")
