@@ -17,6 +17,7 @@ from fairlead_api.reports import GrantedListing
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import Auth, McpServer, UserConsentAuth
 from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.server_listing import RawListing
@@ -74,14 +75,16 @@ def _without_slash(url: str) -> tuple[str, str]:
 def refusal_meaning(server: McpServer, credential: Credential | None, environment: Environment) -> RefusalMeaning:
     """Meaning of a refusal of the operator's requests, which have this credential.
 
-    On a laptop, a server whose declaration has no credential may be one that people sign in to.
+    On a laptop, a server whose declaration has no credential may be one that people sign in to, unless their tokens
+    would be readable on the network.
     """
     spec, local = server.spec, environment == "local"
     if spec.lists_with_first_grant(default=local):
         return RefusalMeaning.SIGN_IN
     headers = {} if credential is None else credential.headers
     is_bare = spec.auth is None and "authorization" not in map(str.lower, headers)
-    if local and is_bare and spec.url is not None and spec.effective_transport == "streamable-http":
+    speaks_http = spec.url is not None and spec.effective_transport == "streamable-http"
+    if local and is_bare and speaks_http and is_confidential(spec.url or ""):
         return RefusalMeaning.SIGN_IN_IF_OFFERED
     return RefusalMeaning.FAILURE
 

@@ -97,7 +97,7 @@ async def test_a_server_that_lists_to_everybody_needs_no_sign_in_for_its_lists(w
     assert oauth == OAuthSettings(grant=USER_CONSENT, client_authentication="none")
 
 
-async def test_nobody_is_asked_to_sign_in_for_everybody_unless_the_spec_says_so(world: World) -> None:
+async def test_a_server_is_listed_with_the_first_grant_only_where_the_spec_says_so(world: World) -> None:
     async with token_endpoint() as provider, raw_server(TokenProtectedServer(provider)) as server, running(world):
         world.create("demo", {"url": server.url, "auth": {"userConsent": {}}})
         await world.until("refused", lambda: world.is_("demo", "Ready", "False", "ListsNeedCredential"))

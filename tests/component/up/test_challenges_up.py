@@ -1,4 +1,4 @@
-"""What `fairlead up` makes of servers that refuse it, of which an `mcp.json` has nothing but the addresses."""
+"""Servers that refuse `fairlead up`, of which an `mcp.json` has nothing but the addresses."""
 
 from __future__ import annotations
 

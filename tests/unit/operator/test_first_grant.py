@@ -277,10 +277,10 @@ async def test_a_refresh_says_that_nobody_has_signed_in() -> None:
     assert "nobody has yet" in catalog.refreshed.failure
 
 
-def laptop(script: Script, headers: dict[str, str] | None = None) -> Bench:
+def laptop(script: Script, headers: dict[str, str] | None = None, url: str = "https://demo.example/mcp") -> Bench:
     resolved = ResolvedCredential(NO_CREDENTIAL.verdict, value=Credential(headers=headers) if headers else None)
     bench = Bench(platform=MemoryPlatform(environment="local", resolved=resolved), script=script)
-    bench.platform.declare(mcp_server())
+    bench.platform.declare(mcp_server(url=url))
     return bench
 
 
@@ -322,6 +322,13 @@ async def test_any_other_refusal_is_one_of_a_credential(error: HttpRefused, head
     async with bench.running():
         assert await bench.catalog() is None
     assert bench.verified()[:2] == ("False", "Forbidden" if error.status == 403 else "Unauthorized")
+
+
+async def test_a_server_that_would_get_tokens_unencrypted_is_not_signed_in_to_by_itself() -> None:
+    bench = laptop(Script(error=refused()), url="http://demo.example/mcp")
+    async with bench.running():
+        assert await bench.catalog() is None
+    assert bench.verified()[:2] == ("False", "Unauthorized")
 
 
 async def test_on_a_cluster_people_sign_in_only_where_the_spec_says_so() -> None:
