@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import SIGN_IN_TOOL, Catalog, Credential, Endpoint, HttpEndpoint
+from fairlead_api.documents.catalog import SIGN_IN_TOOL, Catalog, Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_api.v1alpha1.causes import Cause
@@ -29,6 +29,10 @@ from fairlead_operator.server.presented_credentials import present_client, setti
 _FRESH_INTERVALS: Final = 2
 _FRESH_SLACK_S: Final = 60.0
 """A granted listing counts as fresh for this time and so many intervals of the server."""
+_ONLY_EVENTS: Final = (
+    "the server only speaks HTTP+SSE (MCP 2024-11-05) at this URL, whose connections carry the credential, while each "
+    "person's calls have a token of their own: use its URL for streamable HTTP, often with /mcp in place of /sse"
+)
 NOT_SIGNED_IN: Final = "the server lists its tools only to people who have signed in, and nobody has yet"
 
 
@@ -43,13 +47,15 @@ class TakenListing:
     listing: RawListing
 
     def is_of(self, uid: str, endpoint: Endpoint) -> bool:
-        """Whether the listing is of the server with this UID at this endpoint, and by streamable HTTP."""
+        """Whether the listing is of the server with this UID at this endpoint."""
         reached = self.listing.endpoint
-        return (
-            self.uid == uid
-            and is_same_place(endpoint, self.url)
-            and (reached is None or (isinstance(reached, HttpEndpoint) and is_same_place(endpoint, reached.url)))
-        )
+        places = [self.url, *([reached.url] if isinstance(reached, HttpEndpoint | EventsEndpoint) else [])]
+        return self.uid == uid and all(is_same_place(endpoint, url) for url in places)
+
+    @property
+    def by_events(self) -> bool:
+        """Whether the server only speaks HTTP+SSE, by which calls cannot have a token each."""
+        return isinstance(self.listing.endpoint, EventsEndpoint)
 
 
 def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | None:
@@ -161,6 +167,8 @@ def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float
     """The verdict Verified of a server that people sign in to. `of_listing` is that about its listing, `interval` that
     of its discovery in seconds.
     """
+    if state.only_events:
+        return ConditionVerdict(False, Cause.UNSUPPORTED_VERSION, _ONLY_EVENTS)
     if state.listing is None:
         return ConditionVerdict(False, Cause.SIGN_IN_REQUIRED, NOT_SIGNED_IN)
     return ConditionVerdict(of_listing.ok, of_listing.cause, of_listing.message + _age(state, interval, now))

@@ -173,7 +173,7 @@ async def test_the_first_granted_listing_of_a_pinned_server_is_approved_and_chan
         (listing("b", endpoint=HttpEndpoint(url="http://other.example/mcp")), {}),
         (listing("b", endpoint=EventsEndpoint(url=URL)), {}),
     ],
-    ids=["older", "of another uid", "of another url", "from another place", "by an event stream"],
+    ids=["older", "of another uid", "of another url", "from another place", "over HTTP+SSE"],
 )
 async def test_a_listing_of_something_else_is_not_published(raw: RawListing, members: dict[str, Any]) -> None:
     bench = Bench()
@@ -183,6 +183,19 @@ async def test_a_listing_of_something_else_is_not_published(raw: RawListing, mem
         await bench.hand_over(listing("a"))
         await bench.hand_over(raw, **members)
         assert await bench.tools() == ["a"]
+
+
+async def test_a_server_that_only_has_event_streams_is_told_by_its_first_listing() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("b", endpoint=EventsEndpoint(url=URL)))
+        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
+        assert "often with /mcp in place of /sse" in bench.verified()[2]
+        await asyncio.sleep(601)
+        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
+        await bench.hand_over(listing("a"))
+        assert bench.verified()[:2] == ("True", "Verified")
 
 
 async def test_the_last_listing_stays_and_says_its_age_while_no_grant_renews_it() -> None:
