@@ -134,6 +134,13 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "local": "Check the path in spec.url; a newer server needs transport: streamable-http.",
             "client-configuration": 'Check the path in url; a newer server needs "type": "http".',
         },
+        (Cause.UNAUTHORIZED, "sse"): {
+            "local": "Set spec.auth, or renew the value in its Secret. To sign in instead, use the server's URL for "
+            "streamable HTTP, often with /mcp in place of /sse.",
+            "client-configuration": 'Add a credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew '
+            'the existing credential. To sign in instead, use "type": "http" with the server\'s URL for it, often with '
+            "/mcp in place of /sse.",
+        },
         (Cause.RPC_ERROR, "sse"): {
             "cluster": f"{_PERHAPS_NEWER}, correct spec.remote.transport or spec.image.transport.",
             "local": f"{_PERHAPS_NEWER}, correct spec.remote.transport.",

@@ -27,6 +27,7 @@ NOT_DISCOVERED: Final = "NOT_DISCOVERED"
 UNKNOWN_SERVER: Final = "UNKNOWN_SERVER"
 STARTING: Final = "STARTING"
 CONNECTION_LOST: Final = "CONNECTION_LOST"
+SIGN_IN_REQUIRED: Final = "SIGN_IN_REQUIRED"
 UNKNOWN_ROUTE: Final = "UNKNOWN_ROUTE"
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 NOT_FOUND: Final = "NOT_FOUND"
@@ -52,6 +53,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     UNKNOWN_FORMAT: (400, "The format does not exist"),
     UNAUTHENTICATED: (401, "The request is not authenticated"),
     FORBIDDEN: (403, "The principal may not do this"),
+    SIGN_IN_REQUIRED: (403, "Somebody has to sign in at the server"),
     UNKNOWN_TIER: (404, "The tier does not exist"),
     UNKNOWN_SERVER: (404, "The server does not exist"),
     UNKNOWN_ROUTE: (404, "The route does not exist"),

@@ -191,10 +191,14 @@ class Discoverer:
         granted, target = self._granted.pop(key, None), state.target
         if granted is None or granted.at <= state.granted_at or target.refusal is RefusalMeaning.FAILURE:
             return
-        if granted.is_of(target.uid, target.endpoint):
-            state.listing, state.listed = KeptListing.of(granted.listing), None
-            state.granted_at = granted.at
-            state.wants_sign_in = True
+        if not granted.is_of(target.uid, target.endpoint):
+            return
+        state.only_events = granted.by_events
+        state.granted_at = granted.at
+        state.wants_sign_in = True
+        if not granted.by_events:
+            state.listing = KeptListing.of(granted.listing)
+            state.listed = None
 
     def take_loss(self, key: ServerKey, error: McpError) -> None:
         """Record that the server refuses connections, which counts as a failed discovery."""

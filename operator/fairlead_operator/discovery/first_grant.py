@@ -11,12 +11,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Catalog, Credential, Endpoint, HttpEndpoint
+from fairlead_api.documents.catalog import SIGN_IN_TOOL, Catalog, Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import Auth, McpServer, UserConsentAuth
 from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.server_listing import RawListing
@@ -25,11 +26,13 @@ from fairlead_operator.discovery.state import DiscoveryState, RefusalMeaning
 from fairlead_operator.ports import ConditionVerdict, Environment, ResolvedCredential
 from fairlead_operator.server.presented_credentials import present_client, settings_of_calls
 
-SIGN_IN: Final = "sign_in"
-"""Name of the tool of a server that nobody has signed in to."""
 _FRESH_INTERVALS: Final = 2
 _FRESH_SLACK_S: Final = 60.0
 """A granted listing counts as fresh for this time and so many intervals of the server."""
+_ONLY_EVENTS: Final = (
+    "the server only speaks HTTP+SSE (MCP 2024-11-05) at this URL, whose connections carry the credential, while each "
+    "person's calls have a token of their own: use its URL for streamable HTTP, often with /mcp in place of /sse"
+)
 NOT_SIGNED_IN: Final = "the server lists its tools only to people who have signed in, and nobody has yet"
 
 
@@ -44,13 +47,15 @@ class TakenListing:
     listing: RawListing
 
     def is_of(self, uid: str, endpoint: Endpoint) -> bool:
-        """Whether the listing is of the server with this UID at this endpoint, and by streamable HTTP."""
+        """Whether the listing is of the server with this UID at this endpoint."""
         reached = self.listing.endpoint
-        return (
-            self.uid == uid
-            and is_same_place(endpoint, self.url)
-            and (reached is None or (isinstance(reached, HttpEndpoint) and is_same_place(endpoint, reached.url)))
-        )
+        places = [self.url, *([reached.url] if isinstance(reached, HttpEndpoint | EventsEndpoint) else [])]
+        return self.uid == uid and all(is_same_place(endpoint, url) for url in places)
+
+    @property
+    def by_events(self) -> bool:
+        """Whether the server only speaks HTTP+SSE, by which calls cannot have a token each."""
+        return isinstance(self.listing.endpoint, EventsEndpoint)
 
 
 def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | None:
@@ -76,14 +81,16 @@ def _without_slash(url: str) -> tuple[str, str]:
 def refusal_meaning(server: McpServer, credential: Credential | None, environment: Environment) -> RefusalMeaning:
     """Meaning of a refusal of the operator's requests, which have this credential.
 
-    On a laptop, a server whose declaration has no credential may be one that people sign in to.
+    On a laptop, a server whose declaration has no credential may be one that people sign in to, unless their tokens
+    would be readable on the network.
     """
     spec, local = server.spec, environment == "local"
     if spec.lists_with_first_grant(default=local):
         return RefusalMeaning.SIGN_IN
     headers = {} if credential is None else credential.headers
     is_bare = spec.auth is None and "authorization" not in map(str.lower, headers)
-    if local and is_bare and spec.url is not None and spec.effective_transport == "streamable-http":
+    speaks_http = spec.url is not None and spec.effective_transport == "streamable-http"
+    if local and is_bare and speaks_http and is_confidential(spec.url or ""):
         return RefusalMeaning.SIGN_IN_IF_OFFERED
     return RefusalMeaning.FAILURE
 
@@ -116,7 +123,7 @@ def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
     """Catalog with the tool `sign_in` alone, which a gateway answers with a link."""
     name = server.metadata.name
     definition = {
-        "name": SIGN_IN,
+        "name": SIGN_IN_TOOL,
         "title": f"Sign in at {name}",
         "description": f"{name} shows its tools after its user has signed in: call this tool for a link, which the "
         "user opens in a browser.",
@@ -160,6 +167,8 @@ def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float
     """The verdict Verified of a server that people sign in to. `of_listing` is that about its listing, `interval` that
     of its discovery in seconds.
     """
+    if state.only_events:
+        return ConditionVerdict(False, Cause.UNSUPPORTED_VERSION, _ONLY_EVENTS)
     if state.listing is None:
         return ConditionVerdict(False, Cause.SIGN_IN_REQUIRED, NOT_SIGNED_IN)
     return ConditionVerdict(of_listing.ok, of_listing.cause, of_listing.message + _age(state, interval, now))

@@ -107,6 +107,8 @@ class DiscoveryState:
     """
     wants_sign_in: bool = False
     """Whether the server lists to people only, as far as the last discovery and listings of gateways tell."""
+    only_events: bool = False
+    """Whether the last listing of a gateway was read over HTTP+SSE, which gives calls no token each."""
     granted_at: float = 0.0
     """When `listing` was read with a person's token, in seconds since the epoch; 0: not known, or it was not."""
     failure: DiscoveryFailure | None = None

@@ -11,8 +11,9 @@ import pytest
 from mcp import Client
 
 from consentservers import FormBrowser, consent_server
-from consentworld import laptop
+from consentworld import consent_catalog, laptop
 from fairlead_client import AsyncToolRegistry, Server
+from gatewayworld import LEGACY
 from waiting import eventually
 
 Mode = Literal["legacy", "auto"]
@@ -26,7 +27,7 @@ def text_of(result: types.CallToolResult) -> str:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "after the client answered"])
-async def test_one_call_of_an_sdk_client_signs_in_and_runs(tmp_path: Path, mode: Mode, late: bool) -> None:
+async def test_an_sdk_client_signs_in_within_its_call_which_then_runs(tmp_path: Path, mode: Mode, late: bool) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         opened: list[str] = []
         signing_in: list[asyncio.Task[Any]] = []
@@ -48,6 +49,26 @@ async def test_one_call_of_an_sdk_client_signs_in_and_runs(tmp_path: Path, mode:
     assert (text_of(first), text_of(second)) == ("alice", "alice")
     assert len(opened) == 1
     assert opened[0].startswith(f"http://127.0.0.1:{gateway.port}/sign-in/default/linear")
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_tool_of_a_server_that_nobody_could_list_yet_signs_in_too(tmp_path: Path, mode: Mode) -> None:
+    async with consent_server("linear") as server, FormBrowser() as browser:
+        unlisted = consent_catalog(
+            server.url, oauth={"first_grant": True}, tools=["sign_in"], sign_in=True, version=LEGACY
+        )
+
+        async def open_page(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            assert isinstance(params, types.ElicitRequestURLParams)
+            await browser.sign_in(params.url)
+            return types.ElicitResult(action="accept")
+
+        async with laptop(tmp_path, unlisted) as gateway:
+            url = f"http://127.0.0.1:{gateway.port}/mcp"
+            async with Client(url, mode=mode, elicitation_callback=open_page) as client:
+                result = await client.call_tool("linear__sign_in", {})
+    assert not result.is_error
+    assert "signed in" in text_of(result)
 
 
 async def test_calls_at_once_of_one_person_ask_once(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ async def test_the_first_granted_listing_of_a_pinned_server_is_approved_and_chan
         (listing("b", endpoint=HttpEndpoint(url="http://other.example/mcp")), {}),
         (listing("b", endpoint=EventsEndpoint(url=URL)), {}),
     ],
-    ids=["older", "of another uid", "of another url", "from another place", "by an event stream"],
+    ids=["older", "of another uid", "of another url", "from another place", "over HTTP+SSE"],
 )
 async def test_a_listing_of_something_else_is_not_published(raw: RawListing, members: dict[str, Any]) -> None:
     bench = Bench()
@@ -183,6 +183,19 @@ async def test_a_listing_of_something_else_is_not_published(raw: RawListing, mem
         await bench.hand_over(listing("a"))
         await bench.hand_over(raw, **members)
         assert await bench.tools() == ["a"]
+
+
+async def test_a_server_that_only_has_event_streams_is_told_by_its_first_listing() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("b", endpoint=EventsEndpoint(url=URL)))
+        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
+        assert "often with /mcp in place of /sse" in bench.verified()[2]
+        await asyncio.sleep(601)
+        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
+        await bench.hand_over(listing("a"))
+        assert bench.verified()[:2] == ("True", "Verified")
 
 
 async def test_the_last_listing_stays_and_says_its_age_while_no_grant_renews_it() -> None:
@@ -277,10 +290,10 @@ async def test_a_refresh_says_that_nobody_has_signed_in() -> None:
     assert "nobody has yet" in catalog.refreshed.failure
 
 
-def laptop(script: Script, headers: dict[str, str] | None = None) -> Bench:
+def laptop(script: Script, headers: dict[str, str] | None = None, url: str = "https://demo.example/mcp") -> Bench:
     resolved = ResolvedCredential(NO_CREDENTIAL.verdict, value=Credential(headers=headers) if headers else None)
     bench = Bench(platform=MemoryPlatform(environment="local", resolved=resolved), script=script)
-    bench.platform.declare(mcp_server())
+    bench.platform.declare(mcp_server(url=url))
     return bench
 
 
@@ -322,6 +335,13 @@ async def test_any_other_refusal_is_one_of_a_credential(error: HttpRefused, head
     async with bench.running():
         assert await bench.catalog() is None
     assert bench.verified()[:2] == ("False", "Forbidden" if error.status == 403 else "Unauthorized")
+
+
+async def test_a_server_that_would_get_tokens_unencrypted_is_not_signed_in_to_by_itself() -> None:
+    bench = laptop(Script(error=refused()), url="http://demo.example/mcp")
+    async with bench.running():
+        assert await bench.catalog() is None
+    assert bench.verified()[:2] == ("False", "Unauthorized")
 
 
 async def test_on_a_cluster_people_sign_in_only_where_the_spec_says_so() -> None:

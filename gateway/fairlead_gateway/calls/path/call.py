@@ -497,6 +497,7 @@ class ToolCall(ClientCall):
             person = b"" if credentials is None else credentials.person(identity)
             peer = bridge.lease(features, person)
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
+            call.attempts.moved_to = self.attempts.moved_to
         self.level = requested_level(request) if request.meta.log_level else None
         self.continued = request.continued
         relay = self.open_relay()
