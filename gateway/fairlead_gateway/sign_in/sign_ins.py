@@ -13,7 +13,7 @@ import msgspec
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredentials
-from fairlead_gateway.core.sign_in import SignInLinks
+from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
 from fairlead_gateway.identity.persons import holder_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
@@ -58,7 +58,7 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic seconds."""
 
 
-class SignIns(SignInLinks):
+class SignIns(SignInLinks, SignInWait):
     """Sign-ins of one gateway."""
 
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:

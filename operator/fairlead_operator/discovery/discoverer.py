@@ -22,7 +22,7 @@ from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
 from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.discovery.first_grant import NOT_SIGNED_IN, TakenListing, wants_sign_in
+from fairlead_operator.discovery.first_grant import NOT_SIGNED_IN, TakenListing, may_want_sign_in, wants_sign_in
 from fairlead_operator.discovery.gated_tools import CapabilityComparisons
 from fairlead_operator.discovery.list_change_streams import ListChangeStreams, ListenTarget
 from fairlead_operator.discovery.loss_detection import ConnectionObserver, LossDetector
@@ -347,9 +347,18 @@ class Discoverer:
                     listing = await read_everything(session, self._options.timeout)
                     return structs.replace(listing, endpoint=reached)
         except McpError as error:
-            return _SignInWanted() if wants_sign_in(error, target.refusal) else DiscoveryFailure.of(error)
+            wanted = await self._wants_sign_in(key, target, error)
+            return _SignInWanted() if wanted else DiscoveryFailure.of(error)
         except TimeoutError:
             return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
+
+    async def _wants_sign_in(self, key: ServerKey, target: DiscoveryTarget, error: McpError) -> bool:
+        """Whether a server's refusal says that a person has to sign in; without a challenge, its metadata decides."""
+        if wants_sign_in(error, target.refusal):
+            return True
+        if not may_want_sign_in(error, target.refusal) or not isinstance(target.endpoint, HttpEndpoint):
+            return False
+        return await self._connector.offers_sign_in(key, target.endpoint)
 
     def _settle(
         self, state: DiscoveryState, outcome: RawListing | DiscoveryFailure | _SignInWanted, interval: float

@@ -84,7 +84,7 @@ def refusal_meaning(server: McpServer, credential: Credential | None, environmen
     headers = {} if credential is None else credential.headers
     is_bare = spec.auth is None and "authorization" not in map(str.lower, headers)
     if local and is_bare and spec.url is not None and spec.effective_transport == "streamable-http":
-        return RefusalMeaning.SIGN_IN_IF_CHALLENGED
+        return RefusalMeaning.SIGN_IN_IF_OFFERED
     return RefusalMeaning.FAILURE
 
 
@@ -94,8 +94,13 @@ def wants_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
         return False
     if meaning is RefusalMeaning.SIGN_IN:
         return True
-    challenged = error.status == 401 and Challenge.parse(error.challenge) is not None
-    return meaning is RefusalMeaning.SIGN_IN_IF_CHALLENGED and challenged
+    return may_want_sign_in(error, meaning) and Challenge.parse(error.challenge) is not None
+
+
+def may_want_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
+    """Whether a server's refusal may say that a person has to sign in, if the server offers that otherwise."""
+    asks_for_credential = isinstance(error, HttpRefused) and error.status == 401
+    return asks_for_credential and meaning is RefusalMeaning.SIGN_IN_IF_OFFERED
 
 
 def with_consent(server: McpServer, credential: ResolvedCredential) -> ResolvedCredential:

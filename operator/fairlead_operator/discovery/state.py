@@ -35,8 +35,8 @@ class RefusalMeaning(Enum):
     """The operator's credential is missing or wrong."""
     SIGN_IN = "sign-in"
     """A person has to sign in, because the spec lists with the first grant."""
-    SIGN_IN_IF_CHALLENGED = "sign-in-if-challenged"
-    """A person has to sign in if the server offers OAuth, because the spec names no credential."""
+    SIGN_IN_IF_OFFERED = "sign-in-if-offered"
+    """A person has to sign in if the server offers that, by a challenge or its metadata: the spec has no credential."""
 
 
 @dataclass(frozen=True)

@@ -301,6 +301,12 @@ async def test_a_laptop_needs_no_configuration_for_a_server_that_challenges() ->
     assert bench.verified()[:2] == ("True", "Verified")
 
 
+async def test_a_server_that_refuses_without_a_challenge_may_have_metadata() -> None:
+    bench = laptop(Script(error=refused(challenge=None), has_metadata=True))
+    async with bench.running():
+        assert await bench.tools() == ["sign_in"]
+
+
 @pytest.mark.parametrize(
     ("error", "headers"),
     [
