@@ -207,7 +207,7 @@ async def _serve(
 
 
 class Shown(NamedTuple):
-    """What a display shows."""
+    """Content of a display."""
 
     board: Board
     sign_in: SignInKeys

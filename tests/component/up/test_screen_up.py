@@ -205,7 +205,7 @@ async def test_a_stop_while_top_is_open_leaves_the_terminal_as_it_was(tmp_path: 
     assert b"\x1b[?1049l" in shown.raw
 
 
-async def test_one_key_opens_the_page_at_which_a_server_wants_its_user_to_sign_in(tmp_path: Path) -> None:
+async def test_key_opens_the_page_at_which_a_server_wants_its_user_to_sign_in(tmp_path: Path) -> None:
     opened = tmp_path / "opened"
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
