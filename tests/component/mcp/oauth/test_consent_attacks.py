@@ -51,7 +51,7 @@ async def test_code_of_an_honest_issuer_never_reaches_the_token_endpoint_of_an_e
         answer = honest.issuer.browse(deceived)
         with pytest.raises(GrantFailed) as failed:
             await evil.flow.finish(authorization, answer)
-        assert evil.issuer.token_requests == []
+        assert evil.issuer.redemptions == []
     assert failed.value.cause == ISSUER_MISMATCH
     assert honest.issuer.url in str(failed.value)
     assert evil.issuer.url in str(failed.value)
@@ -63,7 +63,7 @@ async def test_code_of_an_issuer_that_always_names_itself_is_not_used_without_it
         authorization = await world.begin()
         with pytest.raises(GrantFailed) as failed:
             await world.flow.finish(authorization, world.issuer.browse(authorization.url))
-        assert world.issuer.token_requests == []
+        assert world.issuer.redemptions == []
     assert failed.value.cause == ISSUER_MISMATCH
 
 
@@ -75,7 +75,7 @@ async def test_code_that_somebody_else_got_is_not_redeemed_for_the_person() -> N
         authorization = await world.begin()
         with pytest.raises(GrantFailed) as failed:
             await world.flow.finish(authorization, attackers)
-        assert world.issuer.token_requests == []
+        assert world.issuer.redemptions == []
         with pytest.raises(GrantFailed):
             await world.flow.finish(authorization, {**attackers, "state": authorization.state})
         assert world.issuer.consents == []
