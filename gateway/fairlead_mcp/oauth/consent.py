@@ -38,7 +38,7 @@ from fairlead_mcp.oauth.client_registrations import ClientRegistrations
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.consented_grants import renewed_grant
 from fairlead_mcp.oauth.discovery import discover_challenge, discover_issuer, discover_resource
-from fairlead_mcp.oauth.errors import INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
+from fairlead_mcp.oauth.errors import CLOSED, INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
 from fairlead_mcp.oauth.grants import check_settings, code_parameters
 from fairlead_mcp.oauth.issuer_client import TokenForm
 from fairlead_mcp.oauth.metadata import (
@@ -147,8 +147,12 @@ class ConsentFlow:
     async def finish(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, AccessToken]:
         """Redeem the code in the parameters with which the browser came back. The grant has no `holder` yet.
 
-        Raises GrantFailed.
+        Raises GrantFailed, also if the settings have changed since it was begun.
         """
+        settings = self._settings
+        same_issuer = issuer_of(settings, authorization.issuer) == authorization.issuer
+        if not same_issuer or settings.client_id not in ("", authorization.client_id):
+            raise GrantFailed("the settings of the server have changed meanwhile: sign in again", cause=CLOSED)
         code = read_code(
             answer,
             state=authorization.state,
