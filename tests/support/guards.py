@@ -13,6 +13,7 @@ from guards_of_crossings import CROSSINGS
 from guards_of_egress import EGRESS
 from guards_of_grants import GRANTS
 from guards_of_ids import IDS
+from guards_of_issuers import ISSUERS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
@@ -48,5 +49,6 @@ GUARDS: tuple[Guard, ...] = (
     *CROSSINGS,
     *GRANTS,
     *CONSENTS,
+    *ISSUERS,
     *ACCOUNTS,
 )

@@ -28,10 +28,12 @@ from fairlead_mcp.oauth.client_authentication import ClientAuthentication
 from fairlead_mcp.oauth.client_registrations import ClientRegistrations, reading_grants
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.errors import (
+    ACCESS_DENIED,
     GRANT_UNREADABLE,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
     INVALID_GRANT,
+    INVALID_REQUEST,
     ISSUER_MISMATCH,
     SIGN_IN_REQUIRED,
     UNAUTHORIZED_CLIENT,
@@ -53,6 +55,10 @@ PAUSE_SECONDS: Final = 0.1
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
 _MOST_UNSAVED: Final = 1_024
+_ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
+"""Causes for which the person signs in again, although the grant may still be good: errors of a provider's own, as
+GitHub's `bad_refresh_token`, count as INVALID_REQUEST.
+"""
 _REGISTRATION_GONE: Final = frozenset({INVALID_CLIENT, UNAUTHORIZED_CLIENT})
 
 
@@ -200,8 +206,8 @@ class ConsentedGrants(TokenGrants):
             with contextlib.suppress(GrantFailed):
                 await self._write(key, grant, claimed.version)
             if error.cause in _REGISTRATION_GONE and not self._settings.client_id:
-                await self._registrations.forget(grant.issuer, grant.client_id)
-            elif error.cause != INTERACTION_REQUIRED:
+                await self._registrations.forget(grant)
+            elif error.cause not in _ASK_AGAIN:
                 raise
             raise sign_in_required(str(error)) from error
 
