@@ -26,6 +26,14 @@ ACCOUNTS = (
         "DID NOT RAISE",
     ),
     Guard(
+        "a person's token for one server, at another that took its name",
+        "fairlead_mcp.oauth.consented_grants",
+        (("        if grant.server_url != self._access.server_url:\n", "        if False:\n"),),
+        "tests/component/mcp/oauth/test_consent_attacks.py::"
+        "test_token_of_a_grant_is_not_obtained_for_a_server_that_has_another_url_by_now",
+        "DID NOT RAISE",
+    ),
+    Guard(
         "a refresh token that a slower process puts back in the place of its successor",
         f"{GATEWAY}.grants.folder_store",
         (("            if replaces is not None and replaces != self._version(path):\n", "            if False:\n"),),

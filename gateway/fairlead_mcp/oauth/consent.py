@@ -159,7 +159,7 @@ class ConsentFlow:
             issuer=authorization.issuer,
             sends_issuer=authorization.sends_issuer,
         )
-        grant = _grant_of(authorization, self._access.clock())
+        grant = _grant_of(authorization, self._access)
         form = TokenForm(
             code_parameters(code, authorization.verifier, authorization.redirect_uri, authorization.resource),
             secrets=(code, authorization.verifier),
@@ -179,8 +179,8 @@ class ConsentFlow:
         reached or refuses, so that the person may have to end it there.
         """
         issuer = self._settings.issuer if self._settings.token_url else grant.issuer
-        if not issuer or not grant.refresh_token:
-            return False
+        if not issuer or not grant.refresh_token or issuer_of(self._settings, grant.issuer) != grant.issuer:
+            return False  # the refresh token is sent to nobody but who gave it
         try:
             async with _time_limit(f"the authorization server {issuer}"):
                 metadata = await discover_issuer(self._access, issuer, self._settings.ca_bundle)
@@ -284,8 +284,9 @@ class ConsentFlow:
         return {**prompt, **self._settings.parameters, **given}
 
 
-def _grant_of(authorization: Authorization, now: float) -> StoredGrant:
+def _grant_of(authorization: Authorization, access: TokenAccess) -> StoredGrant:
     """The grant that a code is redeemed for, without its refresh token."""
+    now = access.clock()
     return StoredGrant(
         authorization.issuer,
         authorization.client_id,
@@ -295,6 +296,7 @@ def _grant_of(authorization: Authorization, now: float) -> StoredGrant:
         resource=authorization.resource,
         granted_at=now,
         renewed_at=now,
+        server_url=access.server_url,
         redirect_uri=authorization.redirect_uri,
     )
 

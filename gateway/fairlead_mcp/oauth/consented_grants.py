@@ -174,7 +174,9 @@ class ConsentedGrants(TokenGrants):
         grant, settings, now = stored.grant, self._settings, self._access.clock()
         missing = sorted(step_up.difference(grant.scopes))
         problem = ""
-        if issuer_of(settings, grant.issuer) != grant.issuer:
+        if grant.server_url != self._access.server_url:
+            problem = f"you signed in at {grant.server_url}, but the server is at {self._access.server_url} now"
+        elif issuer_of(settings, grant.issuer) != grant.issuer:
             problem = f"you signed in at {grant.issuer}, but the server's sign-in is at {issuer_of(settings)} now"
         elif settings.client_id not in ("", grant.client_id):
             problem = "the gateway's client at the authorization server is another one since you signed in"

@@ -46,6 +46,8 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """
     expires_at: float = 0.0
     """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
+    server_url: str = ""
+    """URL of the server that the person consented to; its tokens are sent to no other."""
     holder: str = ""
     """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
     redirect_uri: str = ""
