@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -36,6 +36,9 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT
 
+if TYPE_CHECKING:
+    from fairlead_kube.client import Kube
+
 DENY_ALL: Final = Rules(default_action="Deny")
 """Rules that deny all tools."""
 NO_TRUST: Final = Trust()
@@ -52,11 +55,13 @@ class CatalogFeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """Garbage collector and clock of the gateway's process."""
+    """Garbage collector, clock and cluster of the gateway's process."""
 
     heap: Heap = msgspec.field(default_factory=lambda: Heap(owner=False))
     clock: Callable[[], float] = time.monotonic
     """Monotonic clock for deadlines and limits of calls, in seconds."""
+    kube: Kube | None = None
+    """Client of the cluster; None off a cluster."""
 
 
 def compose(
@@ -77,7 +82,7 @@ def compose(
     check_paths(installation, settings.search, settings.records.audit, settings.identity.made_keys)
     models = models or ConfiguredModels(NO_MODELS)
     runtime = runtime or Runtime()
-    shared = shared_parts(settings, trust, runtime.heap, runtime.clock)
+    shared = shared_parts(settings, trust, runtime.heap, runtime.clock, runtime.kube)
     custom = servers.custom
     local_catalog = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
     outbox = Outbox(

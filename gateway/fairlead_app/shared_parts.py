@@ -5,7 +5,7 @@ selection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -28,6 +28,9 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.via import pseudonym
 from fairlead_tools.validation.schema_cache import Checks
 from fairlead_tools.version import NAME, VERSION
+
+if TYPE_CHECKING:
+    from fairlead_kube.client import Kube
 
 CLIENT: Final = Client(name=NAME, version=VERSION)
 """Client information that the gateway sends to servers."""
@@ -68,8 +71,10 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     """Memory limits for responses that are still arriving, or that clients have not read."""
 
 
-def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float]) -> SharedParts:
-    """Create the shared components. Raises BadSetting.
+def shared_parts(
+    settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float], kube: Kube | None = None
+) -> SharedParts:
+    """Create the shared components. `kube` is the client of the cluster, if there is one. Raises BadSetting.
 
     If there is an authenticator, requests without a credential are rejected unless the setting `anonymous` is `allow`.
     """
@@ -91,7 +96,7 @@ def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[
         metrics=metrics,
         governance=Governance(settings.limits, settings.records, metrics, clock),
         identities=Identities(trust.authenticators, anonymous=anonymous, local=_serves_owner(settings)),
-        grants=grant_store(settings.upstream.grants, settings.limits.redis),
+        grants=grant_store(settings.upstream.grants, settings.limits.redis, kube, installation.release_namespace),
         resource=ProtectedResource(
             identity.public_url, trust.issuers, trust.scopes, secure=listening.tls.cert is not None
         ),

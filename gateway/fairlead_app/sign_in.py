@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.sign_in.granted_listings import GrantedListings
 from fairlead_gateway.sign_in.pending import PendingSignIns
+from fairlead_gateway.sign_in.sealed_sign_ins import SignInSealer
 from fairlead_gateway.sign_in.sign_ins import SignIns, SignInServices
 from fairlead_gateway.sign_in.site import SignInSite
 from fairlead_gateway.upstream.registry import Registry
@@ -43,4 +45,5 @@ def make_sign_ins(
         granted=listings.signed_in,
         clock=shared.clock,
     )
-    return SignIns(services, PendingSignIns(shared.clock))
+    sealer = SignInSealer(settings.installation.session_key.encode())
+    return SignIns(services, PendingSignIns(sealer, time.time))

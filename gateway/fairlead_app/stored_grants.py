@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.core.redis_settings import RedisSettings
@@ -11,16 +12,30 @@ from fairlead_gateway.grants.sealing_keys import BadSealingKeys, SealingKey, rea
 from fairlead_gateway.grants.settings import GrantSettings
 from fairlead_gateway.grants.store import ClosableGrantStore
 
+if TYPE_CHECKING:
+    from fairlead_kube.client import Kube
 
-def grant_store(settings: GrantSettings, redis: RedisSettings) -> ClosableGrantStore | None:
-    """The store of the settings; None if they name none, so that persons cannot make grants at this gateway. Raises
-    BadSetting.
+
+def grant_store(
+    settings: GrantSettings, redis: RedisSettings, kube: Kube | None = None, namespace: str = ""
+) -> ClosableGrantStore | None:
+    """The store of the settings; None if they name none, so that persons cannot make grants at this gateway. `kube` is
+    the client of the cluster, if there is one, and `namespace` that of the release. Raises BadSetting.
     """
     if settings.store == "none":
         return None if settings.directory is None else FolderGrantStore(settings.directory)
     if settings.directory is not None:
         raise BadSetting("FAIRLEAD_GRANTS and FAIRLEAD_GRANTS_DIRECTORY name two stores of grants: set one of them")
-    return _redis_store(redis, sealing_keys(settings))
+    keys = sealing_keys(settings)
+    if settings.store == "redis":
+        return _redis_store(redis, keys)
+    if kube is None or not settings.secret:
+        raise BadSetting(
+            "FAIRLEAD_GRANTS is secrets, which needs a cluster and FAIRLEAD_GRANTS_SECRET, the name of the Secrets"
+        )
+    from fairlead_gateway.grants.secret_store import SecretGrantStore  # needs the Kubernetes client
+
+    return SecretGrantStore(kube, namespace, settings.secret, keys)
 
 
 def _redis_store(redis: RedisSettings, keys: Sequence[SealingKey]) -> ClosableGrantStore:

@@ -67,7 +67,7 @@ class Access:
         return self.sealer.renewable_session(header(scope, b"cookie"))
 
     def cookie(self, scope: Scope, session: ConsoleSession) -> str:
-        """Make the `Set-Cookie` of a session. Raises CredentialTooLong."""
+        """Make the `Set-Cookie` of a session. Raises ValueTooLong."""
         return self.sealer.header(session, secure=is_secure(scope))
 
     def exchange(self, scope: Scope) -> Response | None:

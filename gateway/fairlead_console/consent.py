@@ -25,7 +25,7 @@ def router(sign_ins: SignIns) -> APIRouter:
             raise Problem(NOT_FOUND, "this link is not open any more: call the tool again to get a new one")
         if pending.person != person_of(identity):
             raise Problem(FORBIDDEN, _other_person(identity, pending.holder))
-        cookie = browser_cookie(pending, pending.admit_browser(), secure=sign_ins.site.base().startswith("https:"))
+        cookie = browser_cookie(pending, sign_ins.admit_browser(pending), sign_ins.site)
         return redirect(path_of(pending.server, pending.id), cookie)
 
     return routes

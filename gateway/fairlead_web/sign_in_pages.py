@@ -23,7 +23,17 @@ from starlette.types import Receive, Scope, Send
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn
 from fairlead_gateway.sign_in.sign_ins import SignIns
-from fairlead_gateway.sign_in.site import CALLBACK, CLIENT, ID, PORT_CALLBACK, ROOT, named_server, path_of, server_path
+from fairlead_gateway.sign_in.site import (
+    CALLBACK,
+    CLIENT,
+    ID,
+    PORT_CALLBACK,
+    ROOT,
+    SignInSite,
+    named_server,
+    path_of,
+    server_path,
+)
 from fairlead_mcp.addresses import is_loopback
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_offers.problems import Problem
@@ -41,9 +51,10 @@ _GONE: Final = (
     "This link is not open any more: it was used already, or is older than ten minutes. Call the tool again, or run "
     "fairlead login, to get a new one."
 )
-_OTHER_BROWSER: Final = (
-    "This sign-in was begun in another browser, or the link was opened again since. Open the link again in this "
-    "browser."
+_OTHER_BROWSER: Final = "The link was opened in another browser. Open it again in this one."
+_NOT_BEGUN: Final = (
+    "This sign-in was not begun in this browser, was completed already, or took longer than ten minutes. Call the tool "
+    "again, or run fairlead login, to get a new link."
 )
 _NOT_HERE: Final = "This page can be opened only in a browser on the gateway's machine."
 _FOREIGN_FORM: Final = "The form is not from this page: open the link again."
@@ -88,8 +99,8 @@ class SignInPages:
         return await self._show(request, pending)
 
     async def _show(self, request: Request, pending: PendingSignIn) -> Response:
-        secret = request.cookies.get(pending.cookie, "")
-        admitted = pending.admits(secret)
+        cookie = request.cookies.get(self._cookie_of(pending), "")
+        admitted = self._sign_ins.admits(pending, cookie)
         if not admitted and not self._site.local:
             return onward_page(
                 f"Sign in at {pending.server}",
@@ -98,7 +109,7 @@ class SignInPages:
                 "Continue",
             )
         if not admitted:
-            secret = pending.admit_browser()
+            cookie = self._sign_ins.admit_browser(pending)
         try:
             authorization = await self._sign_ins.request(pending)
         except GrantFailed as error:
@@ -113,44 +124,45 @@ class SignInPages:
             facts.append(("The grant is for", pending.holder))
         action = path_of(pending.server, pending.id)
         page = form_page(
-            f"Sign in at {pending.server}", facts, action, pending.form_token(secret), f"Continue to {host}"
+            f"Sign in at {pending.server}", facts, action, pending.form_token(cookie), f"Continue to {host}"
         )
         if not admitted:
-            page.headers.append("set-cookie", browser_cookie(pending, secret, secure=self._is_secure))
+            page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
         return page
 
     async def _begin(self, request: Request, pending: PendingSignIn) -> Response:
-        secret = request.cookies.get(pending.cookie, "")
-        if not pending.admits(secret):
+        cookie = request.cookies.get(self._cookie_of(pending), "")
+        if not self._sign_ins.admits(pending, cookie):
             return message_page("Another browser", _OTHER_BROWSER, 403)
         token = (await _fields(request)).get("token", "")
-        if not (_is_own_form(request) and hmac.compare_digest(token.encode(), pending.form_token(secret).encode())):
+        if not (_is_own_form(request) and hmac.compare_digest(token.encode(), pending.form_token(cookie).encode())):
             return message_page("Not sent from this page", _FOREIGN_FORM, 403)
         try:
-            authorization = await self._sign_ins.begin(pending)
+            authorization, cookie = await self._sign_ins.begin(pending)
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
         host = urlsplit(authorization.url).hostname or ""
-        return onward_page(
+        page = onward_page(
             f"Sign in at {pending.server}", f"You are sent to {host}.", authorization.url, f"Continue to {host}"
         )
+        page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
+        return page
 
     async def _take_answer(self, request: Request) -> Response:
         pairs = parse_qsl(request.url.query, keep_blank_values=True)[:MAX_FIELDS]
         answer = dict(pairs)
-        pending = self._sign_ins.of_answer(request.url.path, answer)
-        if pending is None or len(answer) < len(pairs):  # a parameter must not be repeated (RFC 6749 section 3.1)
-            return message_page("This sign-in is not open", _GONE, 400)
-        if not pending.admits(request.cookies.get(pending.cookie, "")):
-            return message_page("Another browser", _OTHER_BROWSER, 403)
+        begun = self._sign_ins.of_answer(request.url.path, answer, request.cookies)
+        if begun is None or len(answer) < len(pairs):  # a parameter must not be repeated (RFC 6749 section 3.1)
+            return message_page("This sign-in is not open", _NOT_BEGUN, 403)
+        pending, authorization = begun
         try:
-            remark = await self._sign_ins.finish(pending, answer)
+            remark = await self._sign_ins.finish(pending, authorization, answer)
         except GrantFailed as error:
             return message_page(f"Not signed in at {pending.server}", _sentence(error), 400)
         page = message_page(
             f"Signed in at {pending.server}", remark or "You can close this window; calls go on by themselves."
         )
-        page.headers.append("set-cookie", browser_cookie(pending, "", secure=self._is_secure))
+        page.headers.append("set-cookie", browser_cookie(pending, "", self._site))
         return page
 
     def _describe_client(self, server: ServerKey) -> Response:
@@ -172,9 +184,8 @@ class SignInPages:
             headers={"cache-control": "max-age=300", "x-content-type-options": "nosniff"},
         )
 
-    @property
-    def _is_secure(self) -> bool:
-        return self._site.base().startswith("https:")
+    def _cookie_of(self, pending: PendingSignIn) -> str:
+        return cookie_name(pending, self._site)
 
 
 class SignInRequest:
@@ -200,14 +211,21 @@ class SignInRequest:
         await response(scope, receive, send)
 
 
-def browser_cookie(pending: PendingSignIn, secret: str, *, secure: bool) -> str:
-    """`Set-Cookie` of a browser that was admitted to a sign-in; with an empty secret, that which removes it.
+def cookie_name(pending: PendingSignIn, site: SignInSite) -> str:
+    """Name of a browser's cookie. With https it has a prefix by which browsers take it from this host alone: a cookie
+    that another host of the domain sets would make its own sign-in that of the browser's user.
+    """
+    return f"__Host-{pending.cookie}" if site.secure else pending.cookie
+
+
+def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
+    """`Set-Cookie` of a browser that was admitted to a sign-in; with an empty value, that which removes it.
 
     The provider leads the browser back from another site, so the cookie is `Lax`.
     """
-    seconds = int(SIGN_IN_SECONDS) if secret else 0
-    attributes = f"Path={ROOT}; Max-Age={seconds}; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
-    return f"{pending.cookie}={secret}; {attributes}"
+    seconds = int(SIGN_IN_SECONDS) if value else 0
+    place = "Path=/; Secure" if site.secure else f"Path={ROOT}"
+    return f"{cookie_name(pending, site)}={value}; {place}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
 
 
 def _is_own_form(request: Request) -> bool:

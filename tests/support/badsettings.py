@@ -69,6 +69,7 @@ TEXTS: Final[dict[str, str]] = {
     "allowed_origins": "https://app.example.com/page",
     "api_key_secrets": "Keys",
     "made_keys_secret": "made/keys",
+    "grants_secret": "grants/of/people",
     "public_url": "tools.example.com",
     "trusted_proxies": "10.0.0.0/33",
     "allowed_urls": "http://tools.example.com",

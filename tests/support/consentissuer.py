@@ -29,7 +29,7 @@ from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization, ConsentFlow
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, VersionedGrant
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request, raw_server
@@ -240,6 +240,8 @@ class BentGrants(MemoryGrants):
         self.away = False
         self.full = False
         """Whether writes fail."""
+        self.unreadable: set[GrantKey] = set()
+        """Keys whose records cannot be opened until they are written again."""
         self.reads = 0
         self.was_read = asyncio.Event()
         """Set with each read."""
@@ -249,11 +251,14 @@ class BentGrants(MemoryGrants):
         self.was_read.set()
         if self.away:
             raise GrantStoreError("the store of sign-ins is away: try again later")
+        if key in self.unreadable:
+            raise UnreadableGrant("the key of this sign-in is lost: sign in again")
         return await super().read(key)
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
         if self.away or self.full:
             raise GrantStoreError("the store of sign-ins is full: remove some")
+        self.unreadable.discard(key)
         return await super().write(key, grant, replaces)
 
 
@@ -273,6 +278,10 @@ class ConsentWorld:
     options: dict[str, Any]
     requests: list[Request]
     """Requests that the server got."""
+    unauthorized: list[str]
+    """The last is the challenge in its answer to a message; empty: it answers 404."""
+    metadata_paths: set[str]
+    """Paths that have its metadata."""
     opened: list[TokenSource | ConsentFlow] = field(default_factory=list)
 
     def make_source(self, **members: Any) -> TokenSource:
@@ -347,9 +356,15 @@ async def consent_world(
     resource: dict[str, Any] = {}
     requests: list[Request] = []
 
+    unauthorized: list[str] = []
+    metadata_paths = {f"{_RESOURCE_METADATA}/mcp", _RESOURCE_METADATA}
+
     async def serve(request: Request, reply: Reply) -> None:
         requests.append(request)
-        if request.path in (f"{_RESOURCE_METADATA}/mcp", _RESOURCE_METADATA) and resource:
+        if request.verb == "POST" and unauthorized:
+            reply.send(401, www_authenticate=unauthorized[-1])
+            return
+        if request.path in metadata_paths and resource:
             reply.send(200, json.dumps(resource).encode())
         else:
             reply.send(404)
@@ -368,6 +383,8 @@ async def consent_world(
             credential or Credential(),
             options or {},
             requests,
+            unauthorized,
+            metadata_paths,
         )
         try:
             yield world

@@ -16,36 +16,35 @@ CONSENTS = (
         "200 == 403",
     ),
     Guard(
-        "an answer for an account of the attacker's, in the browser of somebody else",
-        _PAGES,
-        (('        if not pending.admits(request.cookies.get(pending.cookie, "")):\n', "        if False:\n"),),
-        f"{_ATTACKS}::test_an_answer_is_of_no_use_in_another_browser",
-        "200 == 403",
-    ),
-    Guard(
-        "an answer that is taken twice",
-        f"{GATEWAY}.sign_in.sign_ins",
+        "the cookie of one's own sign-in at the link of somebody else",
+        f"{GATEWAY}.sign_in.pending",
         (
-            ("        self._pending.close(pending)\n", ""),
             (
-                "        authorization = pending.take_authorization()\n",
-                "        authorization = pending.authorization\n",
+                "return browser is not None and browser.ticket.nonce == pending.ticket.nonce",
+                "return browser is not None",
             ),
         ),
-        f"{_ATTACKS}::test_a_link_is_used_once",
+        f"{_ATTACKS}::test_a_cookie_of_one_sign_in_opens_no_other",
         "assert",
+    ),
+    Guard(
+        "a link that is used twice",
+        f"{GATEWAY}.sign_in.pending",
+        (("        self._use(pending.ticket.nonce, pending.ticket.until)\n", ""),),
+        f"{_ATTACKS}::test_a_link_is_used_once",
+        "200 == 404",
     ),
     Guard(
         "an answer to a sign-in at one server, for another (mix-up)",
         f"{GATEWAY}.sign_in.sign_ins",
         (
             (
-                "        return pending if path == self.site.callback_path(",
-                "        return pending if path or self.site.callback_path(",
+                "        return begun if path == self.site.callback_path(",
+                "        return begun if path or self.site.callback_path(",
             ),
         ),
         f"{_ATTACKS}::test_an_answer_for_one_server_is_not_taken_at_the_address_of_another",
-        "200 == 400",
+        "200 == 403",
     ),
     Guard(
         "a sign-in that a page of another site begins",
@@ -57,7 +56,7 @@ CONSENTS = (
     Guard(
         "a sign-in that a form without the page's token begins",
         _PAGES,
-        (("hmac.compare_digest(token.encode(), pending.form_token(secret).encode())", "True"),),
+        (("hmac.compare_digest(token.encode(), pending.form_token(cookie).encode())", "True"),),
         f"{_ATTACKS}::test_a_form_without_the_token_of_its_page_begins_nothing",
         "200 == 403",
     ),

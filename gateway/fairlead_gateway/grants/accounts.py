@@ -11,7 +11,7 @@ from fairlead_gateway.grants.granted_server import granted_server
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant
 
 
-class Account(NamedTuple):
+class ServerAccount(NamedTuple):
     """A person's grant for a server."""
 
     server: ServerKey
@@ -23,7 +23,7 @@ class Account(NamedTuple):
 class EndedAccount(NamedTuple):
     """An account whose grant is deleted."""
 
-    account: Account
+    account: ServerAccount
     revoked: bool
     """Whether the authorization server revoked the grant too (RFC 7009)."""
 
@@ -36,11 +36,11 @@ class Accounts:
         self._tokens = tokens
         self._revoker = revoker
 
-    async def of(self, person: bytes) -> list[Account]:
+    async def of(self, person: bytes) -> list[ServerAccount]:
         """A person's accounts, sorted by server. Raises GrantStoreError."""
         return _sorted(await self._store.of_person(person))
 
-    async def everybodys(self) -> list[Account]:
+    async def everybodys(self) -> list[ServerAccount]:
         """Accounts of all persons, sorted by server and person. Raises GrantStoreError."""
         return _sorted(await self._store.everything())
 
@@ -60,12 +60,12 @@ class Accounts:
             return None
         self._tokens.forget(server, person)
         revoked = grant is not None and self._revoker is not None and await self._revoker.revoke(server, grant)
-        return EndedAccount(Account(server, person, grant), revoked)
+        return EndedAccount(ServerAccount(server, person, grant), revoked)
 
 
-def _sorted(grants: Iterable[tuple[GrantKey, StoredGrant]]) -> list[Account]:
+def _sorted(grants: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ServerAccount]:
     """Accounts of the grants that are for servers."""
     accounts = [
-        Account(server, key.person, grant) for key, grant in grants if (server := granted_server(key)) is not None
+        ServerAccount(server, key.person, grant) for key, grant in grants if (server := granted_server(key)) is not None
     ]
     return sorted(accounts, key=lambda account: (str(account.server), account.person))

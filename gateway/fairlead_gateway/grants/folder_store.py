@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -61,6 +61,8 @@ class FolderGrantStore(ClosableGrantStore):
         """Ids of keys that are not available."""
         self._feed = ChangeFeed()
         self._seen: dict[str, _SeenFile] = {}
+        self._used: dict[str, GrantKey] = {}
+        """Grants that this process read or wrote, by their files' names: one may come and go between two looks."""
         self._looking: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -119,8 +121,12 @@ class FolderGrantStore(ClosableGrantStore):
     # In a thread
 
     def _read(self, key: GrantKey) -> VersionedGrant | None:
-        record = self._record(self._path(key))
-        return None if record is None else VersionedGrant(self._open(key, record), record.version)
+        path = self._path(key)
+        record = self._record(path)
+        if record is None:
+            return None
+        self._used[path.name] = key
+        return VersionedGrant(self._open(key, record), record.version)
 
     def _write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
         make_private(self._folder)
@@ -131,6 +137,7 @@ class FolderGrantStore(ClosableGrantStore):
                 return None
             sealed = sealer.seal(key, grant, new_version())
             replace_private(path, encode_record(sealed))
+            self._used[path.name] = key
         return sealed.version
 
     def _delete(self, key: GrantKey, version: str | None) -> bool:
@@ -191,11 +198,18 @@ class FolderGrantStore(ClosableGrantStore):
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             before, self._seen = self._seen, await self._scan_or_stay()
-            for name in before.keys() | self._seen.keys():
-                old, new = before.get(name), self._seen.get(name)
-                if old != new:
-                    for key in {file.key for file in (old, new) if file is not None and file.key is not None}:
-                        self._feed.publish(key)
+            for key in self._changed(before, self._seen):
+                self._feed.publish(key)
+
+    def _changed(self, before: Mapping[str, _SeenFile], now: Mapping[str, _SeenFile]) -> set[GrantKey]:
+        """Keys whose files were written or deleted."""
+        gone = [name for name in list(self._used) if name not in now]  # threads add to it
+        keys = {self._used.pop(name) for name in gone}
+        for name in before.keys() | now.keys():
+            old, new = before.get(name), now.get(name)
+            if old != new:
+                keys |= {file.key for file in (old, new) if file is not None and file.key is not None}
+        return keys
 
     async def _scan_or_stay(self) -> dict[str, _SeenFile]:
         """The files of now; those seen before if the folder cannot be read."""

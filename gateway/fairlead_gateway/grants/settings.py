@@ -8,14 +8,19 @@ from typing import Literal
 from msgspec import field
 
 from fairlead_api.environment import EnvironmentSettings, prefixed
+from fairlead_api.setting_types import ObjectName
 
 
 class GrantSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("grants_")):
     """Grants that persons made for servers with `auth: userConsent`."""
 
-    store: Literal["none", "redis"] = field(default="none", name="grants")
-    """Store of grants that all replicas share: `redis` for the Redis of `redis`, which must be persistent. It needs
-    `grant_keys`.
+    store: Literal["none", "redis", "secrets"] = field(default="none", name="grants")
+    """Store of grants that all replicas share: `redis` for the Redis of `redis`, which must be persistent, or `secrets`
+    for Secrets of the cluster. Both need `grant_keys`.
+    """
+    secret: ObjectName = ""
+    """Name of the Secrets with grants, without their number (`-0` to `-15`), in the release's namespace; they have to
+    exist. The chart sets it.
     """
     directory: Path | None = None
     """Folder that stores the grants of one machine, sealed with a key of its keyring, or with a key file in the folder;

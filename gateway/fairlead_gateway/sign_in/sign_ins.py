@@ -13,7 +13,7 @@ import msgspec
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredentials
-from fairlead_gateway.core.sign_in import SignInLinks
+from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
 from fairlead_gateway.identity.persons import holder_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
@@ -23,11 +23,14 @@ from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization
 from fairlead_mcp.oauth.errors import CLOSED, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
+from fairlead_mcp.waiting import wait_until_set
 
 log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 20.0
 """Time limit of a request for a link, in which an access token is renewed if the caller has a grant."""
+LOOK_SECONDS: Final = 2.0
+"""Time between two looks whether another replica has completed a sign-in that is waited for."""
 _NO_ADDRESS: Final = (
     "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl)"
@@ -58,7 +61,7 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic seconds."""
 
 
-class SignIns(SignInLinks):
+class SignIns(SignInLinks, SignInWait):
     """Sign-ins of one gateway."""
 
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
@@ -93,6 +96,12 @@ class SignIns(SignInLinks):
         except GrantFailed:
             return False
 
+    async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
+        """Whether the caller has signed in at a server, at any replica."""
+        if self.has_token(identity, server):
+            return True
+        return await self._granted_at(GrantKey(person_of(identity), str(server))) > 0
+
     async def ask(self, identity: Identity, server: ServerKey) -> None:
         """Open a sign-in of the caller, unless an access token can be had by the caller's grant. The failure of an
         earlier attempt is forgotten.
@@ -117,15 +126,25 @@ class SignIns(SignInLinks):
         """The open sign-in with an id."""
         return self._pending.find(ident)
 
-    def of_answer(self, path: str, answer: Mapping[str, str]) -> PendingSignIn | None:
-        """The open sign-in that an answer of an authorization server belongs to, if it came back to the path of the
-        redirect URI.
+    def admit_browser(self, pending: PendingSignIn) -> str:
+        """Value of the cookie of a browser that proved to be the person's."""
+        return self._pending.admit_browser(pending)
+
+    def admits(self, pending: PendingSignIn, cookie: str) -> bool:
+        """Whether a cookie is that of a browser that was admitted."""
+        return self._pending.admits(pending, cookie)
+
+    def of_answer(
+        self, path: str, answer: Mapping[str, str], cookies: Mapping[str, str]
+    ) -> tuple[PendingSignIn, Authorization] | None:
+        """The open sign-in that an answer of an authorization server belongs to, with its request, if the browser with
+        these cookies began it and came back to the path of the redirect URI.
         """
-        pending = self._pending.of_state(answer.get("state", ""))
-        consent = None if pending is None else self._services.consents(pending.server)
-        if pending is None or consent is None:
+        begun = self._pending.of_answer(answer.get("state", ""), cookies)
+        consent = None if begun is None else self._services.consents(begun[0].server)
+        if begun is None or consent is None:
             return None
-        return pending if path == self.site.callback_path(pending.server, consent.settings) else None
+        return begun if path == self.site.callback_path(begun[0].server, consent.settings) else None
 
     def of_caller(self, identity: Identity, server: ServerKey) -> PendingSignIn | None:
         """The caller's open sign-in at a server."""
@@ -136,14 +155,14 @@ class SignIns(SignInLinks):
         consent = self._consent(pending.server)
         return await consent.flow.begin(
             self.site.redirect_uri(pending.server, consent.settings),
-            challenge=pending.challenge,
+            challenge=pending.ticket.challenge,
             client_document_url=self.site.client_document(pending.server),
             scopes=await self._given_scopes(pending),
         )
 
     async def _given_scopes(self, pending: PendingSignIn) -> frozenset[str]:
         """Scopes that the person gave before, if the server wants more of them."""
-        store, challenge = self._services.store, pending.challenge
+        store, challenge = self._services.store, pending.ticket.challenge
         if store is None or challenge is None or not challenge.wants_scopes:
             return frozenset()
         try:
@@ -152,23 +171,24 @@ class SignIns(SignInLinks):
             return frozenset()
         return frozenset() if stored is None else frozenset(stored.grant.scopes)
 
-    async def begin(self, pending: PendingSignIn) -> Authorization:
-        """Begin an attempt, after which the answer of the authorization server is awaited. Raises GrantFailed."""
+    async def begin(self, pending: PendingSignIn) -> tuple[Authorization, str]:
+        """Begin an attempt. Returns the request and the value of the cookie with which its answer is taken.
+
+        Raises GrantFailed.
+        """
         port = self.site.registered_port(self._consent(pending.server).settings)
         if port and not self.site.listens_at(port):
             await self._ports.open(port, pending.id, SIGN_IN_SECONDS)
         authorization = await self.request(pending)
-        pending.begin(authorization)
-        return authorization
+        pending.failure = ""
+        return authorization, self._pending.admit_browser(pending, authorization)
 
-    async def finish(self, pending: PendingSignIn, answer: Mapping[str, str]) -> str:
+    async def finish(self, pending: PendingSignIn, authorization: Authorization, answer: Mapping[str, str]) -> str:
         """Take the answer of the authorization server, store the grant and let waiting calls go on.
 
         Returns a remark for the person, or an empty text. Raises GrantFailed; the link then stays good.
         """
-        authorization = pending.take_authorization()
-        if authorization is None:
-            raise GrantFailed("this sign-in was completed already", cause=SIGN_IN_REQUIRED)
+        self._pending.take(authorization)
         try:
             consent = self._consent(pending.server)
             grant, token = await consent.flow.finish(authorization, answer)
@@ -196,12 +216,28 @@ class SignIns(SignInLinks):
         return ""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
-        """Wait until the caller's open sign-in ends, for at most some seconds; returns at once if none is open."""
+        """Wait until the caller's open sign-in ends, here or at another replica, for at most some seconds; returns at
+        once if none is open.
+        """
         pending = self.of_caller(identity, server)
-        if pending is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await pending.ended.wait()
+        if pending is None:
+            return
+        key = GrantKey(pending.person, str(server))
+        before = await self._granted_at(key)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not await wait_until_set(pending.ended, LOOK_SECONDS):
+                    if await self._granted_at(key) > before:
+                        return
+
+    async def _granted_at(self, key: GrantKey) -> float:
+        """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
+        store = self._services.store
+        try:
+            stored = None if store is None or not key.person else await store.read(key)
+        except GrantStoreError:
+            return 0.0
+        return 0.0 if stored is None else stored.grant.granted_at
 
     async def aclose(self) -> None:
         await self._ports.aclose()

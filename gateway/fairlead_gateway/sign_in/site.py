@@ -35,12 +35,17 @@ class SignInSite(msgspec.Struct, frozen=True):
     console: bool = True
     """Whether the gateway has a console, which admits browsers where persons authenticate."""
 
+    @property
+    def secure(self) -> bool:
+        """Whether browsers use https."""
+        return self.base().startswith("https:")
+
     def client_document(self, server: ServerKey) -> str:
         """URL of the document that describes this gateway as an OAuth client; empty if no authorization server can
         fetch it.
         """
         base = self.base()
-        return base + server_path(CLIENT, server) if base.startswith("https:") and not self.local else ""
+        return base + server_path(CLIENT, server) if self.secure and not self.local else ""
 
     def redirect_uri(self, server: ServerKey, settings: OAuthSettings) -> str:
         """Redirect URI of authorization requests for a server."""

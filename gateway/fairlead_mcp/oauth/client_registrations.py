@@ -1,4 +1,4 @@
-"""Registrations of the gateway as a client, which the store of grants keeps: one for each issuer."""
+"""Registrations of the gateway as a client, which the store of grants keeps: one for each issuer and redirect URI."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata, require_con
 from fairlead_mcp.oauth.registration import (
     authentication_method,
     by_hand,
+    is_current,
     read_registration,
     registration_request,
-    suits,
 )
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
+from fairlead_mcp.oauth.stored_grant import (
+    GrantKey,
+    GrantStore,
+    GrantStoreError,
+    StoredGrant,
+    UnreadableGrant,
+    VersionedGrant,
+)
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_http import JSON, open_http
 
@@ -40,33 +47,42 @@ class ClientRegistrations:
         ca_bundle: str | None,
     ) -> StoredGrant:
         """The client for an issuer and a redirect URI: the registered one, or a new one in its place if that has
-        another redirect URI or has expired. Raises GrantFailed.
+        expired. Raises GrantFailed.
         """
-        key = registration_key(metadata.issuer)
+        key = registration_key(metadata.issuer, redirect_uri)
         async with self._turn:
-            with reading_grants():
-                stored = await self._store.read(key)
-            if stored is not None and suits(stored.grant, redirect_uri, self._access.clock()):
+            stored, replaces = await self._read(key)
+            if stored is not None and is_current(stored.grant, self._access.clock()):
                 return stored.grant
             registered = await self._register(metadata, redirect_uri, scopes, ca_bundle)
             with reading_grants():
-                replaces = "" if stored is None else stored.version
                 if await self._store.write(key, registered, replaces) is not None:
                     return registered
                 faster = await self._store.read(key)  # of another replica, which all should share
-        if faster is not None and suits(faster.grant, redirect_uri, self._access.clock()):
+        if faster is not None and is_current(faster.grant, self._access.clock()):
             return faster.grant
         return registered
 
-    async def forget(self, issuer: str, client_id: str) -> None:
-        """Forget a client that its issuer does not know any more, so that the next sign-in registers another. A store
-        that is away is ignored.
+    async def forget(self, grant: StoredGrant) -> None:
+        """Forget the client of a grant, which its issuer does not know any more, so that the next sign-in registers
+        another. A store that is away is ignored.
         """
-        key = registration_key(issuer)
+        key = registration_key(grant.issuer, grant.redirect_uri)
         with contextlib.suppress(GrantStoreError):
             stored = await self._store.read(key)
-            if stored is not None and stored.grant.client_id == client_id:
+            if stored is not None and stored.grant.client_id == grant.client_id:
                 await self._store.delete(key, stored.version)
+
+    async def _read(self, key: GrantKey) -> tuple[VersionedGrant | None, str | None]:
+        """The registration with the version that another replaces: empty if there is none, None if it is unreadable,
+        which the one in its place will not be. Raises GrantFailed.
+        """
+        with reading_grants():
+            try:
+                stored = await self._store.read(key)
+            except UnreadableGrant:
+                return None, None
+        return stored, "" if stored is None else stored.version
 
     async def _register(
         self,
@@ -93,9 +109,9 @@ class ClientRegistrations:
         return read_registration(answer.status, answer.body, metadata.issuer, redirect_uri, method, now)
 
 
-def registration_key(issuer: str) -> GrantKey:
+def registration_key(issuer: str, redirect_uri: str) -> GrantKey:
     """Place of the gateway's registration at an issuer."""
-    return GrantKey(b"", f"registration:{issuer}")
+    return GrantKey(b"", f"registration:{issuer} {redirect_uri}")
 
 
 @contextlib.contextmanager

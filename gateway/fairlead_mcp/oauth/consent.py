@@ -24,7 +24,6 @@ import msgspec
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import OAuthSettings
-from fairlead_mcp.credential_hosts import origin
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.authorization_request import (
     new_secret,
@@ -38,11 +37,16 @@ from fairlead_mcp.oauth.client_authentication import NONE
 from fairlead_mcp.oauth.client_registrations import ClientRegistrations
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.consented_grants import renewed_grant
-from fairlead_mcp.oauth.discovery import discover_issuer, discover_resource
+from fairlead_mcp.oauth.discovery import discover_challenge, discover_issuer, discover_resource
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
 from fairlead_mcp.oauth.grants import check_settings, code_parameters
 from fairlead_mcp.oauth.issuer_client import TokenForm
-from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata, ProtectedResourceMetadata, require_issuer
+from fairlead_mcp.oauth.metadata import (
+    AuthorizationServerMetadata,
+    ProtectedResourceMetadata,
+    named_issuer,
+    require_issuer,
+)
 from fairlead_mcp.oauth.scopes import bounded_scopes
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
@@ -51,7 +55,6 @@ FLOW_SECONDS: Final = 15.0
 """Time limit of each step, with its discovery and registration."""
 OFFLINE_ACCESS: Final = "offline_access"
 """Scope without which some authorization servers give no refresh token (OpenID Connect Core 1.0 section 11)."""
-_NO_CHALLENGE: Final = Challenge()
 
 
 class Authorization(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,13 +111,14 @@ class ConsentFlow:
     ) -> Authorization:
         """Prepare the request of a person, with a registration of the gateway where it needs one.
 
-        `challenge` is that of the server, where it refused a request; `client_document_url` the https URL of a document
-        that describes the gateway as a client, for authorization servers that read it; `scopes` are requested besides
-        others, as those that the person gave before. Raises GrantFailed.
+        `challenge` is that of the server, where it refused a request; without it, the server is asked for one.
+        `client_document_url` is the https URL of a document that describes the gateway as a client, for authorization
+        servers that read it; `scopes` are requested besides others, as those that the person gave before. Raises
+        GrantFailed.
         """
         check_settings(self._settings)
-        demand = challenge or _NO_CHALLENGE
         async with _time_limit("the authorization server"):
+            demand = challenge or await self._challenge()
             provider = await self._provider(demand)
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
@@ -149,7 +153,7 @@ class ConsentFlow:
             issuer=authorization.issuer,
             sends_issuer=authorization.sends_issuer,
         )
-        grant = _grant_of(authorization, self._access.clock())
+        grant = _grant_of(authorization, self._access)
         form = TokenForm(
             code_parameters(code, authorization.verifier, authorization.redirect_uri, authorization.resource),
             secrets=(code, authorization.verifier),
@@ -160,7 +164,7 @@ class ConsentFlow:
                 issued = await self._clients.of(grant).request(form)
         except GrantFailed as error:
             if error.cause in (INVALID_CLIENT, UNAUTHORIZED_CLIENT) and not self._settings.client_id:
-                await self._registrations.forget(grant.issuer, grant.client_id)
+                await self._registrations.forget(grant)
             raise
         return renewed_grant(grant, issued, grant.granted_at), issued.access
 
@@ -169,8 +173,8 @@ class ConsentFlow:
         reached or refuses, so that the person may have to end it there.
         """
         issuer = self._settings.issuer if self._settings.token_url else grant.issuer
-        if not issuer or not grant.refresh_token:
-            return False
+        if not issuer or not grant.refresh_token or issuer_of(self._settings, grant.issuer) != grant.issuer:
+            return False  # the refresh token is sent to nobody but who gave it
         try:
             async with _time_limit(f"the authorization server {issuer}"):
                 metadata = await discover_issuer(self._access, issuer, self._settings.ca_bundle)
@@ -185,10 +189,12 @@ class ConsentFlow:
 
     # Internals
 
+    async def _challenge(self) -> Challenge:
+        """The server's challenge, where its metadata is needed."""
+        return Challenge() if self._settings.token_url else await discover_challenge(self._access)
+
     async def _provider(self, challenge: Challenge) -> _Provider:
-        """The authorization server: that of the settings, else the first one that the server names, else one at the
-        server's own origin, as in MCP of 2025-03-26. Raises GrantFailed.
-        """
+        """The authorization server: that of the settings, else the one that the server names. Raises GrantFailed."""
         settings, access = self._settings, self._access
         if settings.token_url:
             endpoints = AuthorizationServerMetadata(
@@ -200,8 +206,7 @@ class ConsentFlow:
             if resource is not None:
                 require_issuer(resource, settings.issuer, consent=True)
             return _Provider(await discover_issuer(access, settings.issuer, settings.ca_bundle), resource)
-        named = resource.authorization_servers if resource is not None else ()
-        issuer = named[0] if named else origin(access.server_url)
+        issuer = named_issuer(resource, access.server_url)
         metadata = await discover_issuer(access, issuer, settings.ca_bundle, named_by_server=True)
         return _Provider(metadata, resource)
 
@@ -260,8 +265,9 @@ class ConsentFlow:
         return {**prompt, **self._settings.parameters, **given}
 
 
-def _grant_of(authorization: Authorization, now: float) -> StoredGrant:
+def _grant_of(authorization: Authorization, access: TokenAccess) -> StoredGrant:
     """The grant that a code is redeemed for, without its refresh token."""
+    now = access.clock()
     return StoredGrant(
         authorization.issuer,
         authorization.client_id,
@@ -271,6 +277,8 @@ def _grant_of(authorization: Authorization, now: float) -> StoredGrant:
         resource=authorization.resource,
         granted_at=now,
         renewed_at=now,
+        server_url=access.server_url,
+        redirect_uri=authorization.redirect_uri,
     )
 
 

@@ -28,10 +28,12 @@ from fairlead_mcp.oauth.client_authentication import ClientAuthentication
 from fairlead_mcp.oauth.client_registrations import ClientRegistrations, reading_grants
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.errors import (
+    ACCESS_DENIED,
     GRANT_UNREADABLE,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
     INVALID_GRANT,
+    INVALID_REQUEST,
     ISSUER_MISMATCH,
     SIGN_IN_REQUIRED,
     UNAUTHORIZED_CLIENT,
@@ -53,6 +55,10 @@ PAUSE_SECONDS: Final = 0.1
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
 _MOST_UNSAVED: Final = 1_024
+_ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
+"""Causes for which the person signs in again, although the grant may still be good: errors of a provider's own, as
+GitHub's `bad_refresh_token`, count as INVALID_REQUEST.
+"""
 _REGISTRATION_GONE: Final = frozenset({INVALID_CLIENT, UNAUTHORIZED_CLIENT})
 
 
@@ -168,7 +174,9 @@ class ConsentedGrants(TokenGrants):
         grant, settings, now = stored.grant, self._settings, self._access.clock()
         missing = sorted(step_up.difference(grant.scopes))
         problem = ""
-        if issuer_of(settings, grant.issuer) != grant.issuer:
+        if grant.server_url != self._access.server_url:
+            problem = f"you signed in at {grant.server_url}, but the server is at {self._access.server_url} now"
+        elif issuer_of(settings, grant.issuer) != grant.issuer:
             problem = f"you signed in at {grant.issuer}, but the server's sign-in is at {issuer_of(settings)} now"
         elif settings.client_id not in ("", grant.client_id):
             problem = "the gateway's client at the authorization server is another one since you signed in"
@@ -200,8 +208,8 @@ class ConsentedGrants(TokenGrants):
             with contextlib.suppress(GrantFailed):
                 await self._write(key, grant, claimed.version)
             if error.cause in _REGISTRATION_GONE and not self._settings.client_id:
-                await self._registrations.forget(grant.issuer, grant.client_id)
-            elif error.cause != INTERACTION_REQUIRED:
+                await self._registrations.forget(grant)
+            elif error.cause not in _ASK_AGAIN:
                 raise
             raise sign_in_required(str(error)) from error
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_mcp.http.target import Target
+from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, PROVIDER_ERROR, TIMEOUT, UNREACHABLE, GrantFailed
 from fairlead_mcp.oauth.metadata import (
     AuthorizationServerMetadata,
@@ -24,8 +25,9 @@ from fairlead_mcp.oauth.metadata import (
     server_metadata_urls,
 )
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.oauth.token_http import open_http
+from fairlead_mcp.oauth.token_http import JSON, open_http
 
+_PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _NO_METADATA: Final = frozenset({BAD_ANSWER, PROVIDER_ERROR, TIMEOUT, UNREACHABLE})
 """Causes for which a server counts as one without metadata."""
 
@@ -39,6 +41,22 @@ async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str,
     metadata = await discover_resource(access, resource_metadata)
     if metadata is not None:
         require_issuer(metadata, issuer, consent=consent)
+
+
+async def discover_challenge(access: TokenAccess) -> Challenge:
+    """The challenge of a server to a request without a token; an empty one if it sends none. Raises GrantFailed for an
+    invalid CA bundle.
+    """
+    server = Target.from_url(access.server_url, access.host_header)
+    http = await open_http(server, access, access.server_ca_bundle, "server")
+    try:
+        answer = await http.post(_PING, kind=JSON)
+    except GrantFailed:  # which the next request tells
+        return Challenge()
+    finally:
+        await http.aclose()
+    challenge = Challenge.parse(answer.headers.get(b"www-authenticate")) if answer.status == 401 else None
+    return challenge or Challenge()
 
 
 async def discover_resource(access: TokenAccess, resource_metadata: str) -> ProtectedResourceMetadata | None:

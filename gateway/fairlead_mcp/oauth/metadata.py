@@ -155,6 +155,14 @@ def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent:
         raise GrantFailed(f"the server takes tokens of {others}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
 
 
+def named_issuer(metadata: ProtectedResourceMetadata | None, server_url: str) -> str:
+    """The first issuer that a server names; without one its own origin, as in MCP of 2025-03-26."""
+    if metadata is not None and metadata.authorization_servers:
+        return metadata.authorization_servers[0]
+    parts = urlsplit(server_url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 def server_metadata_urls(issuer: str) -> tuple[str, ...]:
     """Return the URLs of an issuer's metadata: path-inserted of RFC 8414 section 3.1 and of OpenID Connect, then
     path-appended (OpenID Connect Discovery 1.0 section 4). Raises GrantFailed for an unusable issuer.

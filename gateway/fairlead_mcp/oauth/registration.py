@@ -18,8 +18,10 @@ from fairlead_mcp.oauth.stored_grant import StoredGrant
 CLIENT_NAME: Final = "Fairlead"
 """Name that the person is asked to give access to."""
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
-_METHODS: Final = (NONE, BASIC, POST)
-"""Methods by which a registered client authenticates, the preferred first."""
+_METHODS: Final = (NONE, POST, BASIC)
+"""Methods by which a registered client authenticates, the preferred first. Authorization servers of the Python SDK read
+a secret from the form alone when they revoke.
+"""
 _MAX_ID: Final = 512
 _USABLE: Final = re.compile(r"[\x20-\x7e]+")
 """Client id or secret (RFC 6749 appendix A)."""
@@ -86,7 +88,7 @@ def read_registration(status: int, body: bytes, issuer: str, redirect_uri: str, 
         client_authentication=given if isinstance(given, str) else "",
         client_expires_at=float(expires_at) if _is_time(expires_at) and given != NONE else 0.0,
         granted_at=now,
-        redirect_uris=(redirect_uri,),
+        redirect_uri=redirect_uri,
     )
     texts = (registered.client_id, registered.client_secret or "-")
     usable = all(len(text) <= _MAX_ID and _USABLE.fullmatch(text) for text in texts)
@@ -95,10 +97,9 @@ def read_registration(status: int, body: bytes, issuer: str, redirect_uri: str, 
     return registered
 
 
-def suits(registration: StoredGrant, redirect_uri: str, now: float) -> bool:
-    """Whether a registered client can be used: with its redirect URIs, until it expires."""
-    current = registration.client_expires_at == 0 or now < registration.client_expires_at
-    return current and redirect_uri in registration.redirect_uris
+def is_current(registration: StoredGrant, now: float) -> bool:
+    """Whether a registered client has not expired."""
+    return registration.client_expires_at == 0 or now < registration.client_expires_at
 
 
 def by_hand(issuer: str, why: str, redirect_uri: str) -> GrantFailed:

@@ -46,10 +46,12 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """
     expires_at: float = 0.0
     """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
+    server_url: str = ""
+    """URL of the server that the person consented to; its tokens are sent to no other."""
     holder: str = ""
     """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
-    redirect_uris: tuple[str, ...] = ()
-    """Redirect URIs that a registration was made with; empty for a consent."""
+    redirect_uri: str = ""
+    """Redirect URI of the client that the gateway registered."""
 
     @property
     def fits(self) -> bool:
@@ -66,7 +68,7 @@ class GrantKey(NamedTuple):
     person: bytes
     """Key of the person (`Identity.person`); empty for what belongs to the gateway itself, as its registrations."""
     server: str
-    """`NAMESPACE/NAME`; for a registration `registration:ISSUER`."""
+    """`NAMESPACE/NAME`; for a registration `registration:ISSUER REDIRECT_URI`."""
 
 
 class VersionedGrant(NamedTuple):

@@ -15,7 +15,8 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.grants.accounts import Account, Accounts
+from fairlead_gateway.grants.accounts import Accounts, ServerAccount
+from fairlead_gateway.identity.persons import person_of
 from fairlead_mcp.oauth.stored_grant import GrantStoreError
 from fairlead_offers.problems import FORBIDDEN, NOT_KEPT, UNKNOWN_ACCOUNT, UNREADABLE, Problem
 from fairlead_rest.context import RestContext
@@ -80,7 +81,7 @@ def router(context: RestContext) -> APIRouter:
         if everybody and not may_read(context, request, identity):
             raise Problem(FORBIDDEN, f"only administrators may list the accounts of others; {ADMINISTRATORS}")
         with _store_problems():
-            listed = await (accounts.everybodys() if everybody else accounts.of(_person_of(identity)))
+            listed = await (accounts.everybodys() if everybody else accounts.of(_require_person(identity)))
         return answer(AccountList([facts_of(account) for account in listed]))
 
     @routes.delete(
@@ -95,7 +96,7 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         identity = context.catalog(request).identity
         accounts = require_accounts()
-        own = identity.person if person is not None else _person_of(identity)
+        own = person_of(identity) if person is not None else _require_person(identity)
         wanted = own if person is None else person.encode("utf-8", "surrogatepass")
         if wanted != own and not may_read(context, request, identity):
             raise Problem(FORBIDDEN, f"only administrators may end the accounts of others; {ADMINISTRATORS}")
@@ -112,7 +113,7 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def facts_of(account: Account) -> AccountFacts:
+def facts_of(account: ServerAccount) -> AccountFacts:
     """Facts about an account that are not secret."""
     person = account.person.decode("utf-8", "replace")
     grant = account.grant
@@ -130,19 +131,20 @@ def facts_of(account: Account) -> AccountFacts:
     )
 
 
-def _person_of(identity: Identity) -> bytes:
-    """The caller's person. Raises Problem for callers that are nobody."""
-    if not identity.person:
+def _require_person(identity: Identity) -> bytes:
+    """The caller's person. Raises Problem for callers that are not persons."""
+    person = person_of(identity)
+    if not person:
         raise Problem(
             FORBIDDEN,
-            "this call is anonymous, and accounts belong to persons: call with a credential, or on the gateway's own "
-            "machine where it listens on 127.0.0.1",
+            "accounts belong to persons, and the gateway cannot tell who calls: call with a token of its identity "
+            "provider or an API key; a gateway without authentication has to listen on 127.0.0.1 alone",
         )
-    return identity.person
+    return person
 
 
 def _time_of(seconds: float) -> str | None:
-    """RFC 3339 time; None for 0, and for what is no time of a calendar."""
+    """RFC 3339 time; None for 0, and for a number outside of the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
     except (ValueError, OverflowError, OSError):

@@ -23,7 +23,7 @@ class SignInDocument(msgspec.Struct, frozen=True, rename="camel"):
     server: str
     """Server as `namespace/name`."""
     signed_in: bool
-    """Whether the gateway has an access token of the caller for the server."""
+    """Whether the caller has signed in."""
     sign_in_url: str | None
     """Page of the gateway that the caller has to open in a browser; null if no sign-in is open."""
     failure: str | None
@@ -41,8 +41,8 @@ def router(context: RestContext) -> APIRouter:
             raise Problem(NOT_FOUND, f"{key} does not want persons to sign in")
         return catalog.identity, key
 
-    def document(identity: Identity, key: ServerKey) -> SignInDocument:
-        signed_in = context.sign_ins.has_token(identity, key)
+    async def document(identity: Identity, key: ServerKey) -> SignInDocument:
+        signed_in = await context.sign_ins.is_signed_in(identity, key)
         pending = None if signed_in else context.sign_ins.of_caller(identity, key)
         if pending is None:
             return SignInDocument(str(key), signed_in, None, None)
@@ -61,13 +61,13 @@ def router(context: RestContext) -> APIRouter:
             raise Problem(FORBIDDEN if error.cause == SIGN_IN_REQUIRED else CONNECTION_LOST, str(error)) from error
         except Timeout as error:
             raise Problem(CONNECTION_LOST, str(error)) from error
-        return answer(document(identity, key))
+        return answer(await document(identity, key))
 
     @routes.get(
         "/servers/{server:path}/sign-in",
         **describe_route("Show whether the caller is signed in at a server", SignInDocument, examples.STATE),
     )
     async def show(request: Request, server: str) -> Response:
-        return answer(document(*named(request, server)))
+        return answer(await document(*named(request, server)))
 
     return routes

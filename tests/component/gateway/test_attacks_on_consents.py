@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from yarl import URL
 
 from consentservers import BrowserPage, FormBrowser, consent_server
 from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
@@ -15,6 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import LOCAL, Identity
+from fairlead_gateway.sign_in.pending import COOKIE
 from fixed_authenticator import Names
 from gatewayworld import calling
 from ports import free_port
@@ -99,9 +101,13 @@ async def test_a_link_is_used_once(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         link = await link_of(gateway)
         back = await back_from(browser, await browser.get(link))
-        assert (await browser.get(back)).status == 200
-        again, opened = await browser.get(back), await browser.get(link)
-        assert (again.status, opened.status) == (400, 404)
+        async with FormBrowser() as thief:
+            thief.jar.update_cookies({cookie.key: cookie.value for cookie in browser.jar}, URL(link))
+            assert (await browser.get(back)).status == 200
+            for each in (browser, thief):
+                again, opened = await each.get(back), await each.get(link)
+                assert again.status == 403
+                assert opened.status == 404
         assert len(server.provider.refresh_tokens) == 1
 
 
@@ -118,6 +124,23 @@ async def test_an_answer_is_of_no_use_in_another_browser(tmp_path: Path) -> None
         assert page.status == 403
         assert not gateway.sign_ins.has_token(LOCAL, SERVER)
         assert not server.provider.refresh_tokens, "the code was not redeemed"
+
+
+async def test_a_cookie_of_one_sign_in_opens_no_other(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url) as gateway,
+        FormBrowser() as attacker,
+    ):
+        await console_session(attacker, gateway, "mallory")
+        await attacker.get(await link_of(gateway, MALLORY))
+        own = next(cookie.value for cookie in attacker.jar if cookie.key.startswith(COOKIE))
+        victims = gateway.sign_ins.find(parse_qs(urlsplit(link := await link_of(gateway, ALICE)).query)["id"][0])
+        assert victims is not None
+        attacker.jar.update_cookies({victims.cookie: own}, URL(link))
+        page = await attacker.get(link)
+        assert page.status == 403
+        assert "name:mallory" in page.text
 
 
 async def test_an_answer_with_a_state_of_somebody_else_attaches_no_account(tmp_path: Path) -> None:
@@ -146,7 +169,7 @@ async def test_an_answer_for_one_server_is_not_taken_at_the_address_of_another(t
             back = await back_from(browser, await browser.get(link))
             mixed_up = back.replace("/callback/default/notion", "/callback/default/linear")
             assert mixed_up != back
-            assert (await browser.get(mixed_up)).status == 400
+            assert (await browser.get(mixed_up)).status == 403
             assert (await browser.get(back)).status == 200
 
 
@@ -230,7 +253,7 @@ async def test_the_page_of_a_laptop_is_for_browsers_of_this_machine(tmp_path: Pa
 async def test_a_repeated_parameter_of_an_answer_is_refused(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         back = await back_from(browser, await browser.get(await link_of(gateway)))
-        assert (await browser.get(f"{back}&code=another")).status == 400
+        assert (await browser.get(f"{back}&code=another")).status == 403
         assert (await browser.get(back)).status == 200
 
 
@@ -241,3 +264,7 @@ async def test_links_say_nothing_of_the_person_and_cannot_be_guessed(tmp_path: P
         assert len({*idents}) == 2
         assert all(len(ident) >= 32 for ident in idents)
         assert not any(name in link for link in links for name in ("alice", "mallory"))
+        for part in (0, len(idents[0]) // 2, -1):
+            altered = [*idents[0]]
+            altered[part] = "A" if altered[part] != "A" else "B"
+            assert gateway.sign_ins.find("".join(altered)) is None

@@ -189,6 +189,7 @@ async def test_a_redis_without_memory_says_so_and_keeps_the_old_grant(redis: Red
         ({"grants": "redis", "grant_keys": SEALING_KEY.text}, "set FAIRLEAD_REDIS"),
         ({"grants": "redis", "redis": "redis://h"}, "FAIRLEAD_GRANT_KEYS cannot be used: there must be 1 to"),
         ({"grants": "redis", "redis": "redis://h", "grant_keys_file": "/none"}, "GRANT_KEYS_FILE is /none, which"),
+        ({"grants": "secrets", "grant_keys": SEALING_KEY.text}, "needs a cluster and FAIRLEAD_GRANTS_SECRET"),
         ({"grants": "redis", "grants_directory": "/var/x", "grant_keys": "a"}, "name two stores of grants"),
         ({"grants": "redis", "redis": "redis://h:port", "grant_keys": SEALING_KEY.text}, "FAIRLEAD_REDIS cannot be"),
     ],

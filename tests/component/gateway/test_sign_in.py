@@ -90,7 +90,7 @@ async def test_a_grant_that_is_deleted_is_not_used_any_more(tmp_path: Path) -> N
         await gateway.grants.delete(GrantKey(LOCAL.person, str(SERVER)))
 
         async def is_refused() -> bool:
-            return "isError" in (await called(gateway)).message["result"]
+            return (await called(gateway)).message["result"].get("isError") is True
 
         await until_async("the call is refused", is_refused)
 

@@ -181,7 +181,7 @@ async def test_the_commands_show_and_end_the_accounts_of_a_laptops_owner(tmp_pat
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
         shown = await fairlead("accounts", *url)
         unknown = await fairlead("logout", "nothing", *url)
-        one = await fairlead("logout", "linear", *url)
+        of_linear = await fairlead("logout", "linear", *url)
         rest = await fairlead("logout", "--json", *url)
         nothing = [await fairlead(command, *url) for command in ("accounts", "logout")]
 
@@ -192,8 +192,10 @@ async def test_the_commands_show_and_end_the_accounts_of_a_laptops_owner(tmp_pat
     ]
     assert unknown[0] == 2
     assert "you have no account at nothing: you have accounts at default/linear, default/sentry" in unknown[2]
-    assert one[0] == 0
-    assert one[1].startswith("default/linear: signed out; https://as.example.com did not revoke the grant: end it")
+    assert of_linear[0] == 0
+    assert of_linear[1].startswith(
+        "default/linear: signed out; https://as.example.com did not revoke the grant: end it"
+    )
     assert [account["account"]["server"] for account in json.loads(rest[1])] == [SENTRY]
     assert [each[:2] for each in nothing] == [(0, "you have not signed in at a server\n")] * 2
 

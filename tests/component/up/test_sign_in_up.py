@@ -1,85 +1,114 @@
-"""Remote servers that want a login, on a laptop: from an `mcp.json` with their URLs to calls as the person."""
+"""`fairlead up` with servers that want each person to sign in, and nothing but their addresses in an `mcp.json`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
-import pytest
 from mcp import Client
 
-from consentservers import FormBrowser, consent_server
-from fairlead_cli.access.signing_in import run_login
-from fairlead_cli.connecting import Destination
-from fairlead_cli.output import Output
-from fairlead_cli.rest import ManagementClient
-from upprocess import DEMO, Up, fairlead_up
-from waiting import until_async
+from consentservers import ConsentServer, FormBrowser, consent_server
+from rawserver import Reply, Request, raw_server
+from upprocess import Up, fairlead_up, until_listed
+
+NAMES = ("linear", "notion", "sentry")
 
 
-def written(folder: Path, **servers: Mapping[str, Any]) -> Path:
-    file = folder / "mcp.json"
-    file.write_text(json.dumps({"mcpServers": servers}))
-    return file
+def configuration(folder: Path, servers: Mapping[str, str]) -> str:
+    """An `mcp.json` with the addresses of servers, and nothing else."""
+    entries = {name: {"url": url} for name, url in servers.items()}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    return "mcp.json"
 
 
-def laptop(folder: Path, file: Path) -> Any:
-    """`fairlead up` whose grants outlive it."""
-    return fairlead_up(file, cwd=folder, env={"XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)})
+async def sign_in(up: Up, name: str, browser: FormBrowser) -> str:
+    """Sign in by the link that `fairlead login` prints; what the command printed."""
+    words = ["login", name, "--no-browser", "--url", up.url]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_cli", *words, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    link = re.search(r"https?://\S+", (await process.stdout.readline()).decode())
+    assert link is not None
+    await browser.sign_in(link[0])
+    rest = await process.stdout.read()
+    assert await process.wait() == 0
+    return rest.decode()
 
 
-async def tools(up: Up) -> set[str]:
+async def names_of(up: Up) -> dict[str, str]:
+    """Who each server takes its caller for, by name."""
+    names = {}
     async with Client(up.url) as client:
-        return {tool.name for tool in (await client.list_tools()).tools}
+        for name in NAMES:
+            content = (await client.call_tool(f"{name}__whoami", {})).content[0]
+            assert content.type == "text"
+            names[name] = content.text
+    return names
 
 
-async def until_tools(up: Up, *names: str) -> None:
-    async def listed() -> bool:
-        return {*names} <= await tools(up)
-
-    await until_async(f"the tools {', '.join(names)}", listed)
-
-
-async def whoami(up: Up, server: str) -> str:
+async def tools_of(up: Up) -> list[str]:
     async with Client(up.url) as client:
-        result = await client.call_tool(f"{server}__whoami", {})
-    assert not result.is_error, result
-    return str(result.content[0].text)  # type: ignore[union-attr]  # of a text
+        return sorted(tool.name for tool in (await client.list_tools()).tools)
 
 
-async def sign_in(up: Up, browser: FormBrowser, server: str) -> None:
-    """Sign in by the command, and press through the pages."""
-    destination = Destination(up.url, {}, 10)
-    management = ManagementClient.of(destination)
-    state = await asyncio.to_thread(management.post, f"/v1/servers/{server}/sign-in", {})
-    login = asyncio.ensure_future(asyncio.to_thread(run_login, destination, server, Output.table, browser=False))
-    page = await browser.sign_in(state["signInUrl"])
-    assert page.status == 200, page.text
-    await login
+async def test_three_servers_are_reached_by_one_sign_in_each_and_by_none_after_a_restart(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        servers: dict[str, ConsentServer] = {}
+        for name in NAMES:
+            servers[name] = await stack.enter_async_context(consent_server(name))
+            servers[name].provider.person = f"ada at {name}"
+        file = configuration(tmp_path, {name: server.url for name, server in servers.items()})
+        browser = await stack.enter_async_context(FormBrowser())
+        expected = {name: f"ada at {name}" for name in NAMES}
+
+        async with fairlead_up(file, "--state-dir", tmp_path / "state", cwd=tmp_path) as up:
+            for name in NAMES:
+                event = await up.server(f"default/{name}", "sign-in")
+                assert event["cause"] == "SignInRequired"
+                assert event["message"] == f"fairlead login {name}"
+                await until_listed(up.url, name)
+            assert await tools_of(up) == [f"{name}__sign_in" for name in NAMES]
+            for name in NAMES:
+                assert "You are signed in" in await sign_in(up, name, browser)
+                await up.ready(f"default/{name}")
+            assert await names_of(up) == expected
+            assert await tools_of(up) == [f"{name}__whoami" for name in NAMES]
+
+        async with fairlead_up(file, "--state-dir", tmp_path / "state", cwd=tmp_path) as up:
+            for name in NAMES:
+                await up.ready(f"default/{name}")
+            assert await names_of(up) == expected
+        assert [len(server.provider.clients) for server in servers.values()] == [1, 1, 1]
 
 
-@pytest.mark.heavy
-async def test_two_servers_that_want_a_login_need_one_sign_in_each_and_none_after_a_restart(tmp_path: Path) -> None:
-    async with consent_server("linear") as linear, consent_server("notion") as notion:
-        notion.provider.person = "bob"
-        file = written(
-            tmp_path,
-            linear={"url": linear.url},
-            notion={"type": "http", "url": notion.url},
-            demo={"command": DEMO[0], "args": DEMO[1:]},
-        )
-        async with laptop(tmp_path, file) as up:
-            await until_tools(up, "linear__sign_in", "notion__sign_in", "demo__get_stock")
-            async with FormBrowser() as browser:
-                await sign_in(up, browser, "linear")
-                await until_tools(up, "linear__whoami", "notion__sign_in")
-                await sign_in(up, browser, "notion")
-                await until_tools(up, "linear__whoami", "notion__whoami")
-            assert "linear__sign_in" not in await tools(up)
-            assert [await whoami(up, "linear"), await whoami(up, "notion")] == ["alice", "bob"]
-        async with laptop(tmp_path, file) as up:
-            await until_tools(up, "linear__whoami", "notion__whoami")
-            assert [await whoami(up, "linear"), await whoami(up, "notion")] == ["alice", "bob"]
+async def test_a_server_that_refuses_without_any_challenge_wants_a_credential(tmp_path: Path) -> None:
+    async def refuse(request: Request, reply: Reply) -> None:
+        reply.send(401 if request.verb == "POST" else 404, b"")
+
+    async with raw_server(refuse) as server:
+        file = configuration(tmp_path, {"tools": server.url})
+        async with fairlead_up(file, cwd=tmp_path) as up:
+            event = await up.server("default/tools", "failed")
+
+    assert event["cause"] == "Unauthorized"
+    assert 'Add a credential to headers, such as "Authorization"' in event["message"]
+
+
+async def test_metadata_of_a_protected_resource_is_as_good_as_a_challenge(tmp_path: Path) -> None:
+    async def refuse(request: Request, reply: Reply) -> None:
+        if request.path == "/.well-known/oauth-protected-resource/mcp":
+            document = {"resource": server.url, "authorization_servers": [server.url.removesuffix("/mcp")]}
+            reply.send(200, json.dumps(document).encode())
+        else:
+            reply.send(401 if request.verb == "POST" else 404, b"")
+
+    async with raw_server(refuse) as server:
+        file = configuration(tmp_path, {"tools": server.url})
+        async with fairlead_up(file, cwd=tmp_path) as up:
+            await up.server("default/tools", "sign-in")

@@ -131,6 +131,27 @@ async def test_refresh_token_goes_to_no_token_endpoint_that_metadata_of_another_
     assert failed.value.cause == SIGN_IN_REQUIRED
 
 
+async def test_refresh_token_is_not_revoked_at_an_issuer_that_the_settings_name_later() -> None:
+    async with consent_world() as world, consent_world() as evil:
+        grant, _ = await world.sign_in("alice")
+        token_url = f"{evil.issuer.url}/token"
+        later = world.make_flow(issuer=evil.issuer.url, token_url=token_url, authorization_url=token_url)
+        assert not await later.revoke(grant)
+        assert not any(grant.refresh_token.encode() in request.body for request in evil.issuer.received)
+        assert await world.flow.revoke(grant)
+
+
+async def test_token_of_a_grant_is_not_obtained_for_a_server_that_has_another_url_by_now() -> None:
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        before, world.server_url = world.server_url, world.server_url.replace("/mcp", "/elsewhere")
+        with pytest.raises(GrantFailed) as refused:
+            await world.make_source().obtain(world.person("alice"))
+    assert refused.value.cause == SIGN_IN_REQUIRED
+    assert f"you signed in at {before}, but the server is at {world.server_url} now: sign in" in str(refused.value)
+    assert world.issuer.requests_of("refresh_token") == []
+
+
 async def test_person_never_gets_a_token_by_the_grant_of_another() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")

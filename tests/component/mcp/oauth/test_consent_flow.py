@@ -20,13 +20,14 @@ from fairlead_mcp.oauth.errors import (
     CONFIGURATION,
     DISCOVERY,
     GRANT_UNREADABLE,
+    HOST_NOT_ALLOWED,
     INVALID_CLIENT,
     INVALID_GRANT,
     INVALID_TARGET,
     PROVIDER_ERROR,
     GrantFailed,
 )
-from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
+from fairlead_mcp.oauth.stored_grant import StoredGrant
 from rawserver import Reply, Request
 
 HAND = "made-by-hand"
@@ -36,6 +37,12 @@ async def begin_failure(world: ConsentWorld, flow: ConsentFlow | None = None, **
     with pytest.raises(GrantFailed) as failed:
         await world.begin(flow, **options)
     return failed.value
+
+
+async def signed_in(world: ConsentWorld, flow: ConsentFlow) -> tuple[Authorization, dict[str, str]]:
+    """An authorization without a challenge, and the answer to it."""
+    authorization = await flow.begin(CALLBACK)
+    return authorization, world.issuer.browse(authorization.url)
 
 
 async def finish_failure(world: ConsentWorld, authorization: Authorization, **answer: str) -> GrantFailed:
@@ -70,11 +77,30 @@ async def test_authorization_survives_as_json_until_the_browser_comes_back_at_an
         assert secret not in repr(authorization) + repr(grant)
 
 
+async def test_challenge_is_asked_for_where_nobody_has_seen_it() -> None:
+    async with consent_world() as world:
+        world.metadata_paths.clear()
+        world.metadata_paths.add("/about")
+        about = world.server_url.replace("/mcp", "/about")
+        world.unauthorized.append(f'Bearer resource_metadata="{about}", scope="list"')
+        authorization = await world.flow.begin(CALLBACK)
+        assert (authorization.issuer, authorization.scopes) == (world.issuer.url, ("list",))
+        world.unauthorized.append("Basic")
+        error = await begin_failure(world, challenge=None)
+        world.server_url = world.server_url.replace("127.0.0.1", "169.254.169.254")
+        denied = await begin_failure(world, world.make_flow(), challenge=None)
+    assert error.cause == DISCOVERY
+    assert denied.cause == HOST_NOT_ALLOWED
+
+
 async def test_server_without_metadata_has_its_issuer_at_its_own_origin() -> None:
     async with consent_world() as world:
         world.resource.clear()
         origin = world.server_url.removesuffix("/mcp")
         error = await begin_failure(world)
+        world.server_url = world.issuer.url + "/mcp"
+        own, _ = await world.make_flow().finish(*await signed_in(world, world.make_flow()))
+    assert own.issuer == world.issuer.url
     assert error.cause == DISCOVERY
     assert f"the issuer {origin} publishes no metadata" in str(error)
 
@@ -201,12 +227,12 @@ async def test_registration_is_shared_by_all_persons_and_replicas_of_one_redirec
         }
         clients.add((await world.begin(world.make_flow())).client_id)
         other = await world.flow.begin("https://gateway.example.com/callback", challenge=world.challenge)
-        stored = await world.store.read(registration_key(world.issuer.url))
+        stored = await world.store.read(registration_key(world.issuer.url, CALLBACK))
     assert clients == {"registered-1"}
     assert other.client_id == "registered-2"
     assert world.issuer.registrations[1]["application_type"] == "web"
     assert stored is not None
-    assert stored.grant.redirect_uris == ("https://gateway.example.com/callback",)
+    assert stored.grant.client_id == "registered-1"
 
 
 async def test_authorization_has_a_new_client_when_the_secret_of_the_old_expires() -> None:
@@ -236,9 +262,9 @@ async def test_authorization_has_a_new_client_when_the_issuer_has_forgotten_the_
 
 async def test_registration_of_a_faster_replica_is_used_by_all() -> None:
     async with consent_world() as world:
-        faster = StoredGrant(world.issuer.url, "faster", redirect_uris=(CALLBACK,))
-        slower = StoredGrant(world.issuer.url, "elsewhere", redirect_uris=("https://other.example.com",))
-        key = registration_key(world.issuer.url)
+        faster = StoredGrant(world.issuer.url, "faster")
+        slower = StoredGrant(world.issuer.url, "elsewhere", client_expires_at=1.0)
+        key = registration_key(world.issuer.url, CALLBACK)
         writing: list[asyncio.Task[str | None]] = []
 
         def register_elsewhere(grant: StoredGrant) -> Callable[[Request, Reply], bool]:
@@ -268,6 +294,13 @@ async def test_issuer_that_registers_nobody_is_told_with_the_redirect_uri_to_reg
     assert CALLBACK in str(error)
     assert "clientID" in str(error)
     assert insecure.cause == odd.cause == DISCOVERY
+
+
+async def test_registration_whose_key_is_lost_is_replaced() -> None:
+    async with consent_world() as world:
+        await world.begin()
+        world.store.unreadable.add(registration_key(world.issuer.url, CALLBACK))
+        assert (await world.begin()).client_id == (await world.begin(world.make_flow())).client_id == "registered-2"
 
 
 async def test_store_that_is_full_or_away_is_told() -> None:
@@ -324,7 +357,7 @@ async def test_issuer_that_fails_for_now_is_told_to_be_tried_again() -> None:
         world.issuer.answer["/register"] = fail
         error = await begin_failure(world)
     assert error.cause == PROVIDER_ERROR
-    assert await world.store.read(GrantKey(b"", f"registration:{world.issuer.url}")) is None
+    assert await world.store.read(registration_key(world.issuer.url, CALLBACK)) is None
 
 
 async def test_grant_that_is_too_long_leaves_out_scopes_before_the_refresh_token() -> None:

@@ -22,6 +22,7 @@ from fairlead_mcp.oauth.errors import (
     GRANT_UNREADABLE,
     INSUFFICIENT_SCOPE,
     INVALID_CLIENT,
+    INVALID_TARGET,
     PROVIDER_ERROR,
     SIGN_IN_REQUIRED,
     TOKEN_REFUSED,
@@ -407,7 +408,7 @@ async def test_issuer_that_has_forgotten_its_client_is_signed_in_at_with_a_new_o
         grant, _ = await world.sign_in("alice")
         world.issuer.clients.clear()
         error = await failure(world, "alice")
-        assert await world.store.read(registration_key(world.issuer.url)) is None
+        assert await world.store.read(registration_key(world.issuer.url, CALLBACK)) is None
         again, _ = await world.sign_in("alice")
     assert error.cause == SIGN_IN_REQUIRED
     assert (grant.client_id, again.client_id) == ("registered-1", "registered-2")
@@ -431,6 +432,9 @@ async def test_client_of_the_settings_that_the_issuer_refuses_is_a_matter_of_the
     [
         ("interaction_required", 400, SIGN_IN_REQUIRED),
         ("login_required", 400, SIGN_IN_REQUIRED),
+        ("access_denied", 400, SIGN_IN_REQUIRED),
+        ("bad_refresh_token", 200, SIGN_IN_REQUIRED),
+        ("invalid_target", 400, INVALID_TARGET),
         ("server_error", 503, PROVIDER_ERROR),
         ("", 404, BAD_ANSWER),
     ],
@@ -540,7 +544,7 @@ async def test_unusable_settings_and_a_source_without_a_store_say_so(settings: O
 
 
 def test_grant_with_a_claim_is_written_and_read_as_json() -> None:
-    grant = StoredGrant("https://login.example.com", "c", renewing_until=5.0, redirect_uris=("a",))
+    grant = StoredGrant("https://login.example.com", "c", renewing_until=5.0, redirect_uri="a")
     text = msgspec.json.encode(grant)
     assert b"renewingUntil" in text
     assert msgspec.json.decode(text, type=StoredGrant) == grant

@@ -182,6 +182,15 @@ async def test_changes_of_another_process_are_noticed(tmp_path: Path) -> None:
         assert await anext(changes) == KEY
 
 
+async def test_a_grant_that_came_and_went_between_two_looks_is_noticed_where_it_was_used(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store, opened(tmp_path) as other:
+        changes = store.changes()
+        await other.write(KEY, GRANT)
+        assert await store.read(KEY) is not None
+        await other.delete(KEY)
+        assert await anext(changes) == KEY
+
+
 async def test_own_changes_are_noticed_at_once_until_the_store_is_closed(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     changes, later = store.changes(), store.changes()

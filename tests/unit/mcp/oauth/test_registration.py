@@ -15,10 +15,10 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, CONFIGURATION, GRANT_CAUSES, P
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata
 from fairlead_mcp.oauth.registration import (
     authentication_method,
+    is_current,
     is_loopback,
     read_registration,
     registration_request,
-    suits,
 )
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 
@@ -44,8 +44,8 @@ def failure(status: int, body: bytes) -> GrantFailed:
     [
         ((), "client_secret_basic"),
         (("client_secret_post", "none"), "none"),
-        (("client_secret_post", "client_secret_basic"), "client_secret_basic"),
-        (("private_key_jwt", "client_secret_post"), "client_secret_post"),
+        (("client_secret_basic", "client_secret_post"), "client_secret_post"),
+        (("private_key_jwt", "client_secret_basic"), "client_secret_basic"),
         (("private_key_jwt",), "none"),
     ],
 )
@@ -88,12 +88,11 @@ def test_registration_belongs_to_its_issuer_and_redirect_uri_until_it_expires() 
         client_authentication="client_secret_post",
         client_expires_at=2_000.0,
         granted_at=NOW,
-        redirect_uris=(HERE,),
+        redirect_uri=HERE,
     )
-    assert suits(client, HERE, 1_999)
-    assert not suits(client, HERE, 2_000)
-    assert not suits(client, LAPTOP, NOW)
-    assert suits(registered(), HERE, 1e12)
+    assert is_current(client, 1_999)
+    assert not is_current(client, 2_000)
+    assert is_current(registered(), 1e12)
 
 
 @pytest.mark.parametrize(
