@@ -151,10 +151,10 @@ class ConsentServer:
 
 
 @contextlib.asynccontextmanager
-async def consent_server(name: str, port: int = 0) -> AsyncIterator[ConsentServer]:
-    """A server with a tool `whoami`, which says who consented."""
-    port = port or free_port()
-    base = f"http://127.0.0.1:{port}"
+async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator[ConsentServer]:
+    """A server with a tool `whoami`, which says who consented. `host` is its name for browsers."""
+    port = free_port()
+    base = f"http://{host}:{port}"
     provider = ConsentProvider(base)
     server = MCPServer(
         name,

@@ -51,7 +51,7 @@ from fairlead_cli.up.terminal_keys import TerminalKeys
 from fairlead_cli.wording import NAMED_URL
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
-from fairlead_gateway.core.identity import LOCAL
+from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import suggest_ports
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -195,7 +195,7 @@ async def _serve(
         changed.set()
         keys = SignInKeys(
             lambda: board.sign_ins,
-            lambda key: gateway.sign_ins.link(LOCAL, key, None),
+            lambda key: gateway.sign_ins.link(gateway.endpoint.identities.recall(None) or ANONYMOUS, key, None),
             lambda url: asyncio.to_thread(open_in_browser, url),
             changed.set,
         )
@@ -207,7 +207,7 @@ async def _serve(
 
 
 class Shown(NamedTuple):
-    """What a display shows."""
+    """Content of a display."""
 
     board: Board
     sign_in: SignInKeys

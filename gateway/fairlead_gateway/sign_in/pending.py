@@ -140,9 +140,9 @@ class PendingSignIns:
         Raises GrantFailed for a request that is too long for a cookie.
         """
         ticket = msgspec.structs.replace(pending.ticket, challenge=None)
-        kept = None if authorization is None else msgspec.structs.replace(authorization, url="")
+        request = None if authorization is None else msgspec.structs.replace(authorization, url="")
         try:
-            return self._sealer.cookie(BrowserPass(ticket, kept))
+            return self._sealer.cookie(BrowserPass(ticket, request))
         except ValueTooLong as error:
             text = "the request for the authorization server is too long to be kept by the browser: set fewer scopes"
             raise GrantFailed(text, cause=BAD_ANSWER) from error

@@ -36,7 +36,8 @@ _NO_ADDRESS: Final = (
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl)"
 )
 _NO_STORE: Final = (
-    "this server wants each person to sign in, but the gateway has nowhere to store that: set FAIRLEAD_GRANTS_DIRECTORY"
+    "this server wants each person to sign in, but the gateway has nowhere to store that: set FAIRLEAD_GRANTS (chart: "
+    "grants.store) or, on one machine, FAIRLEAD_GRANTS_DIRECTORY"
 )
 _NO_CONSOLE: Final = (
     "this server wants each person to sign in, which needs the gateway's console, and that is off: set "

@@ -176,7 +176,10 @@ class ServerCredentials(CallCredentials):
         except GrantFailed as failure:
             error = failure.at_server(self._server)
             if self.consents and self._links is not None and failure.cause in _SIGN_IN_HELPS:
-                error.sign_in_url = await self._links.link(identity, self._key, challenge)
+                try:
+                    error.sign_in_url = await self._links.link(identity, self._key, challenge)
+                except GrantFailed as linkless:
+                    error = linkless.at_server(self._server)
             raise error from failure
         return CallCredential(subject.person, token)
 
@@ -216,7 +219,10 @@ class ServerCredentials(CallCredentials):
     def _subject_of(self, identity: Identity) -> TokenSubject:
         """The caller as the source of tokens gets it. Raises GrantFailed for a caller that cannot get a token."""
         if self.consents:
-            return TokenSubject(require_person(identity))
+            try:
+                return TokenSubject(require_person(identity))
+            except GrantFailed as failure:
+                raise failure.at_server(self._server) from failure
         return self._subject(identity, self.person(identity))
 
     def _note_caller(self, person: bytes, identity: Identity) -> None:

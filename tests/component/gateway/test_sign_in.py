@@ -11,14 +11,16 @@ import pytest
 
 from consentservers import FormBrowser, consent_server
 from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
+from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_cli.access.signing_in import run_login
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
-from fairlead_gateway.core.identity import LOCAL
+from fairlead_gateway.core.identity import LOCAL, Identity
 from fairlead_mcp.oauth.stored_grant import GrantKey
 from fairlead_mcp.server_listing import RawListing
+from fixed_authenticator import Names
 from gatewayworld import LEGACY, calling, catalog, publish
 from ports import free_port
 from waiting import eventually, until_async
@@ -103,6 +105,29 @@ async def test_waiting_for_a_sign_in_ends_with_it(tmp_path: Path) -> None:
         await browser.sign_in(link)
         await waiting
         assert gateway.sign_ins.has_token(LOCAL, SERVER)
+
+
+async def test_each_replica_takes_part_in_a_sign_in(tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    trust, alice = Trust((Names("alice"),)), Identity(kind="apiKey", principal="name:alice", agent="alice")
+    shared = {"public_url": f"http://127.0.0.1:{ports[1]}", "session_key": "key", "trust": trust}
+    async with (
+        consent_server("linear") as server,
+        laptop(tmp_path, server, port=ports[0], **shared) as calls,
+        laptop(tmp_path, server, port=ports[1], **shared) as pages,
+        FormBrowser() as browser,
+    ):
+        request = calling("linear__whoami").with_headers(authorization="Bearer alice")
+        link = await link_of(calls, alice)
+        waiting = asyncio.ensure_future(calls.sign_ins.wait(alice, SERVER, 60))
+        page = await browser.get(link)
+        page = await browser.press(page, key="alice")
+        while page.has_form:
+            page = await browser.press(page)
+        assert title_of(page.text) == "Signed in at default/linear"
+        await waiting
+        assert await calls.sign_ins.is_signed_in(alice, SERVER)
+        assert [await whoami(gateway, request) for gateway in (calls, pages)] == ["alice", "alice"]
 
 
 async def test_a_registered_port_takes_the_answer(tmp_path: Path) -> None:

@@ -12,8 +12,13 @@ from mcp import Client
 
 from consentservers import FormBrowser, consent_server
 from consentworld import consent_catalog, laptop
+from fairlead_app.authentication import Trust
 from fairlead_client import AsyncToolRegistry, Server
-from gatewayworld import LEGACY
+from fairlead_gateway.core.identity import Identity, ServiceAccount
+from fairlead_gateway.identity.authenticator import Verdict
+from fixed_authenticator import Names
+from gatewayworld import LEGACY, ask
+from pageworld import CLIENTS, modern_ask, text_in
 from waiting import eventually
 
 Mode = Literal["legacy", "auto"]
@@ -100,3 +105,22 @@ async def test_python_gets_the_link_of_the_page(tmp_path: Path) -> None:
             await browser.sign_in(outcome.error.sign_in_url)
             again = await registry.execute("g__whoami", {})
     assert again.text == "alice"
+
+
+class Workloads(Names):
+    """Authenticates every caller as a ServiceAccount."""
+
+    async def look_up(self, token: str) -> Verdict:
+        account = ServiceAccount("jobs", "nightly")
+        return Identity(kind="serviceAccount", principal=f"serviceaccount:{account}", service_account=account)
+
+
+async def test_a_workload_is_told_that_a_grant_is_missing_and_who_can_give_it(tmp_path: Path) -> None:
+    """A ServiceAccount has no browser, also in a client that could open a page."""
+    async with consent_server("linear") as server, laptop(tmp_path, server, trust=Trust((Workloads(),))) as gateway:
+        request = modern_ask(CLIENTS["2026-07-28 with url"], "tools/call", {"name": "linear__whoami"})
+        answer = await ask(gateway, request.with_headers(authorization="Bearer x"))
+    assert answer.refusal == "SIGN_IN_REQUIRED"
+    text = text_in(answer.message)
+    assert "default/linear" in text
+    assert "ServiceAccount" in text

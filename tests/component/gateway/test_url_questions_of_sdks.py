@@ -125,17 +125,19 @@ async def test_an_sdk_client_opens_the_page_that_a_server_of_any_revision_asks_f
     assert bool(person.shown[0].elicitation_id) is (mode == "legacy")
 
 
-async def test_an_sdk_client_is_not_asked_twice_about_a_page_that_a_modern_server_still_waits_for(
-    tmp_path: Path,
+@pytest.mark.parametrize(("mode", "server", "way"), [("legacy", "modern", QUESTION), ("auto", "legacy", ERROR)])
+async def test_an_sdk_client_is_not_asked_twice_about_a_page_that_its_person_is_not_done_with(
+    tmp_path: Path, mode: Mode, server: str, way: str
 ) -> None:
+    """Clients say at once that the person agreed, and repeat a call some times only."""
     person = Person()
     async with page_world(tmp_path) as world:
-        person.server = server = world.servers["modern"]
-        server.late = 1
+        person.server = asking = world.servers[server]
+        asking.late = 1
         async with Client(
-            f"http://127.0.0.1:{world.gateway.port}/mcp", mode="legacy", elicitation_callback=person
+            f"http://127.0.0.1:{world.gateway.port}/mcp", mode=mode, elicitation_callback=person
         ) as client:
-            result = await client.call_tool(f"modern-shared__{QUESTION}", {})
+            result = await client.call_tool(f"{server}-shared__{way}", {})
     assert text_of(result) == "done"
-    assert len(server.calls) == 3
+    assert len(asking.calls) == 3
     assert len(person.shown) == 1

@@ -151,7 +151,7 @@ def test_a_failed_attempt_wakes_those_who_wait_and_leaves_the_link() -> None:
     assert sign_in.ended.is_set()
 
 
-def test_what_a_browser_cannot_keep_is_said() -> None:
+def test_values_that_are_too_long_for_a_browser_are_refused() -> None:
     pending = replica()
     with pytest.raises(GrantFailed, match="too long for a link"):
         pending.open(b"a" * 4_000, "alice", LINEAR, None)
