@@ -423,7 +423,7 @@ class Reconciler:
             if state.wants_sign_in and findings.online:
                 self.catalogs.release(server.key)
                 return msgspec.structs.replace(first_grant.sign_in_catalog(server, reached), refreshed=refreshed)
-        if stored is None:
+        if stored is None or (state is not None and first_grant.is_needless(state, stored)):
             return None
         self.catalogs.retain(stored)
         return msgspec.structs.replace(stored, online=stored.online and findings.online, refreshed=refreshed)

@@ -138,6 +138,11 @@ def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
     return msgspec.structs.replace(catalog, tools=tools, sign_in=True)
 
 
+def is_needless(state: DiscoveryState, stored: Catalog) -> bool:
+    """Whether a stored catalog asks for a sign-in that its server's spec does not want any more."""
+    return stored.sign_in and state.target.refusal is RefusalMeaning.FAILURE
+
+
 def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing | None:
     """The listing that a stored catalog was built from, for a server that people sign in to and that no gateway has
     listed for this operator yet; None if there is another listing, or the catalog is of another endpoint.

@@ -13,7 +13,6 @@ from pathlib import Path
 from mcp import Client
 
 from consentservers import ConsentServer, FormBrowser, consent_server
-from rawserver import Reply, Request, raw_server
 from upprocess import Up, fairlead_up, until_listed
 
 NAMES = ("linear", "notion", "sentry")
@@ -85,30 +84,3 @@ async def test_three_servers_are_reached_by_one_sign_in_each_and_by_none_after_a
                 await up.ready(f"default/{name}")
             assert await names_of(up) == expected
         assert [len(server.provider.clients) for server in servers.values()] == [1, 1, 1]
-
-
-async def test_a_server_that_refuses_without_any_challenge_wants_a_credential(tmp_path: Path) -> None:
-    async def refuse(request: Request, reply: Reply) -> None:
-        reply.send(401 if request.verb == "POST" else 404, b"")
-
-    async with raw_server(refuse) as server:
-        file = configuration(tmp_path, {"tools": server.url})
-        async with fairlead_up(file, cwd=tmp_path) as up:
-            event = await up.server("default/tools", "failed")
-
-    assert event["cause"] == "Unauthorized"
-    assert 'Add a credential to headers, such as "Authorization"' in event["message"]
-
-
-async def test_metadata_of_a_protected_resource_is_as_good_as_a_challenge(tmp_path: Path) -> None:
-    async def refuse(request: Request, reply: Reply) -> None:
-        if request.path == "/.well-known/oauth-protected-resource/mcp":
-            document = {"resource": server.url, "authorization_servers": [server.url.removesuffix("/mcp")]}
-            reply.send(200, json.dumps(document).encode())
-        else:
-            reply.send(401 if request.verb == "POST" else 404, b"")
-
-    async with raw_server(refuse) as server:
-        file = configuration(tmp_path, {"tools": server.url})
-        async with fairlead_up(file, cwd=tmp_path) as up:
-            await up.server("default/tools", "sign-in")

@@ -62,6 +62,7 @@ def status(ready: Status, cause: str, message: str = "", *, offline: int = 0) ->
         (status("True", "InvalidSchemas", "1 is left out"), ("a",), "ready, 1 tool: 1 is left out"),
         (status("False", "CommandNotFound", "there is no x"), (), "failed: there is no x"),
         (status("False", "ConnectionLost", "it ended", offline=1), ("a",), "offline: it ended"),
+        (status("False", "SignInRequired", "x"), ("demo__sign_in",), "wants you to sign in: fairlead login demo"),
     ],
 )
 def test_a_status_becomes_a_state_in_words(given: McpServerStatus, tools: tuple[str, ...], text: str) -> None:

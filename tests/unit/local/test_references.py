@@ -131,7 +131,11 @@ def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more(
 
 
 def test_a_person_who_consents_calls_with_a_client_and_lists_with_the_first_grant() -> None:
-    client = {"clientID": "fairlead", "secretRef": {"name": "s", "key": "client"}}
+    client = {
+        "issuer": "https://login.example.com",
+        "clientID": "fairlead",
+        "secretRef": {"name": "s", "key": "client"},
+    }
     spec = {"url": BEARER["url"], "auth": {"userConsent": client}}
 
     resolved = resolve(declared(spec), contents(secret({"client": "c"})))

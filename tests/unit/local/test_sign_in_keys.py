@@ -57,8 +57,13 @@ def consent(entry: dict[str, Any], member: str = "mcpServers") -> dict[str, Any]
         ("servers", {"type": "http", "oauth": {"clientId": "c"}}, {"clientID": "c"}),
         (
             "mcpServers",
-            {"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "${env:S}", "scopes": ["a"]}},
-            {"clientID": "c", "scopes": ["a"], "secretRef": {"name": "tools", "key": "auth.CLIENT_SECRET"}},
+            {"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "${env:S}", "scopes": ["a"], "issuer": LOGIN}},
+            {
+                "clientID": "c",
+                "scopes": ["a"],
+                "issuer": LOGIN,
+                "secretRef": {"name": "tools", "key": "auth.CLIENT_SECRET"},
+            },
         ),
         ("mcpServers", {"auth": {"clientId": "c", "callbackPort": "8765"}}, {"clientID": "c", "callbackPort": 8765}),
         (
@@ -128,16 +133,17 @@ def test_an_entry_without_a_client_or_with_a_credential_names_no_consent(entry: 
 
 
 def test_the_fields_of_fairlead_win_over_the_keys_of_clients() -> None:
-    own = {"auth": {"userConsent": {"clientID": "mine", "secret": "${S}"}}}
+    own = {"auth": {"userConsent": {"issuer": LOGIN, "clientID": "mine", "secret": "${S}"}}}
 
     assert consent({"oauth": {"clientId": "c"}, "fairlead": own}) == {
+        "issuer": LOGIN,
         "clientID": "mine",
         "secretRef": {"name": "tools", "key": "fairlead.auth.userConsent.secret"},
     }
 
 
 def test_the_secret_of_a_client_reaches_the_credential_and_no_manifest() -> None:
-    declared = served({"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "${S}"}})
+    declared = served({"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "${S}", "issuer": LOGIN}})
 
     resolved = resolve(declared, Contents())
 
@@ -185,6 +191,7 @@ def test_a_key_that_is_not_used_is_named_and_its_server_runs(entry: dict[str, An
             "oauth.authorizationUrl",
             "must be an https URL",
         ),
+        ({"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "x"}}, "auth", "a client with a secret needs issuer"),
         ({"scopes": ["a"], "oauth_resource": "https://other.example"}, "oauth_resource", "resource must be url or"),
     ],
 )

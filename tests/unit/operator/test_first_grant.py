@@ -314,6 +314,17 @@ async def test_a_laptop_needs_no_configuration_for_a_server_that_challenges() ->
     assert bench.verified()[:2] == ("True", "Verified")
 
 
+async def test_a_server_that_got_a_credential_does_not_ask_for_a_sign_in_any_more() -> None:
+    bench = laptop(Script(error=refused()))
+    async with bench.running():
+        assert await bench.tools() == ["sign_in"]
+    credential = Credential(headers={"Authorization": "Bearer wr0ng"})
+    bench.platform.resolved = ResolvedCredential(NO_CREDENTIAL.verdict, value=credential)
+    async with bench.running():
+        assert await bench.catalog() is None
+    assert bench.verified()[:2] == ("False", "Unauthorized")
+
+
 async def test_a_server_that_refuses_without_a_challenge_may_have_metadata() -> None:
     bench = laptop(Script(error=refused(challenge=None), has_metadata=True))
     async with bench.running():

@@ -135,7 +135,10 @@ def test_settings_of_a_consent_have_all_that_the_spec_says() -> None:
     [
         ({}, "none"),
         ({"clientID": "fairlead"}, "none"),
-        ({"clientID": "fairlead", "secretRef": {"name": "client"}}, "client_secret_basic"),
+        (
+            {"issuer": "https://login.example.com", "clientID": "fairlead", "secretRef": {"name": "client"}},
+            "client_secret_basic",
+        ),
         ({**CLIENT, "authorizationURL": CLIENT["tokenURL"]}, "client_secret_basic"),
     ],
 )

@@ -95,7 +95,7 @@ CONSENT_SECRET_ISSUER: Final = ValidationRule(
     cel="!has(self.secretRef) || has(self.issuer) || has(self.tokenURL)",
     message="a client with a secret needs issuer, the authorization server to which the secret may be sent, or "
     "authorizationURL and tokenURL",
-    holds=None,
+    holds=lambda client: client.secret_ref is None or client.issuer is not None or client.token_url is not None,
 )
 CONSENT_ENDPOINTS: Final = ValidationRule(
     cel="has(self.authorizationURL) == has(self.tokenURL) && (!has(self.tokenURL) || has(self.clientID))",
