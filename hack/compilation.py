@@ -47,6 +47,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/path/dispatch.py",
     "fairlead_gateway/calls/path/attempts.py",
     "fairlead_gateway/calls/path/call.py",
+    "fairlead_gateway/calls/path/client_call.py",
     "fairlead_gateway/calls/path/context.py",
     "fairlead_gateway/core/request.py",
     "fairlead_gateway/calls/questions/message_relay.py",

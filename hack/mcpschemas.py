@@ -1,9 +1,11 @@
-"""Reduces the JSON Schema of an MCP revision to what lists hold, for `fairlead_tools.definitions.published`.
+"""Reduces the JSON Schema of an MCP revision: to what lists hold, for `fairlead_tools.definitions.published`, or to
+what servers ask of people, for tests.
 
-python hack/mcpschemas.py SCHEMA REVISION
+python hack/mcpschemas.py SCHEMA REVISION [--asked]
 
 SCHEMA is `schema.json` of that revision (https://github.com/modelcontextprotocol/modelcontextprotocol, below schema/).
-Kept are the definitions of LISTED, and all that they refer to, as they are, without their descriptions.
+Kept are the definitions of LISTED, or ASKED, that the revision has, and all that they refer to, as they are, without
+their descriptions.
 """
 
 from __future__ import annotations
@@ -15,13 +17,32 @@ from pathlib import Path
 from typing import Any, Final
 
 LISTED: Final = ("Prompt", "Resource", "ResourceTemplate", "Tool")
-FOLDER: Final = Path(__file__).resolve().parents[1] / "gateway" / "fairlead_tools" / "definitions" / "published"
+ASKED: Final = (
+    "CallToolResult",
+    "ElicitRequest",
+    "ElicitationCompleteNotification",
+    "InputRequiredResult",
+    "JSONRPCError",
+    "JSONRPCErrorResponse",
+    "ServerNotification",
+    "ServerRequest",
+    "URLElicitationRequiredError",
+)
+ROOT: Final = Path(__file__).resolve().parents[1]
+FOLDER: Final = ROOT / "gateway" / "fairlead_tools" / "definitions" / "published"
+FOLDER_ASKED: Final = ROOT / "tests" / "golden" / "asked"
 _REFERENCE: Final = "#/$defs/"
+_OLD_REFERENCE: Final = "#/definitions/"
+"""Before 2025-11-25 the schemas are of draft-07, which reads both."""
 
 
-def reduced(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the definitions of LISTED alone, and those that they refer to."""
-    definitions, todo = schema["$defs"], [*LISTED]
+def reduced(schema: dict[str, Any], names: tuple[str, ...] = LISTED) -> dict[str, Any]:
+    """The schema with the definitions of these names alone, and those that they refer to."""
+    if "definitions" in schema:
+        schema = json.loads(json.dumps(schema).replace(_OLD_REFERENCE, _REFERENCE))
+        schema["$defs"] = schema.pop("definitions")
+    definitions = schema["$defs"]
+    todo = [name for name in names if name in definitions]
     needed: dict[str, Any] = {}
     while todo:
         name = todo.pop()
@@ -56,9 +77,12 @@ def _references(value: Any) -> Iterator[str]:
 
 def main() -> None:
     """Write the reduced schema of the revision."""
-    source, revision = sys.argv[1:]
-    text = json.dumps(reduced(json.loads(Path(source).read_text())), indent=1)
-    (FOLDER / f"{revision}.json").write_text(text + "\n")
+    source, revision, *options = sys.argv[1:]
+    schema = json.loads(Path(source).read_text())
+    if options == ["--asked"]:
+        (FOLDER_ASKED / f"{revision}.json").write_text(json.dumps(reduced(schema, ASKED)) + "\n")
+    else:
+        (FOLDER / f"{revision}.json").write_text(json.dumps(reduced(schema), indent=1) + "\n")
 
 
 if __name__ == "__main__":

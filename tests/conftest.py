@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # as a shell's background job, which `nohup hack/test &` is: programs that tests interrupt would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # leave the keyring of this machine alone
     _choose_examples()
     register(config)
     if "FAIRLEAD_COVERAGE_CONTEXTS" in os.environ:

@@ -52,6 +52,8 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         "fairlead up.",
         Cause.CONNECTION_REFUSED: "Check spec.url and its port, and whether the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
+        Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, set "
+        "spec.auth.bearer.",
         Cause.NOT_CALIBRATED: "Wait: the tools are probed if spec.calibration.probe and --probe allow it.",
     }
 )
@@ -82,7 +84,9 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.GRANT_FAILED: "Correct the client, its secret, scopes, audience or resource in fairlead.auth or "
         "fairlead.discovery.auth, or register the client's grant at the issuer.",
         Cause.LISTS_NEED_CREDENTIAL: "Give Fairlead a credential for lists: fairlead.discovery.auth, with "
-        "clientCredentials, bearer or header.",
+        "clientCredentials, bearer, header or, for userConsent, firstGrant.",
+        Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, add it "
+        'to headers, such as "Authorization": "Bearer ${TOKEN}".',
         Cause.ISSUER_UNREACHABLE: "Check the issuer in fairlead.auth or fairlead.discovery.auth, and the network; "
         "it is asked again.",
         Cause.CALLS_NOT_GRANTED: "Correct the client, its secret or the issuer in fairlead.auth, or register the "
@@ -132,6 +136,13 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "transport: streamable-http.",
             "local": "Check the path in spec.url; a newer server needs transport: streamable-http.",
             "client-configuration": 'Check the path in url; a newer server needs "type": "http".',
+        },
+        (Cause.UNAUTHORIZED, "sse"): {
+            "local": "Set spec.auth, or renew the value in its Secret. To sign in instead, use the server's URL for "
+            "streamable HTTP, often with /mcp in place of /sse.",
+            "client-configuration": 'Add a credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew '
+            'the existing credential. To sign in instead, use "type": "http" with the server\'s URL for it, often with '
+            "/mcp in place of /sse.",
         },
         (Cause.RPC_ERROR, "sse"): {
             "cluster": f"{_PERHAPS_NEWER}, correct spec.remote.transport or spec.image.transport.",

@@ -87,6 +87,28 @@ class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
     """User who approved; empty without authentication."""
 
 
+class GrantedListing(msgspec.Struct, frozen=True, rename="camel"):
+    """Lists that a gateway read from a server with the first grant that a person made for it, because
+    `OAuthSettings.first_grant` of the server's catalog asks for that.
+
+    The gateway lists after a person's consent, and afterwards with a valid token of that person: when its last listing
+    is older than `OAuthSettings.listing_interval_s`, when a refresh of the server is requested, and once after its
+    start. The operator publishes the newest listing like one of its own, and keeps it while no newer one arrives. It
+    ignores a listing of another `uid` or `url`, which is of an earlier spec.
+    """
+
+    namespace: str
+    server: str
+    uid: str
+    """`Catalog.uid`."""
+    url: str
+    """URL of `Catalog.endpoint`."""
+    at: float
+    """When it was listed, in seconds since the epoch."""
+    listing: msgspec.Raw
+    """JSON of `fairlead_mcp.server_listing.RawListing`."""
+
+
 class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """All data that a gateway reports since a cursor."""
 
@@ -108,4 +130,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     own: tuple[Catalog, ...] = ()
     """Catalogs of the gateway's own servers (custom tools), which no operator publishes. Sent if the request's cursor
     is not from this replica.
+    """
+    listings: tuple[GrantedListing, ...] = ()
+    """Lists that were read with a person's token since the cursor; all if the request's cursor is not from this
+    replica.
     """

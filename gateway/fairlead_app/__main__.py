@@ -87,7 +87,7 @@ async def _run(settings: Settings) -> None:
                 msgspec.structs.replace(servers, custom=_custom_tools(settings.calls.custom.modules)),
                 models=models,
                 trust=build_trust(settings, kube),
-                runtime=Runtime(heap=Heap()),
+                runtime=Runtime(heap=Heap(), kube=kube),
             )
         except BadSetting as error:
             raise StartFailed(str(error)) from error

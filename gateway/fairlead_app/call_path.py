@@ -16,6 +16,7 @@ from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.results.cache import ResultCache
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
+from fairlead_gateway.calls.sealed.repeat_states import RepeatStates
 from fairlead_gateway.calls.sealed.request_state import RequestStateSigner
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
@@ -26,6 +27,7 @@ from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.core.grant_counts import GRANTED
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.event_store import EventStore
@@ -69,7 +71,7 @@ class McpPath(msgspec.Struct, frozen=True, kw_only=True):
     """Makes tool calls for REST and other internal callers."""
 
 
-def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) -> Registry:
+def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox, links: SignInLinks) -> Registry:
     """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
@@ -97,6 +99,8 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
         observe_grant=observe_grant,
         forget_grants=outbox.failing_grants.forget,
         is_own_audience=shared.trust.audiences.accepts,
+        links=links,
+        grants=shared.grants,
     )
     return Registry(
         access,
@@ -107,7 +111,7 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
     )
 
 
-def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools) -> McpPath:
+def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools, sign_ins: SignInWait) -> McpPath:
     """Create the MCP endpoint. `router_tools` are the gateway's own tools. Raises BadSetting."""
     settings, clock = shared.settings, shared.clock
     calls, counts = settings.calls, shared.metrics.shares
@@ -141,6 +145,8 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
             recent=shared.governance.recent,
             tasks=tasks,
             state_signer=RequestStateSigner(key),
+            repeat_states=RepeatStates(key),
+            sign_ins=sign_ins,
             end_upstream_session=registry.end_session,
             clock=clock,
         ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ from fairlead_app.parts import GatewayParts
 from fairlead_app.served_console import ConsoleEntry
 from fairlead_app.settings import Settings
 from fairlead_app.shared_parts import shared_parts
+from fairlead_app.sign_in import granted_listings, make_sign_ins
 from fairlead_app.tool_services import AdminSources, rest_context, tool_services
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.pins import PinReader
@@ -34,6 +35,9 @@ from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT
+
+if TYPE_CHECKING:
+    from fairlead_kube.client import Kube
 
 DENY_ALL: Final = Rules(default_action="Deny")
 """Rules that deny all tools."""
@@ -51,11 +55,13 @@ class CatalogFeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """Garbage collector and clock of the gateway's process."""
+    """Garbage collector, clock and cluster of the gateway's process."""
 
     heap: Heap = msgspec.field(default_factory=lambda: Heap(owner=False))
     clock: Callable[[], float] = time.monotonic
     """Monotonic clock for deadlines and limits of calls, in seconds."""
+    kube: Kube | None = None
+    """Client of the cluster; None off a cluster."""
 
 
 def compose(
@@ -76,20 +82,31 @@ def compose(
     check_paths(installation, settings.search, settings.records.audit, settings.identity.made_keys)
     models = models or ConfiguredModels(NO_MODELS)
     runtime = runtime or Runtime()
-    shared = shared_parts(settings, trust, runtime.heap, runtime.clock)
+    shared = shared_parts(settings, trust, runtime.heap, runtime.clock, runtime.kube)
     custom = servers.custom
     local_catalog = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
     outbox = Outbox(
-        installation.environment, shared.clock, own=local_catalog.values(), tallying=settings.records.aggregates
+        installation.environment,
+        shared.clock,
+        own=local_catalog.values(),
+        tallying=settings.records.aggregates,
+        refreshing=lambda server: listings.refresh(server),  # noqa: PLW0108 - the listings are made below
     )
-    registry = server_registry(shared, servers, outbox)
-    path = call_path(shared, registry, RouterTools(lambda: tools))
+    listings = granted_listings(shared, lambda: registry, outbox)
+    sign_ins = make_sign_ins(shared, lambda: registry, listings, lambda: listener.port)
+    registry = server_registry(shared, servers, outbox, sign_ins)
+    path = call_path(shared, registry, RouterTools(lambda: tools), sign_ins)
     activation = Activation(shared, path.endpoint, registry, outbox)
     sources = AdminSources(
-        moves=activation.moves, children=servers.children, outputs=servers.outputs, pins=catalog.pins
+        moves=activation.moves,
+        tokens=registry,
+        revoker=registry,
+        children=servers.children,
+        outputs=servers.outputs,
+        pins=catalog.pins,
     )
     tools = tool_services(shared, path, models)
-    rest = rest_context(shared, path, tools, outbox, sources)
+    rest = rest_context(shared, path, tools, outbox, sources, sign_ins)
     snapshots = SnapshotStore(
         catalog.source,
         activation.swap,
@@ -111,6 +128,8 @@ def compose(
         path=path,
         tools=tools,
         rest=rest,
+        sign_ins=sign_ins,
+        listings=listings,
         models=model_endpoints(shared, models, tools, rest.guard, path.recorder),
     )
     lifecycle = GatewayLifecycle(snapshots)

@@ -12,6 +12,7 @@ from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.parts import GatewayParts
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
+from fairlead_gateway.grants.ended_grants import EndedGrants
 from fairlead_web.guard import Readiness
 
 CATALOG_SECONDS: Final = 5.0
@@ -34,6 +35,8 @@ class Gateway:
         self.snapshots = parts.snapshots
         self.registry = parts.registry
         self.endpoint = parts.path.endpoint
+        self.grants = shared.grants
+        """Grants that persons made for servers; None if none can be stored."""
         self.call_metrics = shared.metrics
         self.rest = parts.rest
         self.events = shared.events
@@ -44,6 +47,10 @@ class Gateway:
         """Latency report that the operator fetches."""
         self.metrics = metrics
         """Registry of all metrics at /metrics."""
+        self._ended_grants = None if shared.grants is None else EndedGrants(shared.grants, parts.registry)
+        self.sign_ins = parts.sign_ins
+        """Sign-ins of persons at servers."""
+        self._listings = parts.listings
         self._heap = shared.heap
         self._lifecycle = lifecycle
         self._llm = models.llm
@@ -84,6 +91,9 @@ class Gateway:
         self.governance.start(self.metrics)
         await self.endpoint.identities.start()
         await self.snapshots.start()
+        if self._ended_grants is not None:
+            self._ended_grants.start()
+        self._listings.start()
         self.models.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATALOG_SECONDS):
@@ -116,7 +126,13 @@ class Gateway:
         await self.endpoint.identities.aclose()
         await self.endpoint.context.subscriptions.aclose()
         self.endpoint.context.bridge.close()
+        await self._listings.aclose()
+        await self.sign_ins.aclose()
         await self.registry.aclose(0)
+        if self._ended_grants is not None:
+            await self._ended_grants.aclose()
+        if self.grants is not None:
+            await self.grants.aclose()
         await self.governance.stop()
         await self.rest.services.results.recorder.aclose()
         await self._operations.stop(0)

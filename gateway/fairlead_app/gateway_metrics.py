@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.metrics.event_loop import EventLoopCollector
 from fairlead_app.metrics.exposition import GatewayCollector, registry_of
+from fairlead_app.metrics.grants import GrantCollector
 from fairlead_app.metrics.guards import GuardCollector
 from fairlead_app.metrics.latencies import LatencyCollector
 from fairlead_app.metrics.reloads import ReloadCollector
@@ -46,5 +47,6 @@ def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: 
         shared.governance,
         models.requests,
         models.sessions,
+        GrantCollector(shared.grants),
         ReloadCollector(lambda: configured.reload_failed, lambda: configured.reloads),
     )

@@ -15,6 +15,7 @@ from fairlead_gateway.endpoint.listener import Listener
 from fairlead_gateway.endpoint.page_server import PageServer, operations_service
 from fairlead_mcp.addresses import AllowList
 from fairlead_web.guard import PROBES, GuardMiddleware, PublicPages
+from fairlead_web.sign_in_pages import SignInPages
 
 
 def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: ConsoleEntry) -> Listener:
@@ -25,7 +26,8 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     api = served_rest(pages, rest, shared.heap)
     console = served_console(settings.console, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)
-    guarded = GuardMiddleware(api, rest.guard, *models_api, console.request)
+    sign_in = SignInPages(parts.sign_ins)
+    guarded = GuardMiddleware(api, rest.guard, *models_api, sign_in.request, console.request)
     fallbacks = FallbackServer(guarded, shared.heap, models.speech)
     listening = settings.listening
     return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))

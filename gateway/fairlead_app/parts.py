@@ -9,6 +9,8 @@ from fairlead_app.model_endpoints import ModelEndpoints
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.sign_in.granted_listings import GrantedListings
+from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_offers.services import ToolServices
 from fairlead_rest.context import RestContext
@@ -28,4 +30,8 @@ class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     path: McpPath
     tools: ToolServices
     rest: RestContext
+    sign_ins: SignIns
+    """Sign-ins of persons at servers."""
+    listings: GrantedListings
+    """Lists that are read with grants of persons."""
     models: ModelEndpoints

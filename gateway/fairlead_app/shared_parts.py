@@ -5,32 +5,39 @@ selection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from fairlead_app.authentication import Trust
 from fairlead_app.governance import Governance, configured_proxies
 from fairlead_app.settings import Settings
+from fairlead_app.stored_grants import grant_store
 from fairlead_gateway.calls.path.startup import StartupWait
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.events import EventLog
+from fairlead_gateway.grants.store import ClosableGrantStore
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.policy.selection import ServedSelection
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_mcp.addresses import AllowList
+from fairlead_mcp.addresses import AllowList, is_loopback
 from fairlead_mcp.eras import Client
 from fairlead_mcp.via import pseudonym
 from fairlead_tools.validation.schema_cache import Checks
 from fairlead_tools.version import NAME, VERSION
 
+if TYPE_CHECKING:
+    from fairlead_kube.client import Kube
+
 CLIENT: Final = Client(name=NAME, version=VERSION)
 """Client information that the gateway sends to servers."""
 SERVER_INFO: Final = msgspec.json.encode(CLIENT)
 """Server information that the gateway sends to clients, raw JSON."""
+LOCAL_ENVIRONMENT: Final = "local"
+"""Name of the environment of a gateway that serves one machine."""
 
 
 class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +60,8 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsRegistry
     governance: Governance
     identities: Identities
+    grants: ClosableGrantStore | None
+    """Grants that persons made for servers; None if none can be stored."""
     resource: ProtectedResource
     """OAuth metadata of the gateway as a protected resource (RFC 9728)."""
     allow: AllowList
@@ -62,8 +71,10 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     """Memory limits for responses that are still arriving, or that clients have not read."""
 
 
-def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float]) -> SharedParts:
-    """Create the shared components. Raises BadSetting.
+def shared_parts(
+    settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float], kube: Kube | None = None
+) -> SharedParts:
+    """Create the shared components. `kube` is the client of the cluster, if there is one. Raises BadSetting.
 
     If there is an authenticator, requests without a credential are rejected unless the setting `anonymous` is `allow`.
     """
@@ -84,7 +95,8 @@ def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[
         events=EventLog(),
         metrics=metrics,
         governance=Governance(settings.limits, settings.records, metrics, clock),
-        identities=Identities(trust.authenticators, anonymous=anonymous),
+        identities=Identities(trust.authenticators, anonymous=anonymous, local=_serves_owner(settings)),
+        grants=grant_store(settings.upstream.grants, settings.limits.redis, kube, installation.release_namespace),
         resource=ProtectedResource(
             identity.public_url, trust.issuers, trust.scopes, secure=listening.tls.cert is not None
         ),
@@ -92,3 +104,12 @@ def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[
         proxies=configured_proxies(listening.trusted_proxies),
         buffers=AnswerBuffers(calls.answer_bytes, calls.answer_bytes_each),
     )
+
+
+def _serves_owner(settings: Settings) -> bool:
+    """Whether the gateway serves its own machine alone, as `fairlead up` does unless `--host` or another setting says
+    that other machines reach it.
+    """
+    listening = settings.listening
+    local = settings.installation.environment == LOCAL_ENVIRONMENT and is_loopback(listening.address)
+    return local and not (listening.trusted_proxies or listening.allowed_hosts or settings.identity.public_url)

@@ -10,8 +10,11 @@ from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
+from fairlead_gateway.core.granted_tokens import GrantedTokens, GrantRevoker
+from fairlead_gateway.grants.accounts import Accounts
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalogs
@@ -32,10 +35,12 @@ from fairlead_web.guard import RequestGuard
 
 class AdminSources(msgspec.Struct, frozen=True, kw_only=True):
     """Sources of information for administrators besides the catalog: child processes and their output, moves of tools
-    between tiers, and held-back definitions.
+    between tiers, held-back definitions, access tokens and the end of grants.
     """
 
     moves: TierMoves
+    tokens: GrantedTokens
+    revoker: GrantRevoker
     children: ChildHost | None = None
     outputs: ProcessOutputs | None = None
     pins: PinReader | None = None
@@ -86,7 +91,7 @@ def _search(shared: SharedParts, encoder: EmbeddingConfig | None, worker: Worker
 
 
 def rest_context(
-    shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, sources: AdminSources
+    shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, sources: AdminSources, sign_ins: SignIns
 ) -> RestContext:
     """Create the context of the REST API. Raises BadSetting."""
     settings, trust = shared.settings, shared.trust
@@ -104,6 +109,7 @@ def rest_context(
         groups=frozenset(trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.identity.admin_groups)),
         issuers=trust.names,
         keys=trust.made,
+        accounts=None if shared.grants is None else Accounts(shared.grants, sources.tokens, sources.revoker),
         pins=sources.pins or NoPins(),
         moves=sources.moves,
         approvals=settings.identity.gateway_approvals,
@@ -120,4 +126,4 @@ def rest_context(
         outputs=sources.outputs or ProcessOutputs(sources.children),
         children=sources.children,
     )
-    return RestContext(tools, guard, administration, records, settings.listening.limits.body)
+    return RestContext(tools, guard, administration, records, sign_ins, settings.listening.limits.body)

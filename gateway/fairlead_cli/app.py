@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead_cli.access.accounts import accounts, logout
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
+from fairlead_cli.access.login import login
 from fairlead_cli.bridging.commands import bridge
 from fairlead_cli.calling.search import search
 from fairlead_cli.clients.commands import client
@@ -273,6 +275,9 @@ app.command()(top)
 app.command()(tiers)
 app.command()(explain)
 app.command()(can)
+app.command()(login)
+app.command()(accounts)
+app.command()(logout)
 app.command()(diff)
 app.command()(approve)
 app.command()(predict)

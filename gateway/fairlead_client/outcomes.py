@@ -33,6 +33,8 @@ class ToolCallError(Exception):
     """Whether the call may be repeated without harm and with a chance of another outcome."""
     retry_after: float | None = None
     """Seconds that the server asks to wait before a retry; None if the server did not say."""
+    sign_in_url: str = ""
+    """Page at which a person has to sign in before the call can be made (`SIGN_IN_REQUIRED`); or empty."""
 
     def __init__(self, tool: str, message: str) -> None:
         super().__init__(message)
@@ -77,6 +79,7 @@ class ExecutionError(ToolCallError):
         retryable: bool = False,
         retry_after: float | None = None,
         claims: str = "",
+        sign_in_url: str = "",
     ) -> None:
         super().__init__(tool, message)
         self.code = code
@@ -86,6 +89,7 @@ class ExecutionError(ToolCallError):
         """JSON that the program passes on as `claims` in its next authorization request, where Microsoft Entra demands
         more of the person; empty for all other errors.
         """
+        self.sign_in_url = sign_in_url
         self.__cause__ = cause
 
     @property
@@ -156,6 +160,8 @@ class Outcome:
             detail["retryAfterMs"] = round(error.retry_after * 1000)
         if isinstance(error, ExecutionError) and error.claims:
             detail["claims"] = error.claims
+        if error is not None and error.sign_in_url:
+            detail["signInUrl"] = error.sign_in_url
         content = [{"type": "text", "text": str(error)}]
         return {"content": content, "isError": True, "_meta": {META_ERROR: detail}}
 

@@ -135,6 +135,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
         retryable=_retryable(error, repeatable=repeatable),
         retry_after=after,
         claims=refusal.claims,
+        sign_in_url=refusal.sign_in_url,
     )
 
 
@@ -150,6 +151,7 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
     claims = error.get("claims")
     if code == INVALID_ARGUMENTS:
         return InvalidArguments(tool, message, tuple(message.splitlines()))
+    link = error.get("signInUrl")
     return ExecutionError(
         tool,
         message,
@@ -157,6 +159,7 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
         retryable=code in _UNSENT_CODES or (repeatable and code in _INTERRUPTED_CODES),
         retry_after=after / 1000 if isinstance(after, int) else None,
         claims=claims if isinstance(claims, str) else "",
+        sign_in_url=link if isinstance(link, str) else "",
     )
 
 

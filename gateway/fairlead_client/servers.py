@@ -239,9 +239,11 @@ def _of_resource(
     spec = server.spec
     if spec.image is not None:
         raise BadServer(f"{name}: a server with image runs only on a cluster: set url, command or package instead")
-    if spec.auth is not None and spec.auth.grant is not None:
+    # Files of clients name OAuth clients; here nobody can sign in, so the server answers as to anybody (401).
+    auth = None if spec.auth is None or spec.auth.user_consent is not None else spec.auth
+    if auth is not None and auth.grant is not None:
         raise BadServer(f"{name}: auth obtains tokens, which only the gateway does: set headers with Server(...)")
-    if spec.auth is not None or spec.env_from or any(variable.value_from for variable in spec.env):
+    if auth is not None or spec.env_from or any(variable.value_from for variable in spec.env):
         raise BadServer(
             f"{name}: refers to a Secret or ConfigMap, which only the operator can read: set the value with Server(...)"
         )

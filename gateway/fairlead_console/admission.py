@@ -22,7 +22,7 @@ from fairlead_console.paths import ROOT, header
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
 from fairlead_console.static_files import PREFIX as STATIC
 from fairlead_offers.problems import FORBIDDEN, UNAUTHENTICATED, Problem
-from fairlead_rest.log_access import is_local
+from fairlead_web.local_requests import is_local
 
 SIGN_IN: Final = "/console/sign-in"
 SIGN_OUT: Final = "/console/sign-out"
@@ -67,7 +67,7 @@ class Access:
         return self.sealer.renewable_session(header(scope, b"cookie"))
 
     def cookie(self, scope: Scope, session: ConsoleSession) -> str:
-        """Make the `Set-Cookie` of a session. Raises CredentialTooLong."""
+        """Make the `Set-Cookie` of a session. Raises ValueTooLong."""
         return self.sealer.header(session, secure=is_secure(scope))
 
     def exchange(self, scope: Scope) -> Response | None:

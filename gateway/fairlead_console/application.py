@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairlead_console import pages
+from fairlead_console import consent, pages
 from fairlead_console import sign_in as sign_in_routes
 from fairlead_console.admission import SIGN_IN, Access, ConsoleRequest
 from fairlead_console.context import ConsoleContext
@@ -69,6 +69,7 @@ class Console:
         for module in modules:
             app.router.routes.extend(module.router(self._context).routes)
         app.router.routes.extend(self._sign_in(None if token else sign_in).routes)
+        app.router.routes.extend(consent.router(rest.sign_ins).routes)
         _add_shared_routes(app, self._context, entries[0].path)
         self._app = app
 

@@ -25,12 +25,13 @@ from fairlead_console.oidc_answers import SignInFault, code_of
 from fairlead_console.oidc_provider import CALLBACK, OidcProvider, TokenAnswer
 from fairlead_console.oidc_transactions import COOKIE_PATH, SIGN_IN_SECONDS, SignInTransaction, SignInTransactions
 from fairlead_console.paths import ROOT, header
-from fairlead_console.session_cookie import SESSION_SECONDS, ConsoleSession, CredentialTooLong
+from fairlead_console.session_cookie import SESSION_SECONDS, ConsoleSession
 from fairlead_console.sign_in_form import SignInForm, safe_return_path, with_cookies
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.identity.id_tokens import id_token_fault, serves_as_hint
 from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_gateway.identity.sealed_values import ValueTooLong
 
 START: Final = COOKIE_PATH
 _GONE: Final = (
@@ -113,7 +114,7 @@ class OidcSignIn:
             cookies.append(self._access.sealer.header(session, secure=self._secure))
         except SignInFault as fault:
             return await self._form.answer(request, str(fault), fault.status, transaction.return_to, cookies)
-        except CredentialTooLong:
+        except ValueTooLong:
             return await self._form.answer(request, self._too_long(), 400, transaction.return_to, cookies)
         answer = with_cookies(
             await self._console.answer(request, _SIGNED_IN, {"location": transaction.return_to}), cookies
@@ -124,7 +125,7 @@ class OidcSignIn:
     async def _session(
         self, request: Request, query: Mapping[str, str], transaction: SignInTransaction
     ) -> ConsoleSession:
-        """Make the session of the person whom the provider signed in. Raises SignInFault and CredentialTooLong."""
+        """Make the session of the person whom the provider signed in. Raises SignInFault and ValueTooLong."""
         client = self._client
         always_sends_iss = (await self._provider.metadata()).authorization_response_iss_parameter_supported
         code = code_of(

@@ -63,9 +63,9 @@ class RestClient:
         """Send a POST with `body` as JSON and decode the response. Raises RestProblem."""
         return await self._request("POST", path, "", msgspec.json.encode(body), kind)
 
-    async def delete(self, path: str, kind: type[Answer]) -> Answer:
+    async def delete(self, path: str, kind: type[Answer], query: Mapping[str, str] | None = None) -> Answer:
         """Send a DELETE and decode the response. `path` is not percent-encoded. Raises RestProblem."""
-        return await self._request("DELETE", path, "", b"", kind)
+        return await self._request("DELETE", path, urlencode(query or {}), b"", kind)
 
     async def _request(self, method: str, path: str, query: str, body: bytes, kind: type[Answer]) -> Answer:
         status, media, answer = await exchange(self._app, scope_of(self._scope, method, path, query), body)

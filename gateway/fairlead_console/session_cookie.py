@@ -1,15 +1,10 @@
 """Sessions of the console in encrypted cookies, which contain the person's credential; the gateway stores nothing.
 
-Cookies are sealed with AES-256-GCM under a key that is derived from the setting `session_key`, so that replicas with
-the same Secret accept each other's cookies. The credential is checked with each request: revoking a key ends its
-sessions.
+The credential is checked with each request: revoking a key ends its sessions.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import secrets
 import time
 from collections.abc import Callable
@@ -17,16 +12,12 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from fairlead_gateway.identity.sealed_values import ValueSealer
 
 SESSION_SECONDS: Final = 8 * 3600
 """Maximum duration of a session."""
-MAX_SEALED: Final = 3800
-"""Maximum length of a sealed session in characters. Browsers store cookies of up to 4,096 bytes, with name and
-attributes."""
 COOKIE_PATH: Final = "/console"
-_NONCE_BYTES: Final = 12
 _PURPOSE: Final = b"fairlead console"
 
 
@@ -47,20 +38,14 @@ class ConsoleSession(msgspec.Struct, frozen=True):
     """Digest of the person's subject at the provider."""
 
 
-class CredentialTooLong(ValueError):
-    """The credential is too long for a cookie."""
-
-
-class CookieSealer:
+class CookieSealer(ValueSealer):
     """Encrypts structs to cookie values and decrypts them. Each gateway has one instance."""
 
     def __init__(self, key: bytes, now: Callable[[], float] = time.time) -> None:
         """`key` is the installation's key; if it is empty, this process makes a random key."""
-        derived = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=_PURPOSE).digest()
-        self._cipher = AESGCM(derived)
+        super().__init__(key, _PURPOSE)
         self._now = now
-        suffix = hashlib.blake2b(derived, digest_size=4).hexdigest()
-        self.name = f"fairlead_console_{suffix}"
+        self.name = f"fairlead_console_{self.key_id}"
         """Name of the session's cookie. It depends on the key, because browsers send cookies to all ports of a
         machine, where another gateway may run."""
 
@@ -72,29 +57,6 @@ class CookieSealer:
         """
         until = int(min(self._now() + SESSION_SECONDS, ends))
         return ConsoleSession(secrets.token_urlsafe(18), until, credential, renewable_until, subject)
-
-    def seal(self, content: msgspec.Struct, purpose: str) -> str:
-        """Encrypt a struct to a cookie's value. `purpose` is authenticated with it, so that the value is not accepted
-        in a cookie for another purpose.
-
-        Raises CredentialTooLong.
-        """
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = self._cipher.encrypt(nonce, msgspec.json.encode(content), purpose.encode())
-        value = base64.urlsafe_b64encode(nonce + sealed).rstrip(b"=").decode()
-        if len(value) > MAX_SEALED:
-            raise CredentialTooLong
-        return value
-
-    def open(self, value: str, purpose: str) -> bytes | None:
-        """Decrypt a cookie's value; None if it was not sealed with this key for `purpose`."""
-        if len(value) > MAX_SEALED:
-            return None
-        try:
-            data = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-            return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], purpose.encode())
-        except (binascii.Error, InvalidTag, ValueError):
-            return None
 
     def session(self, cookies: str) -> ConsoleSession | None:
         """Return the valid session of a `Cookie` header, or None."""
@@ -113,7 +75,7 @@ class CookieSealer:
         return None if data is None else msgspec.json.decode(data, type=ConsoleSession)
 
     def header(self, session: ConsoleSession, *, secure: bool) -> str:
-        """Make the `Set-Cookie` of a session. Raises CredentialTooLong."""
+        """Make the `Set-Cookie` of a session. Raises ValueTooLong."""
         seconds = max(0, max(session.expires_at, session.renewable_until) - int(self._now()))
         return set_cookie(self.name, self.seal(session, self.name), seconds, secure=secure)
 

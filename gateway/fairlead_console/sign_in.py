@@ -10,9 +10,9 @@ from fairlead_console.admission import SIGN_IN, SIGN_OUT, Access, is_secure
 from fairlead_console.context import SESSION, read_form, read_own_form
 from fairlead_console.html import redirect
 from fairlead_console.paths import ROOT
-from fairlead_console.session_cookie import CredentialTooLong
 from fairlead_console.sign_in_form import SignInForm, safe_return_path
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity.sealed_values import ValueTooLong
 
 if TYPE_CHECKING:
     from fairlead_console.oidc_sign_in import OidcSignIn
@@ -48,7 +48,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
         try:
             session = access.sealer.begin(credential, ends=admitted.expires_at)
             return redirect(location, access.cookie(request.scope, session))
-        except CredentialTooLong:
+        except ValueTooLong:
             why = "This token is too long for a session; use an API key."
             return await form.answer(request, why, 400, location)
 

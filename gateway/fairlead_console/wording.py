@@ -31,6 +31,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
     refusal.OVER_BUDGET: "the tool is too slow for the tier",
     refusal.UPSTREAM_ERROR: "error of the server",
     refusal.CREDENTIAL_UNAVAILABLE: "no access token for the caller",
+    refusal.SIGN_IN_REQUIRED: "the caller has to sign in at the server",
     refusal.BREAKER_OPEN: "circuit breaker open",
     refusal.CANCELLED: "cancelled by the client",
     refusal.MISSING_CLIENT_CAPABILITY: "the client lacks a capability",

@@ -27,6 +27,7 @@ NOT_DISCOVERED: Final = "NOT_DISCOVERED"
 UNKNOWN_SERVER: Final = "UNKNOWN_SERVER"
 STARTING: Final = "STARTING"
 CONNECTION_LOST: Final = "CONNECTION_LOST"
+SIGN_IN_REQUIRED: Final = "SIGN_IN_REQUIRED"
 UNKNOWN_ROUTE: Final = "UNKNOWN_ROUTE"
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 NOT_FOUND: Final = "NOT_FOUND"
@@ -35,6 +36,7 @@ METHOD_NOT_ALLOWED: Final = "METHOD_NOT_ALLOWED"
 NOT_HELD: Final = "NOT_HELD"
 REFUSED: Final = "REFUSED"
 UNKNOWN_KEY: Final = "UNKNOWN_KEY"
+UNKNOWN_ACCOUNT: Final = "UNKNOWN_ACCOUNT"
 UNREADABLE: Final = "UNREADABLE"
 BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
@@ -51,6 +53,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     UNKNOWN_FORMAT: (400, "The format does not exist"),
     UNAUTHENTICATED: (401, "The request is not authenticated"),
     FORBIDDEN: (403, "The principal may not do this"),
+    SIGN_IN_REQUIRED: (403, "Somebody has to sign in at the server"),
     UNKNOWN_TIER: (404, "The tier does not exist"),
     UNKNOWN_SERVER: (404, "The server does not exist"),
     UNKNOWN_ROUTE: (404, "The route does not exist"),
@@ -60,6 +63,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     NOT_DISCOVERED: (409, "The server has no discovered tools"),
     NOT_KEPT: (409, "This gateway does not store the data"),
     UNKNOWN_KEY: (404, "The key does not exist"),
+    UNKNOWN_ACCOUNT: (404, "The account does not exist"),
     REFUSED: (409, "No key was made"),
     NOT_HELD: (409, "The definition is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),

@@ -20,11 +20,13 @@ from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.request import agent_in
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.events import EventLog
+from fairlead_gateway.grants.accounts import Accounts
 from fairlead_gateway.identity.made_keys import MadeKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.recent.ring import RecentCalls
+from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.conversion.jobs import TWICE
@@ -66,7 +68,7 @@ class OperatorRequests(Protocol):
 
 
 class Administration(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings and services for administrators, and for principals that make API keys."""
+    """Settings and services for administrators, and for principals that make API keys or have accounts at servers."""
 
     requests: OperatorRequests
     groups: frozenset[Key]
@@ -75,6 +77,8 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     """Issuers of identities, with the names of agents and groups that each may issue."""
     keys: MadeKeys | None
     """API keys that principals make for themselves; None if that is turned off."""
+    accounts: Accounts | None
+    """Accounts of persons at servers; None if no grants are stored."""
     pins: PinReader
     """Reads definitions that are held back."""
     moves: TierMoves
@@ -117,12 +121,14 @@ class RestContext:
         guard: RequestGuard,
         administration: Administration,
         records: Records,
+        sign_ins: SignIns,
         max_body: int,
     ) -> None:
         self.services = services
         self.guard = guard
         self.administration = administration
         self.records = records
+        self.sign_ins = sign_ins
         self.max_body = max_body
         """Maximum bytes of a request's body."""
 

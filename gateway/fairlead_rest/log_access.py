@@ -9,13 +9,12 @@ from typing import Final
 from starlette.requests import Request
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_mcp.addresses import is_loopback
 from fairlead_offers.problems import FORBIDDEN, Problem
 from fairlead_rest.context import RestContext
+from fairlead_web.local_requests import is_local
 
 ADMINISTRATORS: Final = "administrators are the groups in FAIRLEAD_ADMIN_GROUPS (chart: gateway.settings.adminGroups)"
 """End of refusals: the setting that grants access."""
-_FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
 def admit(context: RestContext, request: Request, identity: Identity, data_is: str = "output of servers is") -> None:
@@ -35,11 +34,3 @@ def admit(context: RestContext, request: Request, identity: Identity, data_is: s
 def may_read(context: RestContext, request: Request, identity: Identity) -> bool:
     """Whether a principal may read the output of servers."""
     return context.administers(identity) and (not context.guard.identities.open or is_local(request))
-
-
-def is_local(request: Request) -> bool:
-    """Whether a request is from this machine. False for a request that a proxy forwards, as its sender may be
-    anywhere.
-    """
-    host = request.client.host if request.client is not None else ""
-    return is_loopback(host) and not any(name in request.headers for name in _FORWARDED)

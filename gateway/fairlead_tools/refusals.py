@@ -11,8 +11,10 @@ from typing import Final
 
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities as client_capabilities
-from fairlead_mcp import errors, jsonrpc
+from fairlead_mcp import errors, jsonrpc, url_elicitation
+from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED as SIGN_IN_CAUSE
 from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.url_elicitation import UrlElicitation
 from fairlead_mcp.wording import without_address
 from fairlead_tools.refusal import (
     CONNECTION_LOST,
@@ -22,6 +24,7 @@ from fairlead_tools.refusal import (
     MISSING_CLIENT_CAPABILITY,
     RATE_LIMITED,
     RESULT_TOO_LARGE,
+    SIGN_IN_REQUIRED,
     TIMEOUT,
     UPSTREAM_ERROR,
     AdmissionRefused,
@@ -92,12 +95,27 @@ def refusal_for(error: errors.McpError) -> Refusal:
     if isinstance(error, AdmissionRefused):
         return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
     if isinstance(error, GrantFailed):
+        if error.sign_in_url or error.cause == SIGN_IN_CAUSE:
+            return _of_missing_grant(error)
         demanded = f"; the new token has to be requested with the claims {error.claims}" if error.claims else ""
         return Refusal(CREDENTIAL_UNAVAILABLE, f"{without_address(error)}{demanded}", claims=error.claims)
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
             return Refusal(code, without_address(error))
     return Refusal(UPSTREAM_ERROR, str(error))
+
+
+def _of_missing_grant(error: GrantFailed) -> Refusal:
+    message = str(error)
+    if error.sign_in_url:
+        message = url_elicitation.described([sign_in_page(error)])
+    return Refusal(SIGN_IN_REQUIRED, message, sign_in_url=error.sign_in_url)
+
+
+def sign_in_page(error: GrantFailed) -> UrlElicitation:
+    """Make the page that a person has to open for a grant; `error` has a `sign_in_url`."""
+    message = str(error)
+    return UrlElicitation(error.sign_in_url, message[:1].upper() + message[1:])
 
 
 def _of_rpc_error(error: errors.RpcError) -> Refusal:
@@ -107,6 +125,9 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
         named = ", ".join(client_capabilities.names_in(error.data)) or "which the server does not name"
         message = f"The tool needs a client capability that this client has not declared ({named}): {error.message}"
         return Refusal(MISSING_CLIENT_CAPABILITY, message)
+    pages = url_elicitation.required_by(error)
+    if pages:
+        return Refusal(MISSING_CLIENT_CAPABILITY, url_elicitation.described(pages))
     return Refusal(UPSTREAM_ERROR, str(error))
 
 
@@ -124,6 +145,8 @@ def result(refusal: Refusal) -> bytes:
         detail["retryAfterMs"] = refusal.retry_after_ms
     if refusal.claims:
         detail["claims"] = refusal.claims
+    if refusal.sign_in_url:
+        detail["signInUrl"] = refusal.sign_in_url
     return b'{"content":[{"type":"text","text":%b}],"isError":true,"_meta":{"%b":%b}}' % (
         jsonrpc.encode(refusal.message),
         META_ERROR.encode(),

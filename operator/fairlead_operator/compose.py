@@ -149,6 +149,7 @@ def compose(
                 reconciler.refresh(key)
         for key in approvals.take(report.approvals) if options.gateway_approvals else ():
             queue.add(key)
+        reconciler.take_listings(report.listings)
         for doubt in report.doubts:
             reconciler.recheck_unreachable(ServerKey(doubt.namespace, doubt.server))
 

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
+from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint, HttpEndpoint
 from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
@@ -328,5 +328,11 @@ class Connector(Protocol):
         watched by other means.
 
         `address` is the address of the previous connection, tried while DNS fails. Raises ConnectFailed.
+        """
+        ...
+
+    async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
+        """Whether a server has metadata of a protected resource (RFC 9728), with which people can sign in. Never
+        raises.
         """
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,15 +20,18 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
+from fairlead_api.reports import GrantedListing
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.server_listing import KeptListing
 from fairlead_operator.calibration.plan import ProbePlan, plan
 from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.condition_assembly import as_shown
+from fairlead_operator.discovery import first_grant
 from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
@@ -210,6 +213,15 @@ class Reconciler:
         self._platform.retry(key)
         self._discoverer.refresh(key)
 
+    def take_listings(self, granted: Iterable[GrantedListing]) -> None:
+        """Publish each listing that a gateway read with a person's token, if it is newer than the server's last one."""
+        for each in granted:
+            taken = first_grant.read_granted(each)
+            if taken is None:
+                logger.warning("the listing of %s/%s by a gateway cannot be read", each.namespace, each.server)
+            else:
+                self._discoverer.take_listing(*taken)
+
     def recheck_unreachable(self, key: ServerKey) -> None:
         """Discover the server soon, because a gateway could not reach it."""
         self._discoverer.discover_promptly(key)
@@ -269,6 +281,8 @@ class Reconciler:
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
         discovery = self._discover(server, credential, workload)
+        if discovery is not None and discovery.wants_sign_in:
+            credential = first_grant.with_consent(server, credential)
         findings = ReconcileFindings(server, accepted, prefix, credential, workload, discovery)
         await self._add_last_words(findings)
         catalog, refused = await self._publish_or_refusal(findings)
@@ -331,7 +345,10 @@ class Reconciler:
             return self._discoverer.pause(server.key, why)
         own = credential.of_operator
         needs_http = credential.oauth is not None
-        target = DiscoveryTarget(server.metadata.uid, endpoint, own.hash, workload.revision, token_per_call=needs_http)
+        refusal = first_grant.refusal_meaning(server, own.value, self._platform.environment)
+        target = DiscoveryTarget(
+            server.metadata.uid, endpoint, own.hash, workload.revision, token_per_call=needs_http, refusal=refusal
+        )
         interval = server.spec.discovery.interval.seconds
         return self._discoverer.discover_if_due(server.key, target, own.value, interval, whole=server.spec.pin)
 
@@ -357,8 +374,12 @@ class Reconciler:
             return NOT_REACHED
         if findings.discovery.failure is not None and not findings.discovery.failure.is_silence:
             return explain_refusal(findings.server, findings.discovery.failure)
+        of_listing = self._remarks.get(findings.server.key, ListingFindings()).verdict()
+        if findings.discovery.wants_sign_in:
+            interval = findings.server.spec.discovery.interval.seconds
+            return first_grant.verdict(findings.discovery, of_listing, interval, self._now())
         if findings.discovery.listing is not None:
-            return self._remarks.get(findings.server.key, ListingFindings()).verdict()
+            return of_listing
         return before_first_answer(findings.server.status, findings.discovery, self._monotonic())
 
     def _authorization(self, server: McpServer) -> ConditionVerdict | None:
@@ -398,7 +419,7 @@ class Reconciler:
             return None
         published = await self.catalogs.publish(catalog, stored)
         self._published(published)
-        if stored is None or stored.hash != published.hash:
+        if not published.sign_in and (stored is None or stored.hash != published.hash):
             await self._platform.announce(server, catalog_announcement(stored, published))
         return published
 
@@ -406,18 +427,25 @@ class Reconciler:
         """The catalog from the last successful discovery, else the stored catalog, which can be marked offline but not
         online.
         """
-        listing, endpoint = findings.discovery.listing if findings.discovery else None, findings.workload.endpoint
-        refreshed = (findings.discovery and findings.discovery.refreshed) or (stored and stored.refreshed)
-        if listing is not None and endpoint is not None:
+        server, state, endpoint = findings.server, findings.discovery, findings.workload.endpoint
+        refreshed = (state and state.refreshed) or (stored and stored.refreshed)
+        if state is not None and endpoint is not None:
             credential = findings.credential
             reached = Reached(endpoint, credential.ref, findings.prefix, credential.oauth)
-            self.catalogs.release(findings.server.key)
-            offer = await self._definitions.offer(findings.server, listing.unpack(), reached, stored)
-            self._note(findings.server.key, offer.remarks)
-            for announcement in offer.announcements:
-                await self._platform.announce(findings.server, announcement)
-            return msgspec.structs.replace(offer.catalog, online=findings.online, refreshed=refreshed)
-        if stored is None:
+            if (earlier := first_grant.stored_listing(state, stored)) is not None:
+                state.listing = KeptListing.of(earlier)
+            if state.listing is not None:
+                self.catalogs.release(server.key)
+                before = None if stored is None or stored.sign_in else stored
+                offer = await self._definitions.offer(server, state.listing.unpack(), reached, before)
+                self._note(server.key, offer.remarks)
+                for announcement in offer.announcements:
+                    await self._platform.announce(server, announcement)
+                return msgspec.structs.replace(offer.catalog, online=findings.online, refreshed=refreshed)
+            if state.wants_sign_in and findings.online:
+                self.catalogs.release(server.key)
+                return msgspec.structs.replace(first_grant.sign_in_catalog(server, reached), refreshed=refreshed)
+        if stored is None or (state is not None and first_grant.is_needless(state, stored)):
             return None
         self.catalogs.retain(stored)
         return msgspec.structs.replace(stored, online=stored.online and findings.online, refreshed=refreshed)

@@ -87,6 +87,7 @@ def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
         ".spec.remote.caBundle",
         ".spec.auth.clientCredentials.caBundle",
         ".spec.auth.tokenExchange.caBundle",
+        ".spec.auth.userConsent.caBundle",
         ".spec.discovery.auth.",
         ".spec.env.valueFrom.configMapKeyRef",
         ".spec.env.valueFrom.fieldRef",

@@ -54,9 +54,18 @@ OTHERS_OF_PAGES = {
     "docs/configure/policies.md": {"defaultAction"},
     "docs/configure/pinning.md": {"gatewayApprovals"},
     "docs/configure/servers/web-search.md": {"search.formats"},
+    "docs/configure/sign-in.md": {
+        "authServerMetadataUrl",
+        "authorizationUrl",
+        "clientId",
+        "clientSecret",
+        "oauthScopes",
+        "redirectUri",
+        "tokenUrl",
+    },
 }
-"""A field of Dex, members of `identity.yaml` and of an `mcp.json`, an entry point of packages, values of the chart by
-their last part, and a setting of SearXNG.
+"""A field of Dex, members of `identity.yaml` and of files of MCP clients, an entry point of packages, values of the
+chart by their last part, and a setting of SearXNG.
 """
 FILES = (".json", ".py", ".sqlite")
 

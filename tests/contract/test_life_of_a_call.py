@@ -147,6 +147,29 @@ async def asking_by_a_result(request: Request, reply: Reply) -> None:
     return reply.result(request, {"resultType": "input_required", "inputRequests": {"q": QUESTION}})
 
 
+class WantsPage:
+    """A server that wants a page to be opened before its tool answers."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        self._calls += 1
+        if self._calls > 1:
+            return reply.result(request, {"content": [], "resultType": "complete"})
+        page = {"mode": "url", "elicitationId": "1", "url": "https://pages.example", "message": "Connect"}
+        return reply.error(request, 400, -32042, "More is needed", {"elicitations": [page]})
+
+
+async def opening_a_page(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+    offer: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}}}
+    with traced():
+        result = (await ask(gateway, modern("tools/call", CALL, **offer))).message["result"]
+        more = {"inputResponses": {"page0": {"action": "accept"}}, "requestState": result["requestState"]}
+        last = await ask(gateway, modern("tools/call", {**CALL, **more}, **offer))
+    assert last.message["result"]["resultType"] == "complete"
+
+
 async def in_its_session(gateway: Gateway, _: RawServer, traced: Traced) -> None:
     session = await session_of(gateway, {})
     with traced():
@@ -193,6 +216,10 @@ WALKS: dict[str, tuple[str, Scenario]] = {
     "a modern server's question to a legacy client": (
         part("Questions to the client", "| legacy | modern |"),
         world(asked_in_the_call, asking_by_a_result),
+    ),
+    "a page that a person has to open": (
+        part("Pages that people have to open"),
+        world(opening_a_page, WantsPage().handle),
     ),
     "a session for each client": (
         part("A session for each client"),

@@ -13,6 +13,7 @@ from charts.values import SETTINGS, Json, fields
 ANY_TEXT: Final = frozenset(
     {
         "session_key",
+        "grant_keys",
         "audit_key",
         "console_client_secret",
         "console_client_id",
@@ -43,6 +44,8 @@ READ_LATER: Final = frozenset(
         "tls_key",
         "tls_client_ca",
         "context_directory",
+        "grants_directory",
+        "grant_keys_file",
         "search_directory",
         "audit_file",
         "audit_redact",
@@ -66,6 +69,7 @@ TEXTS: Final[dict[str, str]] = {
     "allowed_origins": "https://app.example.com/page",
     "api_key_secrets": "Keys",
     "made_keys_secret": "made/keys",
+    "grants_secret": "grants/of/people",
     "public_url": "tools.example.com",
     "trusted_proxies": "10.0.0.0/33",
     "allowed_urls": "http://tools.example.com",

@@ -6,11 +6,14 @@ line still fits the code. A guard is replaced as text while its module is loaded
 
 from __future__ import annotations
 
+from guards_of_accounts import ACCOUNTS
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
 from guards_of_egress import EGRESS
 from guards_of_grants import GRANTS
 from guards_of_ids import IDS
+from guards_of_issuers import ISSUERS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
@@ -45,4 +48,7 @@ GUARDS: tuple[Guard, ...] = (
     *SHARES,
     *CROSSINGS,
     *GRANTS,
+    *CONSENTS,
+    *ISSUERS,
+    *ACCOUNTS,
 )

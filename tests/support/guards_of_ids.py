@@ -90,6 +90,23 @@ IDS = (
         "KeyError: 'error'",
     ),
     Guard(
+        "a call that is only repeated, by the state of another principal",
+        f"{GATEWAY}.calls.sealed.repeat_states",
+        (
+            ("self._seal.mac(identity.owner, _bound", "self._seal.mac('', _bound"),
+            ("verifies(match[2], identity.owner, bound)", 'verifies(match[2], "", bound)'),
+        ),
+        "tests/unit/gateway/calls/test_repeat_states.py::test_a_state_is_of_no_use_to_another_principal",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a call with other arguments, by the state of one that is only repeated",
+        f"{GATEWAY}.calls.sealed.repeat_states",
+        (("{request.method} {digest} {target}", "{request.method} {target}"),),
+        f"{AT}/test_url_questions.py::test_a_state_repeats_no_other_call",
+        "KeyError: 'error'",
+    ),
+    Guard(
         "a call of another client, cancelled by a session id that both made up",
         f"{GATEWAY}.endpoint.session_claims",
         (
@@ -136,7 +153,7 @@ IDS = (
     ),
     Guard(
         "a sign-in on its way, by a cookie that was sealed for another purpose",
-        "fairlead_console.session_cookie",
+        "fairlead_gateway.identity.sealed_values",
         (
             ("msgspec.json.encode(content), purpose.encode())", 'msgspec.json.encode(content), b"")'),
             ("data[_NONCE_BYTES:], purpose.encode())", 'data[_NONCE_BYTES:], b"")'),

@@ -9,9 +9,9 @@ from msgspec import Raw
 
 from definition_corpus import LISTED, corpus
 from fairlead_api.documents.catalog import Catalog
+from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.listing import RawListing
 from operatorfakes import RUNS, mcp_server
 
 GOOD: Final[dict[str, dict[str, Any]]] = {

@@ -220,6 +220,8 @@ class Script:
     """Tools listed only to clients with a capability, by its name."""
     incomparable: Exception | None = None
     """Raised for sessions that declare capabilities."""
+    has_metadata: bool = False
+    """Whether it has metadata of a protected resource."""
     connections: int = 0
     """Sessions that declared no capability."""
     comparable: asyncio.Event | None = None
@@ -322,6 +324,9 @@ class ScriptedConnector:
         self, key: ServerKey, endpoint: Endpoint, negotiated: tuple[str, int] | None
     ) -> IdleConnection | None:
         return None
+
+    async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
+        return self.scripts[key].has_metadata
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -19,7 +19,7 @@ from fairlead_api.v1alpha1.causes import Cause
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
-_CHECKED_FOR_PLACEHOLDERS: Final = ("headers", "env", "apiKey", OWN)
+_CHECKED_FOR_PLACEHOLDERS: Final = ("headers", "env", "apiKey", "oauth", "auth", OWN)
 """Keys whose values are checked for placeholders."""
 _KEYS_OF_VARIABLE_NAMES: Final = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys"})
 """Keys of client files whose values are names of variables. Such a value cannot contain a default."""

@@ -30,6 +30,7 @@ from fairlead_api.client_files.keys import (
     remarks,
 )
 from fairlead_api.client_files.own_secrets import ReadSecretFile, take_secrets
+from fairlead_api.client_files.sign_in import original_key, read_consent
 from fairlead_api.client_files.tools import add_tools
 from fairlead_api.client_files.variables import FileSurroundings
 from fairlead_api.documents.catalog import Credential
@@ -203,6 +204,8 @@ def translate(
     own, secrets = take_secrets(_fairlead_fields(content.get(OWN)), read, name, read_secret_file)
     _refuse_second_credential(own, credential)
     _add_own(spec, own)
+    if transport == "streamable-http" and "auth" not in own and not _authorizes(credential):
+        noticed += _add_consent(spec, content, read, name, secrets)
     noticed += [*add_tools(spec, content), *read.remarks]
     metadata = {
         "name": name,
@@ -273,6 +276,8 @@ def _key_of(field: str, content: Mapping[str, Any]) -> str:
     `fairlead`.
     """
     own = content.get(OWN)
+    if field.startswith("auth") and not (isinstance(own, Mapping) and "auth" in own):
+        return original_key(field, content) or field
     member = field.partition(".")[0].partition("[")[0]
     if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):
         return next((key for key in (*INCLUDED, *EXCLUDED) if key in content), field)
@@ -281,11 +286,30 @@ def _key_of(field: str, content: Mapping[str, Any]) -> str:
 
 def _refuse_second_credential(own: Mapping[str, Any], credential: Credential) -> None:
     """Raise EntryProblem if the entry has the header Authorization in addition to `fairlead.auth`."""
-    if own.get("auth") is not None and any(name.lower() == "authorization" for name in credential.headers):
+    if own.get("auth") is not None and _authorizes(credential):
         raise EntryProblem(
             f"{OWN}.auth",
             "sends the header Authorization, but the field headers or apiKey also sets it: remove one of the two",
         )
+
+
+def _authorizes(credential: Credential) -> bool:
+    return any(name.lower() == "authorization" for name in credential.headers)
+
+
+def _add_consent(
+    spec: dict[str, Any], content: Mapping[str, Any], read: EntryReader, name: str, secrets: dict[str, str]
+) -> list[Remark]:
+    """Add the OAuth client of an entry to a spec, and its secret to `secrets`. Raises EntryProblem."""
+    consent = read_consent(content, read)
+    if not consent.members:
+        return consent.remarks
+    members = dict(consent.members)
+    if consent.secret:
+        secrets[consent.secret_key] = consent.secret
+        members["secretRef"] = {"name": name, "key": consent.secret_key}
+    spec["auth"] = {"userConsent": members}
+    return consent.remarks
 
 
 def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:

@@ -15,6 +15,8 @@ from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_api.meta import ServerKey
 
 CATALOG: Final = "catalog"
+SIGN_IN_TOOL: Final = "sign_in"
+"""Name of the only tool of a catalog with `sign_in`."""
 
 
 class HttpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="streamable-http"):
@@ -239,6 +241,10 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     """Hash over the sorted hashes of all definitions, which makes comparing two catalogs cheap."""
     updated_at: str = ""
     """Time of the last change of the other members, in RFC 3339. `same_content` ignores it."""
+    sign_in: bool = False
+    """Whether the catalog holds a single tool, SIGN_IN_TOOL, which the operator made because the server lists its tools
+    only to a person and nobody has signed in yet. The gateway answers a call of this tool with a link to sign in.
+    """
     refreshed: Refreshed | None = None
     """The last requested discovery. Periodic discoveries do not change this member, so that they need not write the
     catalog of an unchanged server.

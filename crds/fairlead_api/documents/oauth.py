@@ -15,6 +15,10 @@ CLIENT_CREDENTIALS: Final = "clientCredentials"
 """The gateway gets a token for itself (RFC 6749 section 4.4)."""
 TOKEN_EXCHANGE: Final = "tokenExchange"  # noqa: S105  # the name of a grant, not a secret
 """The caller's token is exchanged for one of the server (RFC 8693)."""
+USER_CONSENT: Final = "userConsent"
+"""Each person consents once in a browser (RFC 6749 section 4.1), and the gateway renews the access token by the refresh
+token that it keeps for the person.
+"""
 ENTRA_ON_BEHALF_OF: Final = "EntraOnBehalfOf"
 """Profile of `tokenExchange`: Microsoft Entra's on-behalf-of flow (RFC 7523 section 2.1 with Entra's parameters)."""
 PERSON: Final = "Person"
@@ -30,23 +34,31 @@ STANDARD_PARAMETERS: Final = frozenset(
         "client_id",
         "client_secret",
         "code",
+        "code_challenge",
+        "code_challenge_method",
         "code_verifier",
         "device_code",
         "grant_type",
         "password",
         "redirect_uri",
         "refresh_token",
+        "request",
+        "request_uri",
         "requested_token_type",
         "requested_token_use",
         "resource",
+        "response_mode",
+        "response_type",
         "scope",
+        "state",
         "subject_token",
         "subject_token_type",
         "username",
     }
 )
-"""Parameters of token requests, in lower case, that `parameters` must not contain (RFC 6749, RFC 7523, RFC 8693,
-RFC 8707): they would replace the credential, the person or the target of a grant.
+"""Parameters of token and authorization requests, in lower case, that `parameters` must not contain (RFC 6749,
+RFC 7523, RFC 7636, RFC 8693, RFC 8707, RFC 9101): they would replace the credential, the person or the target of a
+grant.
 """
 
 
@@ -54,15 +66,17 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """How to get an access token for one server. An empty text is an absent value."""
 
     grant: str
-    """`clientCredentials` or `tokenExchange`."""
+    """`clientCredentials`, `tokenExchange` or `userConsent`."""
     profile: str = ""
     """Variant of the grant: `EntraOnBehalfOf`; empty: as in the RFC."""
-    client_id: str
+    client_id: str = ""
+    """Empty only with `userConsent`: the gateway registers itself, or names the document that describes it."""
     client_authentication: str = "client_secret_basic"
     """`client_secret_basic`, `client_secret_post`, `private_key_jwt` or `none` (OpenID Connect Core 1.0 section 9)."""
     issuer: str = ""
     """Authorization server at which the client is registered. Discovery may find this issuer's endpoints, but never
-    another issuer. Empty only if `token_url` is set.
+    another issuer. Empty only if `token_url` is set, or with `userConsent`: then the first issuer that the server
+    names.
     """
     token_url: str = ""
     """Token endpoint; empty to discover it from `issuer`, which the server's challenge must name."""
@@ -70,11 +84,25 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     audience: str = ""
     """`audience` of the token request (RFC 8693 section 2.1)."""
     resource: str = ""
-    """`resource` of the token request (RFC 8707): the server's URL or a parent of it."""
+    """`resource` of the token request (RFC 8707): the server's URL or a parent of it. Empty: not sent, but with
+    `userConsent` the URL that the server's metadata names.
+    """
     parameters: dict[str, str] = msgspec.field(default_factory=dict)
-    """Further parameters of the token request; none of them is a standard parameter."""
+    """Further parameters of the token request, with `userConsent` of the authorization request; none of them is a
+    standard parameter.
+    """
     subject_token_type: str = ""
     """Type URI of the caller's token (RFC 8693 section 3); empty: an access token."""
+    authorization_url: str = ""
+    """With `userConsent`: authorization endpoint; empty to discover it. Set together with `token_url`."""
+    callback_port: int = 0
+    """With `userConsent` on a laptop: port of 127.0.0.1 that the client's redirect URI is registered with; 0: any."""
+    first_grant: bool = False
+    """With `userConsent`: whether the server is listed with the first grant that a person made for it, by the gateway
+    (`fairlead_api.reports.GrantedListing`).
+    """
+    listing_interval_s: float = 0.0
+    """With `first_grant`: age in seconds at which the gateway reads the lists again."""
     grants_per: str = PERSON
     """`Person`: all agents of a person share a token; `Agent`: each agent of a person has its own."""
     token_hosts: str = ""

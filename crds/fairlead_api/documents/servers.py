@@ -27,6 +27,8 @@ OFFLINE: Final = "offline"
 """The server responded before and is unreachable now; its last tools are still listed."""
 STOPPED: Final = "stopped"
 """The server has no pods, as its spec says (`replicas: 0`)."""
+SIGN_IN: Final = "sign-in"
+"""The server lists its tools to people only, and nobody has signed in yet; its one tool asks for that."""
 FAILED: Final = "failed"
 ON_THE_WAY: Final = frozenset({WAITING, INSTALLING, STARTING})
 """States of a server that may be ready soon."""

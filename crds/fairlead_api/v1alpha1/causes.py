@@ -129,6 +129,7 @@ class Cause(StrEnum):
     FORBIDDEN = "Forbidden"
     GRANT_FAILED = "GrantFailed"
     LISTS_NEED_CREDENTIAL = "ListsNeedCredential"
+    SIGN_IN_REQUIRED = "SignInRequired"
     ISSUER_UNREACHABLE = "IssuerUnreachable"
     NOT_FOUND = "NotFound"
     METHOD_NOT_ALLOWED = "MethodNotAllowed"
@@ -289,6 +290,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.LISTS_NEED_CREDENTIAL,
             Cause.CALLS_NOT_GRANTED,
         ),
+        Reason.SIGN_IN_REQUIRED: (Cause.SIGN_IN_REQUIRED,),
         Reason.OVERLOADED: (
             Cause.QUEUE_TIMEOUT,
             Cause.POOL_FULL,

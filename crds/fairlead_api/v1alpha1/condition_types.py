@@ -92,6 +92,7 @@ class Reason(StrEnum):
     TLS_FAILED = "TLSFailed"
     NOT_MCP = "NotMCP"
     UNAUTHORIZED = "Unauthorized"
+    SIGN_IN_REQUIRED = "SignInRequired"
     OVERLOADED = "Overloaded"
     TOO_LARGE = "TooLarge"
     SERVER_FAILED = "ServerFailed"
@@ -122,6 +123,7 @@ ACTIONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.TLS_FAILED: "Set caBundle, or have the certificate corrected.",
         Reason.NOT_MCP: "Correct path, port, transport or host header: the response is not MCP.",
         Reason.UNAUTHORIZED: "Give the server a credential with the rights it needs.",
+        Reason.SIGN_IN_REQUIRED: "Sign in at the server (fairlead login), or call its tool sign_in.",
         Reason.OVERLOADED: "Raise replicas or limits, or make fewer calls.",
         Reason.TOO_LARGE: "Offer fewer or smaller definitions.",
         Reason.SERVER_FAILED: "Read the server's log; update the server.",

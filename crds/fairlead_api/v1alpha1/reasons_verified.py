@@ -219,8 +219,16 @@ VERIFIED: Final = {
     Cause.LISTS_NEED_CREDENTIAL: CauseExplanation(
         "False",
         "The server refuses to list its tools without a credential. Calls are sent with the token of the person who "
-        "calls (spec.auth.tokenExchange), and for lists there is no person.",
-        "Give Fairlead a credential for lists: spec.discovery.auth, with clientCredentials, bearer or header.",
+        "calls (spec.auth.tokenExchange or userConsent), and for lists there is no person.",
+        "Give Fairlead a credential for lists: spec.discovery.auth, with clientCredentials, bearer, header or, for "
+        "userConsent, firstGrant.",
+    ),
+    Cause.SIGN_IN_REQUIRED: CauseExplanation(
+        "False",
+        "The server shows its tools only to people who have signed in, and nobody has yet. Until then, it has one "
+        "tool, sign_in, which answers with a link.",
+        "Sign in: fairlead login SERVER, or call the tool sign_in. If the server takes a token of yours instead, set "
+        "spec.auth.bearer.",
     ),
     Cause.ISSUER_UNREACHABLE: CauseExplanation(
         "False",

@@ -1,1 +1,1 @@
-"""Authentication and permissions: `fairlead keys` and `fairlead can`."""
+"""Authentication and permissions: `fairlead keys`, `can`, `accounts` and `logout`."""

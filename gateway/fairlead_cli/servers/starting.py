@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY, STOPPED, worth_waiting
+from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY, SIGN_IN, STOPPED, worth_waiting
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
@@ -68,13 +68,22 @@ def may_have_tool(server: Server, name: str) -> bool:
     return isinstance(prefix, str) and name.startswith(f"{prefix}__")
 
 
+_LINES: Final = (
+    ("still starting", ON_THE_WAY),
+    ("stopped", {STOPPED}),
+    ("waiting for a sign-in", {SIGN_IN}),
+    ("not available", {FAILED, OFFLINE}),
+)
+"""States of servers that get one line together, with the words before it."""
+
+
 def lines_about(servers: Iterable[Server]) -> list[str]:
-    """One line each for servers that are starting, stopped or not available. The line of a single server has the
-    reason.
+    """One line each for servers that are starting, stopped, not signed in to or not available. The line of a single
+    server has the reason.
     """
     servers = [*servers]
     lines = []
-    for verb, states in (("still starting", ON_THE_WAY), ("stopped", {STOPPED}), ("not available", {FAILED, OFFLINE})):
+    for verb, states in _LINES:
         some = [server for server in servers if server.get("state") in states]
         why = sentence(some[0]) if len(some) == 1 else ""
         if some:

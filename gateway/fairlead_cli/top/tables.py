@@ -8,7 +8,7 @@ from typing import Any, Final, Generic
 from rich.text import Text
 from textual.widgets import DataTable
 
-from fairlead_api.documents.servers import FAILED, OFFLINE, READY
+from fairlead_api.documents.servers import FAILED, OFFLINE, READY, SIGN_IN
 from fairlead_cli.top.columns import TableLayout, TopColumn, layout_of
 from fairlead_cli.top.rows import Row, WatchedRow, WatchedServerRow
 
@@ -17,7 +17,7 @@ MAX_ROWS: Final = 300
 _CELL_PADDING: Final = 1
 _SCROLL_BAR: Final = 2
 _ERRORS: Final = frozenset({"ERR/MIN", "ERRORS"})
-_STATES: Final = {FAILED: "bold red", OFFLINE: "bold yellow", READY: ""}
+_STATES: Final = {FAILED: "bold red", OFFLINE: "bold yellow", SIGN_IN: "bold yellow", READY: ""}
 
 
 class WatchedTable(DataTable[Text], Generic[Row]):

@@ -26,7 +26,7 @@ from fairlead_operator.server.document_entries import state_of
 MAX_TIER_CHANGES: Final = 100
 """Maximum number of recent tier changes that are stored; older changes are only counted."""
 
-State = Literal["waiting", "installing", "starting", "ready", "offline", "failed", "skipped"]
+State = Literal["waiting", "installing", "starting", "ready", "offline", "sign-in", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Row:
         if self.state == "ready":
             counted = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
             return f"{counted}: {self.short_message}" if self.message else counted
+        if self.state == "sign-in":
+            return f"wants you to sign in: {self.message}"
         return f"{self.state}: {self.short_message}" if self.message else self.state
 
 
@@ -125,6 +127,11 @@ class Board:
     def refused(self) -> int:
         """Number of servers that do not run because of problems in their files, and have no row."""
         return self._refused()
+
+    @property
+    def sign_ins(self) -> list[ServerKey]:
+        """Servers whose user has to sign in, sorted."""
+        return [row.key for row in self.rows if row.state == "sign-in"]
 
     def seconds(self, key: ServerKey) -> float:
         """Seconds since the server entered its state."""
@@ -211,6 +218,8 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
         return Row(key, "ready", *(_reason_cause_message(condition) if condition else ("", "", "")), tools)
     state = cast("State", state_of(status))
     reason, cause, message = _reason_cause_message(ready)
+    if state == "sign-in":
+        return Row(key, state, reason, cause, f"fairlead login {plain_name(key)}")
     return Row(key, state, reason, cause, "" if state == "starting" and cause != Cause.SILENT else message, tools)
 
 

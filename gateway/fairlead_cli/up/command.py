@@ -34,10 +34,11 @@ from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_cli.access.key_changes import KEY_FILE
+from fairlead_cli.browsing import open_in_browser
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
-from fairlead_cli.up.folders import folders
+from fairlead_cli.up.folders import folders, grants_folder
 from fairlead_cli.up.found_configurations import own_files
 from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.litellm import WithServer, litellm_server
@@ -45,10 +46,12 @@ from fairlead_cli.up.llm import ChosenModel, chosen_model
 from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.missing_files import missing_paths
 from fairlead_cli.up.quickstart import Skipped, quick_start
+from fairlead_cli.up.sign_in_keys import SignInKeys
 from fairlead_cli.up.terminal_keys import TerminalKeys
 from fairlead_cli.wording import NAMED_URL
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
+from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import suggest_ports
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -190,20 +193,33 @@ async def _serve(
         for server in skipped:
             board.skip(server)
         changed.set()
-        await _until_stopped(stop, local_operator, display, board, changed)
+        keys = SignInKeys(
+            lambda: board.sign_ins,
+            lambda key: gateway.sign_ins.link(gateway.endpoint.identities.recall(None) or ANONYMOUS, key, None),
+            lambda url: asyncio.to_thread(open_in_browser, url),
+            changed.set,
+        )
+        await _until_stopped(stop, local_operator, display, Shown(board, keys, changed))
         display.show_stopping()
         await gateway.stop(GRACE)
     finally:
         await children.aclose()
 
 
-async def _until_stopped(
-    stop: asyncio.Event, local_operator: LocalOperator, display: Display, board: Board, changed: asyncio.Event
-) -> None:
+class Shown(NamedTuple):
+    """Content of a display."""
+
+    board: Board
+    sign_in: SignInKeys
+    changed: asyncio.Event
+    """Set when something of it has changed."""
+
+
+async def _until_stopped(stop: asyncio.Event, local_operator: LocalOperator, display: Display, shown: Shown) -> None:
     """Run operator and display until `stop` is set. If either fails, the other is cancelled and the error is raised."""
     working = asyncio.create_task(local_operator.run(), name="local_operator")
-    showing = asyncio.create_task(_redraw_on_changes(display, board, changed), name="display")
-    keys = asyncio.create_task(display.watch_keys(), name="keys")
+    showing = asyncio.create_task(_redraw_on_changes(display, shown.board, shown.changed), name="display")
+    keys = asyncio.create_task(display.watch_keys(shown.sign_in), name="keys")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
         await asyncio.wait((working, showing, keys, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -280,6 +296,8 @@ def _gateway(
             token_exchange_allowed=os.environ.get("FAIRLEAD_TOKEN_EXCHANGE_ALLOWED") or "*",
             **_own_keys(os.environ, where),
             **_made_keys(os.environ, where),
+            grants_directory=os.environ.get("FAIRLEAD_GRANTS_DIRECTORY")
+            or grants_folder(options.state_dir, os.environ),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people
         )
         custom = load(settings.calls.custom.modules)

@@ -24,7 +24,8 @@ from fairlead_cli.up.board import STARTING_STATES, Board, Row, TierChange, plain
 from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.layout import CONSOLE, ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
-from fairlead_cli.up.terminal_keys import KEYS_HINT, TerminalKeys, open_top_on_key, wait_forever
+from fairlead_cli.up.sign_in_keys import SignInKeys
+from fairlead_cli.up.terminal_keys import KEYS_HINT, TerminalKeys, act_on_keys, wait_forever
 from fairlead_cli.up.terminal_text import sanitize
 from fairlead_cli.wording import ready_to_paste
 from fairlead_mcp.refusals import is_same_failure
@@ -68,7 +69,7 @@ class Display(Protocol):
         """Show what changed on the board."""
         ...
 
-    async def watch_keys(self) -> None:
+    async def watch_keys(self, sign_in: SignInKeys) -> None:
         """Act on pressed keys until cancelled. `show_addresses` has been called before."""
         ...
 
@@ -86,7 +87,8 @@ class LiveTable:
         """`keys` reads the terminal's keys; None if they cannot be read."""
         self.console = console
         self._keys = keys
-        self._hint = "" if keys is None else KEYS_HINT
+        self._sign_in: SignInKeys | None = None
+        """Keys for signing in at servers; None while no keys are read."""
         self._suspended = False
         self._addresses: Addresses | None = None
         self._drawn: tuple[tuple[int, int], ScreenView] | None = None
@@ -104,11 +106,12 @@ class LiveTable:
     def show_addresses(self, addresses: Addresses) -> None:
         self._addresses = addresses
 
-    async def watch_keys(self) -> None:
+    async def watch_keys(self, sign_in: SignInKeys) -> None:
         if self._keys is None or self._addresses is None:
             await wait_forever()
         else:
-            await open_top_on_key(self._keys, self, self._addresses.mcp)
+            self._sign_in = sign_in
+            await act_on_keys(self._keys, self, self._addresses.mcp, sign_in.press)
 
     def refresh(self, board: Board) -> None:
         """Draw as much as fits in the window, unless the window shows exactly that already."""
@@ -125,6 +128,14 @@ class LiveTable:
         text.no_wrap = True
         text.overflow = "ignore"
         self._live.update(text, refresh=True)
+
+    @property
+    def _hint(self) -> str:
+        """Line about keys."""
+        if self._keys is None:
+            return ""
+        sign_in = "" if self._sign_in is None else self._sign_in.hint
+        return f"{sign_in}; {KEYS_HINT}" if sign_in else KEYS_HINT
 
     def suspend(self) -> None:
         """Leave the terminal to another program; until `resume`, nothing is drawn or printed."""
@@ -184,7 +195,7 @@ class _Changes(ABC):
 
     def __exit__(self, *_: object) -> None: ...  # noqa: B027 - nothing to end
 
-    async def watch_keys(self) -> None:
+    async def watch_keys(self, sign_in: SignInKeys) -> None:
         await wait_forever()
 
     def refresh(self, board: Board) -> None:

@@ -1,7 +1,8 @@
 """Folders of a `fairlead up`: documents, credentials and installed packages.
 
 Without `--state-dir`, documents and credentials are in a temporary folder that is deleted when the command ends; if it
-was killed, the next start deletes the folder. Installed packages stay in the user's cache, if that is writable.
+was killed, the next start deletes the folder. Installed packages stay in the user's cache, if that is writable, and
+grants of persons in the user's state folder.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "fairlead-up-"
 _LOCK: Final = ".lock"
+_GRANTS: Final = "grants"
 
 
 def package_cache(environ: Mapping[str, str]) -> Path:
@@ -31,6 +33,17 @@ def package_cache(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_CACHE_HOME") or ""
     root = Path(base) if base.startswith("/") else Path.home() / ".cache"
     return root / "fairlead" / "packages"
+
+
+def grants_folder(state_dir: Path | None, environ: Mapping[str, str]) -> Path:
+    """The folder of grants, which outlive a run also without `--state-dir`: then in the user's state folder, according
+    to the XDG base directory specification. It is created with the first grant.
+    """
+    if state_dir is not None:
+        return state_dir.expanduser().absolute() / _GRANTS
+    base = environ.get("XDG_STATE_HOME") or ""
+    root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    return root / "fairlead" / _GRANTS
 
 
 def _packages(root: Path, environ: Mapping[str, str]) -> Path:

@@ -23,13 +23,23 @@ LONG_SECONDS: Final = 10.0
 """A server that starts for longer than this is listed with the servers that need attention."""
 MIN_WIDTH: Final = 20
 MIN_HEIGHT: Final = 4
-_RANKS: Final[tuple[State, ...]] = ("failed", "offline", "installing", "starting", "waiting", "ready", "skipped")
+_RANKS: Final[tuple[State, ...]] = (
+    "failed",
+    "offline",
+    "sign-in",
+    "installing",
+    "starting",
+    "waiting",
+    "ready",
+    "skipped",
+)
 _STYLES: Final[dict[State, str]] = {
     "waiting": "dim",
     "installing": "cyan",
     "starting": "cyan",
     "ready": "green",
     "offline": "yellow",
+    "sign-in": "yellow",
     "failed": "red",
     "skipped": "dim",
 }
@@ -62,10 +72,10 @@ class ServerRow:
     @property
     def order(self) -> tuple[int, str]:
         """Sort key: servers that need attention are first."""
-        if self.state in ("failed", "offline"):
+        if self.state in ("failed", "offline", "sign-in"):
             return _RANKS.index(self.state), self.name
         has_remark = self.state == "ready" and bool(self.message)
-        return 2 if self.is_slow else 3 if has_remark else 4 + _RANKS.index(self.state), self.name
+        return 3 if self.is_slow else 4 if has_remark else 5 + _RANKS.index(self.state), self.name
 
 
 @dataclass(frozen=True)
@@ -229,7 +239,7 @@ def _row(server: ServerRow, column: int, width: int, detail: _Detail) -> list[Sc
 
 def _describe(server: ServerRow, *, names: bool) -> str:
     """The state of a server in words."""
-    text: str = server.state
+    text: str = "wants you to sign in" if server.state == "sign-in" else server.state
     if server.state == "ready":
         text += f", {_tools(len(server.tools))}"
     elif server.is_slow or (server.state == "installing" and server.seconds >= LONG_SECONDS):

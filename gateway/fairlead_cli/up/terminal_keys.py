@@ -1,4 +1,5 @@
-"""Reads keys from the terminal while `fairlead up` draws its table: `t` opens the screen of `fairlead top`.
+"""Reads keys from the terminal while `fairlead up` draws its table: `t` opens the screen of `fairlead top`, and
+`sign_in_keys` has the others.
 
 A terminal delivers single keys only in cbreak mode (termios(3)). Its original modes are restored whenever no keys are
 read: while another program has the screen, and at the end of the process.
@@ -12,11 +13,13 @@ import os
 import sys
 import termios
 import tty
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 TOP_KEY: Final = "t"
 KEYS_HINT: Final = "t opens `fairlead top` here, q returns; Ctrl-C stops"
+MAX_KEYS: Final = 16
+"""Limit on the keys that wait for the end of an action; further ones are ignored."""
 STOP_SECONDS: Final = 5.0
 """Seconds that `fairlead top` has to close its screen before its process is killed."""
 
@@ -77,19 +80,28 @@ class SuspendableDisplay(Protocol):
         ...
 
 
-async def open_top_on_key(
-    keys: TerminalKeys, display: SuspendableDisplay, url: str, environ: Mapping[str, str] = os.environ
+async def act_on_keys(
+    keys: TerminalKeys,
+    display: SuspendableDisplay,
+    url: str,
+    press: Callable[[str], Awaitable[object]],
+    environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Show the screen of `fairlead top` each time that TOP_KEY is pressed, until cancelled."""
-    pressed = asyncio.Event()
+    """Show the screen of `fairlead top` each time that TOP_KEY is pressed, and call `press` with each other key, until
+    cancelled.
+    """
+    pressed: asyncio.Queue[str] = asyncio.Queue(MAX_KEYS)
 
     def on_key(key: str) -> None:
-        if key == TOP_KEY:
-            pressed.set()
+        with contextlib.suppress(asyncio.QueueFull):
+            pressed.put_nowait(key)
 
     while True:
         keys.listen(on_key)
-        await pressed.wait()
+        key = await pressed.get()
+        if key != TOP_KEY:
+            await press(key)
+            continue
         keys.release()
         display.suspend()
         code = 1
@@ -98,7 +110,8 @@ async def open_top_on_key(
         finally:
             keys.release()  # a killed process does not restore the terminal's modes
             display.resume(clear=code == 0)
-        pressed.clear()
+        while not pressed.empty():
+            pressed.get_nowait()
 
 
 async def wait_forever() -> None:

@@ -26,7 +26,14 @@ GRANT: Final = "oauth/token"
 MAX_NAME: Final = 256
 """Maximum number of characters that are recorded of a name that the caller chose freely."""
 _REFUSED_BY_GATEWAY: Final = frozenset(
-    {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY", "CREDENTIAL_UNAVAILABLE"}
+    {
+        "INVALID_ARGUMENTS",
+        "OVER_BUDGET",
+        "BREAKER_OPEN",
+        "MISSING_CLIENT_CAPABILITY",
+        "CREDENTIAL_UNAVAILABLE",
+        "SIGN_IN_REQUIRED",
+    }
 )
 """Outcome codes of calls that the gateway did not send to the server, although policies allow them."""
 

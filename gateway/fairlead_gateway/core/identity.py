@@ -95,7 +95,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     owner: str = ""
     """Owner of the principal's sessions and streams: a digest of `principal`, or empty for anonymous callers."""
     person: bytes = b""
-    """Key of the person towards servers, the same for all of a person's agents; empty for anonymous callers."""
+    """Key of the person towards servers, the same for all agents of a person; empty for anonymous callers but LOCAL."""
     subject_token: SubjectToken | None = None
     """The credential itself, if it is a JWT and a server needs it (`Identities.keep_tokens`)."""
 
@@ -115,3 +115,7 @@ IDENTITY: Final = "fairlead.identity"
 """Key of the `Identity` in an ASGI scope."""
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")
 """Identity of requests without a credential, if the gateway allows them."""
+LOCAL: Final = Identity(kind="anonymous", principal="anonymous", person=b"local")
+"""Identity of all requests to a gateway without authentication that serves its own machine alone: they come from its
+owner, who can make grants for servers.
+"""

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
+from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity, SubjectToken
 from fairlead_gateway.identity.authenticator import Authenticator, Verdict
 from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
 
@@ -50,7 +50,8 @@ _Entry = tuple[Identity, float]
 
 class Identities:
     """Authenticates requests, with a cache. With `anonymous` and without authenticators, every request is anonymous and
-    its headers are ignored. `seconds` is the timeout of a look-up, `now` the time in seconds since the epoch.
+    its headers are ignored; with `local`, it is then from the machine's owner. `seconds` is the timeout of a look-up,
+    `now` the time in seconds since the epoch.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Identities:
         authenticators: Sequence[Authenticator] = (),
         *,
         anonymous: bool = True,
+        local: bool = False,
         most: int = KEPT,
         seconds: float = LOOK_UP_SECONDS,
         now: Callable[[], float] = time.time,
@@ -65,6 +67,9 @@ class Identities:
         self._authenticators = tuple(authenticators)
         self.open = anonymous and not authenticators
         """Whether every request is anonymous, since there are no authenticators."""
+        self.local = self.open and local
+        """Whether every request is from the machine's owner."""
+        self._anybody = LOCAL if self.local else ANONYMOUS
         self.answers_anybody = anonymous
         """Whether requests without a credential are accepted."""
         self._now = now
@@ -88,7 +93,7 @@ class Identities:
     def recall(self, authorization: bytes | None) -> Identity | None:
         """Cached identity of a request; None if it is not in the cache."""
         if self.open:
-            return ANONYMOUS
+            return self._anybody
         entry = self._young.get(authorization)
         if entry is not None and entry[1] > self._now():
             return entry[0]

@@ -40,8 +40,9 @@ def may_see(selection: Selection, identity: Identity, server: ServerKey, tool: s
 
 
 def unready_by_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:
-    """The unready server to which a tool name in a call at an endpoint belongs: by its prefix, by a tool id
-    (`mcp.SERVER.TOOL`), or because its tools have no prefix. None if the principal may see no such server.
+    """The unready server, or server that nobody has signed in to, to which a tool name in a call at an endpoint
+    belongs: by its prefix, by a tool id (`mcp.SERVER.TOOL`), or because its tools have no prefix. None if the principal
+    may see no such server.
     """
     for entry, tool in _candidates(selection, name, target):
         if may_see(selection, identity, entry.key, tool):
@@ -84,10 +85,18 @@ def is_worth_waiting(selection: Selection, server: ServerKey) -> bool:
     return entry is not None and worth_waiting(entry.state, entry.cause) and server not in selection.snapshot.servers
 
 
+def _unlisted(selection: Selection) -> Iterator[ServerEntry]:
+    """Entries of all unready servers, and of those whose catalog has the tool `sign_in` in place of theirs."""
+    servers = selection.snapshot.servers
+    for key, entry in selection.snapshot.entries.items():
+        if (server := servers.get(key)) is None or server.catalog.sign_in:
+            yield entry
+
+
 def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tuple[ServerEntry, str]]:
     prefix, separator, tool = name.partition(SEPARATOR)
     without_prefix = []
-    for entry in unready(selection):
+    for entry in _unlisted(selection):
         if entry.removed:
             continue
         if target != MERGED:

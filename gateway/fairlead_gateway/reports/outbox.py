@@ -15,7 +15,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
-from fairlead_api.reports import AskedApproval, Doubt, Report, ToolAttempts
+from fairlead_api.reports import AskedApproval, Doubt, GrantedListing, Report, ToolAttempts
 from fairlead_gateway.reports.failing_grants import FailingGrants
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import wait_until_set
@@ -31,7 +31,8 @@ LOOK_SECONDS: Final = 0.05
 
 class Outbox:
     """Creates the reports of a gateway on request. `clock` is the clock that measures calls, and `wall` returns the
-    time since the epoch; both are in seconds. `own` are the catalogs of this gateway's custom tools.
+    time since the epoch; both are in seconds. `own` are the catalogs of this gateway's custom tools. `refreshing` is
+    called with each server whose discovery is requested.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class Outbox:
         own: Iterable[Catalog] = (),
         *,
         tallying: bool = False,
+        refreshing: Callable[[ServerKey], None] = lambda _: None,
     ) -> None:
         self.samples = SampleLog(self._wake, tallying=tallying)
         self.failing_grants = FailingGrants(self._note_grants, clock, wall)
         self._environment = environment
         self._own = tuple(own)
+        self._refreshing = refreshing
         self._clock = clock
         self._wall = wall
         self._replica = secrets.token_hex(8)
@@ -54,6 +57,8 @@ class Outbox:
         self._number = 0
         self._grants_number = 0
         """`_number` at the last change of the servers whose grants fail."""
+        self._listings: dict[ServerKey, tuple[int, GrantedListing]] = {}
+        """The last list that was read of each server with a person's token, with the number of the item."""
         self._doubted: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
         self._told_overdue = 0
@@ -62,6 +67,7 @@ class Outbox:
 
     def ask_refresh(self, server: ServerKey) -> None:
         """Request that the operator list a server's tools now."""
+        self._refreshing(server)
         self._add_item(server)
 
     def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
@@ -69,6 +75,16 @@ class Outbox:
         `approval`. `by` is the administrator.
         """
         self._add_item(AskedApproval(server.namespace, server.name, approval, by))
+
+    def add_listing(self, listing: GrantedListing) -> None:
+        """Report what a server lists with a person's token, in place of what it listed before."""
+        self._number += 1
+        key = ServerKey(listing.namespace, listing.server)
+        self._listings.pop(key, None)
+        self._listings[key] = self._number, listing
+        while len(self._listings) > MOST_KEPT:
+            del self._listings[next(iter(self._listings))]
+        self._wake()
 
     def server_lost(self, server: ServerKey, reason: str) -> None:
         """Report that a call could not reach a server, so that the operator checks the server. Reports within
@@ -123,6 +139,7 @@ class Outbox:
             approvals=tuple(item for item in fresh if isinstance(item, AskedApproval)),
             failed_grants=self.failing_grants.report() if self._tells_grants(cursor, happened) else None,
             own=() if cursor.startswith(f"{self._replica}.") else self._own,
+            listings=tuple(listing for number, listing in self._listings.values() if number > happened),
         )
 
     def _add_item(self, item: ServerKey | Doubt | AskedApproval) -> None:

@@ -7,9 +7,10 @@ from msgspec import Raw
 from fairlead_api.reports import BAD, NEUTRAL, OK, UNREADABLE
 from fairlead_mcp import jsonrpc, tool_results
 from fairlead_mcp.errors import HttpRefused, McpError, PoolFull, ProtocolError, RpcError
+from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED
 
-_OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY})
-"""JSON-RPC errors that were caused by the call, not by the server."""
+_OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+"""JSON-RPC errors that were caused by the call or its person, not by the server."""
 
 
 def outcome_of(error: Exception) -> str:

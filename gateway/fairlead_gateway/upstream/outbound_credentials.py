@@ -8,16 +8,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
-from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredential, CallCredentials
+from fairlead_gateway.core.sign_in import SignInLinks
 from fairlead_gateway.core.token_destinations import SETTING, TokenDestination
+from fairlead_gateway.identity.persons import person_of, require_person
 from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import (
+    GRANT_UNREADABLE,
     INSUFFICIENT_SCOPE,
     ISSUER_NOT_ALLOWED,
     NO_SUBJECT_TOKEN,
+    SIGN_IN_REQUIRED,
     SUBJECT_TOKEN_EXPIRED,
     TIMEOUT,
     TOKEN_REFUSED,
@@ -37,6 +42,7 @@ KEPT_SECONDS: Final = GRANT_SECONDS
 """Time for which an expired subject token is kept, as a grant in progress may still name its caller."""
 _FOREVER: Final = float("inf")
 _OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
+_SIGN_IN_HELPS: Final = frozenset({SIGN_IN_REQUIRED, GRANT_UNREADABLE})
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
 
 
@@ -47,27 +53,33 @@ def _ignore(identity: Identity, failure: GrantFailed | None, seconds: float) -> 
 class ServerCredentials(CallCredentials):
     """Access tokens of the server `server`, from `source`. `clock` is in seconds since the epoch, `monotonic` that of
     deadlines. `allowed` has the issuers and token URLs that callers' tokens may be sent to, besides their own issuer.
+    `links` is for servers at which persons sign in.
     """
 
     def __init__(
         self,
-        server: str,
+        server: ServerKey,
         settings: OAuthSettings,
         source: TokenSource,
         *,
+        links: SignInLinks | None = None,
         observe: ObserveOutcome = _ignore,
         allowed: Collection[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._server = server
+        self._key = server
+        self._server = str(server)
         self._source = source
+        self._links = links
         self._observe = observe
         self._destination = TokenDestination(settings, allowed)
         self._clock = clock
         self._monotonic = monotonic
         self.exchanges = settings.grant == TOKEN_EXCHANGE
         """Whether callers need a token of their own."""
+        self.consents = settings.grant == USER_CONSENT
+        """Whether callers need to sign in at the server."""
         self._per_agent = settings.grants_per == AGENT
         self._newest: OrderedDict[bytes, Identity] = OrderedDict()
         """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
@@ -77,16 +89,18 @@ class ServerCredentials(CallCredentials):
         """Earliest `expires_at` in `_newest`, in seconds since the epoch."""
 
     def person(self, identity: Identity) -> bytes:
+        if self.consents:
+            return person_of(identity)
         if not self.exchanges:
             return b""
         return identity.principal.encode("utf-8", "surrogatepass") if self._per_agent else identity.person
 
     def cached(self, identity: Identity) -> CallCredential | None:
-        if not self.exchanges:
+        if not (self.exchanges or self.consents):
             token = self._source.cached(GATEWAY)
             return None if token is None else CallCredential(b"", token)
         try:
-            subject = self._subject(identity, self.person(identity))
+            subject = self._subject_of(identity)
         except GrantFailed as failure:
             self._observe(identity, failure, 0.0)
             raise
@@ -118,6 +132,14 @@ class ServerCredentials(CallCredentials):
         # a grant belongs to no single call: its caller is the one whose token was exchanged, unless long gone
         self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), None, seconds)
 
+    def forget(self, person: bytes) -> None:
+        """Drop the person's access token, as the grant that it was obtained by has ended."""
+        self._source.forget(person)
+
+    async def review(self, person: bytes) -> None:
+        """Drop the person's access token if the grant that it was obtained by has ended."""
+        await self._source.review(person)
+
     async def aclose(self) -> None:
         self._newest.clear()
         await self._source.aclose()
@@ -128,7 +150,10 @@ class ServerCredentials(CallCredentials):
         self, identity: Identity, deadline: float, refused: CallCredential | None, challenge: Challenge | None
     ) -> CallCredential:
         subject = GATEWAY
-        if self.exchanges:
+        if self.consents:
+            subject = self._subject_of(identity)
+            self._note_caller(subject.person, identity)
+        elif self.exchanges:
             person = self.person(identity)
             if identity.expires_at <= self._clock():  # of a stream or task, which outlives its first token
                 token = self._source.cached(TokenSubject(person))
@@ -145,14 +170,20 @@ class ServerCredentials(CallCredentials):
             text = f"the authorization server gave no token for the server {self._server} before the call's deadline"
             raise Timeout(text, sent=False) from late
         except GrantFailed as failure:
-            raise failure.at_server(self._server) from failure
+            error = failure.at_server(self._server)
+            if self.consents and self._links is not None and failure.cause in _SIGN_IN_HELPS:
+                try:
+                    error.sign_in_url = await self._links.link(identity, self._key, challenge)
+                except GrantFailed as linkless:
+                    error = linkless.at_server(self._server)
+            raise error from failure
         return CallCredential(subject.person, token)
 
     async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
         token = self._source.cached(TokenSubject(person))
         if token is not None and token.header_line != refused:
             return token.header_line
-        identity = self._newest.get(person) if self.exchanges else GATEWAY_ITSELF
+        identity = self._newest.get(person) if self.exchanges or self.consents else GATEWAY_ITSELF
         if identity is None or identity.expires_at <= self._clock():
             raise self._expired()  # not observed: it concerns no call
         credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
@@ -164,9 +195,10 @@ class ServerCredentials(CallCredentials):
 
     def _describe_refusal(self, challenge: Challenge) -> GrantFailed:
         if not challenge.wants_scopes:
+            again = f"; `fairlead logout {self._server}` makes it ask for a new sign-in" if self.consents else ""
             text = (
                 f"the server {self._server} refuses the access token, also a new one (401): check that the "
-                "authorization server issues tokens for it (issuer, audience and resource)"
+                f"authorization server issues tokens for it (issuer, audience and resource){again}"
             )
             return GrantFailed(text, cause=TOKEN_REFUSED)
         scopes = " ".join(challenge.scopes)
@@ -178,7 +210,23 @@ class ServerCredentials(CallCredentials):
 
     def _caller(self, identity: Identity) -> Identity:
         """For whom the server's access token is."""
-        return identity if self.exchanges else GATEWAY_ITSELF
+        return identity if self.exchanges or self.consents else GATEWAY_ITSELF
+
+    def _subject_of(self, identity: Identity) -> TokenSubject:
+        """The caller as the source of tokens gets it. Raises GrantFailed for a caller that cannot get a token."""
+        if self.consents:
+            try:
+                return TokenSubject(require_person(identity))
+            except GrantFailed as failure:
+                raise failure.at_server(self._server) from failure
+        return self._subject(identity, self.person(identity))
+
+    def _note_caller(self, person: bytes, identity: Identity) -> None:
+        """Remember a caller that needs no token of its own, for the gateway's own messages and for audit entries."""
+        self._newest[person] = identity
+        self._newest.move_to_end(person)
+        if len(self._newest) > MAX_PERSONS:
+            self._newest.popitem(last=False)
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
         """The caller as the authorization server gets it. Raises GrantFailed for a caller without a token, or with one

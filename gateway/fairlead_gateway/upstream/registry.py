@@ -29,7 +29,7 @@ from fairlead_api.documents.catalog import (
     LocalEndpoint,
     TcpEndpoint,
 )
-from fairlead_api.documents.oauth import TOKEN_EXCHANGE, OAuthSettings
+from fairlead_api.documents.oauth import TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
@@ -37,6 +37,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.core.sign_in import SignInLinks
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.sending import ANSWERED
@@ -49,11 +50,13 @@ from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
+from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.session_pool import MAX_SESSIONS
 from fairlead_gateway.upstream.settings import UpstreamSettings
 from fairlead_gateway.upstream.shared_stream import ClientStream
+from fairlead_gateway.upstream.sign_in_tool import SignInUpstream
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras, via
 from fairlead_mcp.errors import ConnectFailed, McpError
@@ -64,9 +67,14 @@ from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.consent import ConsentFlow
+from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
+from fairlead_mcp.opening import NetworkAccess, network_session
+from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
@@ -117,6 +125,16 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
     """Calls that are admitted at once after a pause."""
     per_client: bool
 
+    sign_in: bool
+    """Whether its only tool asks callers to sign in."""
+    uid: str
+    """`Catalog.uid` of a server with OAuth settings; else empty."""
+
+    @property
+    def personal(self) -> bool:
+        """Whether calls go with tokens of persons."""
+        return self.oauth is not None and self.oauth.grant in (TOKEN_EXCHANGE, USER_CONSENT)
+
     @property
     def exchanges(self) -> bool:
         """Whether calls go with tokens that are exchanged for those of callers (RFC 8693)."""
@@ -124,7 +142,8 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
 
     def has_tokens_of(self, other: _UpstreamConfig) -> bool:
         """Whether access tokens of another configuration are good for this one."""
-        return (self.endpoint, self.credential, self.oauth) == (other.endpoint, other.credential, other.oauth)
+        own = self.endpoint, self.credential, self.oauth, self.uid
+        return own == (other.endpoint, other.credential, other.oauth, other.uid)
 
 
 class _Connection(NamedTuple):
@@ -133,13 +152,24 @@ class _Connection(NamedTuple):
     upstream: Upstream
     credentials: ServerCredentials | None = None
     """Access tokens per call; None if `upstream` has the credential of all requests."""
+    consent: ServerConsent | None = None
+    """Consent of persons; None if the server does not want persons to sign in."""
     complete: bool = True
     """False if `upstream` is a substitute that the next `sync` tries to replace."""
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         await self.upstream.aclose(grace, replaced=replaced)
+        if self.consent is not None:
+            await self.consent.flow.aclose()
         if self.credentials is not None:
             await self.credentials.aclose()
+
+
+class _ServerTokens(NamedTuple):
+    """Access tokens of one server, and what its sign-in needs, as `_Connection` has them."""
+
+    credentials: ServerCredentials | None = None
+    consent: ServerConsent | None = None
 
 
 class _Entry(msgspec.Struct):
@@ -173,6 +203,10 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Called when a server's credentials are replaced or removed: earlier outcomes say nothing about the new ones."""
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
+    links: SignInLinks
+    """Links at which persons sign in at servers."""
+    grants: GrantStore | None
+    """Grants that persons made for servers; None if none can be stored."""
 
 
 class Registry:
@@ -209,6 +243,9 @@ class Registry:
         self._observe_grant = access.observe_grant
         self._forget_grants = access.forget_grants
         self._is_own_audience = access.is_own_audience
+        self._links = access.links
+        self._grants = access.grants
+        self._installation = access.installation
         self._entries: dict[ServerKey, _Entry] = {}
         self._retiring: dict[asyncio.Task[None], _Connection] = {}
         self._system_tls: ssl.SSLContext | None = None
@@ -239,6 +276,36 @@ class Registry:
         """Access tokens per call of a server; None if its upstream has the credential of all requests."""
         return self._entries[key].connection.credentials
 
+    def forget(self, server: ServerKey, person: bytes) -> None:
+        """Implements `core.granted_tokens.GrantedTokens`."""
+        entry = self._entries.get(server)
+        if entry is not None and entry.connection.credentials is not None:
+            entry.connection.credentials.forget(person)
+
+    async def revoke(self, server: ServerKey, grant: StoredGrant) -> bool:
+        """Implements `core.granted_tokens.GrantRevoker`."""
+        consent = self.consent(server)
+        return consent is not None and await consent.flow.revoke(grant)
+
+    def consent(self, key: ServerKey) -> ServerConsent | None:
+        """Consent of persons for a server; None if it does not want persons to sign in, or was removed."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.connection.consent
+
+    def consents(self) -> dict[ServerKey, ServerConsent]:
+        """All servers that want persons to sign in."""
+        return {
+            key: entry.connection.consent
+            for key, entry in list(self._entries.items())
+            if entry.connection.consent is not None
+        }
+
+    async def review(self, server: ServerKey, person: bytes) -> None:
+        """Implements `core.granted_tokens.GrantedTokens`."""
+        entry = self._entries.get(server)
+        if entry is not None and entry.connection.credentials is not None:
+            await entry.connection.credentials.review(person)
+
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
 
@@ -256,7 +323,7 @@ class Registry:
         }
         if any(config.exchanges for config in configs.values()):
             self._keep_tokens(True)  # before the first call that needs one
-        reusable = {key: self._reusable_credentials(key, config) for key, config in changed.items()}
+        reusable = {key: self._reusable_tokens(key, config) for key, config in changed.items()}
         made = await asyncio.gather(*(self._make(key, config, reusable[key]) for key, config in changed.items()))
         for key in [key for key in self._entries if key not in configs]:
             self._retire(key, self._entries.pop(key).connection)
@@ -270,7 +337,7 @@ class Registry:
                     continue  # the retry failed again, so the old substitute stays
                 before = entry.connection
                 shared = before.credentials is connection.credentials
-                self._retire(key, before._replace(credentials=None) if shared else before)
+                self._retire(key, before._replace(credentials=None, consent=None) if shared else before)
             self._entries[key] = _Entry(config, connection, self._guard(key, config))
         self._keep_tokens(any(config.exchanges for config in configs.values()))
 
@@ -293,6 +360,8 @@ class Registry:
             rate=catalog.limits.calls_per_second,
             burst=catalog.limits.burst,
             per_client=catalog.session == PER_CLIENT,
+            sign_in=catalog.sign_in,
+            uid="" if catalog.oauth is None else catalog.uid,
         )
 
     def _guard(self, key: ServerKey, config: _UpstreamConfig) -> Guard:
@@ -315,20 +384,23 @@ class Registry:
             ping=Pinger(lambda: self.upstream(key), self._client, time.monotonic, PING_SECONDS),
         )
 
-    def _reusable_credentials(self, key: ServerKey, config: _UpstreamConfig) -> ServerCredentials | None:
+    def _reusable_tokens(self, key: ServerKey, config: _UpstreamConfig) -> _ServerTokens | None:
         """The source of access tokens that a changed configuration keeps, so that not every person needs a grant."""
         entry = self._entries.get(key)
-        return entry.connection.credentials if entry is not None and config.has_tokens_of(entry.config) else None
+        if entry is None or not config.has_tokens_of(entry.config):
+            return None
+        return _ServerTokens(entry.connection.credentials, entry.connection.consent)
 
-    async def _make(self, key: ServerKey, config: _UpstreamConfig, reusable: ServerCredentials | None) -> _Connection:
+    async def _make(self, key: ServerKey, config: _UpstreamConfig, reusable: _ServerTokens | None) -> _Connection:
         """Connect a server, with the source of access tokens `reusable` unless that is None."""
         try:
             credential = Credential()
             if config.credential is not None:
                 async with asyncio.timeout(CREDENTIAL_SECONDS):
                     credential = await self._credentials.read(config.credential)
-            credentials = reusable or self._server_credentials(key, config, credential)
-            return _Connection(await self._build_upstream(key, config, credential, credentials), credentials)
+            tokens = reusable or self._server_tokens(key, config, credential)
+            upstream = await self._build_upstream(key, config, credential, tokens.credentials)
+            return _Connection(upstream, tokens.credentials, tokens.consent)
         except (CredentialUnreadable, TimeoutError) as error:
             why = str(error) or f"the credential was not read within {CREDENTIAL_SECONDS:g} s"
             log.warning("Server %s cannot be called, as its credential cannot be read: %s", key, why)
@@ -338,12 +410,10 @@ class Registry:
             log.warning("Server %s cannot be called: %s", key, error)
             return _Connection(Unreachable(f"the server {key} cannot be called; the gateway's log has the reason"))
 
-    def _server_credentials(
-        self, key: ServerKey, config: _UpstreamConfig, credential: Credential
-    ) -> ServerCredentials | None:
-        endpoint = config.endpoint
-        if config.oauth is None or not isinstance(endpoint, HttpEndpoint):
-            return None
+    def _server_tokens(self, key: ServerKey, config: _UpstreamConfig, credential: Credential) -> _ServerTokens:
+        endpoint, oauth = config.endpoint, config.oauth
+        if oauth is None or not isinstance(endpoint, HttpEndpoint):
+            return _ServerTokens()
 
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are made after the source
             credentials.granted(subject, seconds)
@@ -351,25 +421,41 @@ class Registry:
         access = TokenAccess(
             endpoint.url,
             self._resolve(key),
+            server=str(key),
             host_header=endpoint.host_header,
             server_ca_bundle=endpoint.ca_bundle,
             make_tls=self._tls,
             observe=observe,
             is_own_audience=self._is_own_audience,
         )
+        source = TokenSource(oauth, credential, access, self._grants)
         credentials = ServerCredentials(
-            str(key),
-            config.oauth,
-            TokenSource(config.oauth, credential, access),
+            key,
+            oauth,
+            source,
+            links=self._links,
             allowed=self._settings.token_exchange_allowed,
             observe=partial(self._observe_grant, key),
         )
-        return credentials
+        if oauth.grant != USER_CONSENT or self._grants is None:
+            return _ServerTokens(credentials)
+
+        def session(token: AccessToken) -> McpSession:
+            sent = Credential(headers={**credential.headers, "Authorization": f"Bearer {token.value}"})
+            network = NetworkAccess(sent, self._resolve(key), self._installation)
+            return network_session(str(key), endpoint, network)
+
+        flow = ConsentFlow(oauth, credential, access, self._grants)
+        return _ServerTokens(
+            credentials, ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, session)
+        )
 
     async def _build_upstream(
         self, key: ServerKey, config: _UpstreamConfig, credential: Credential, credentials: ServerCredentials | None
     ) -> Upstream:
         endpoint = config.endpoint
+        if config.sign_in:
+            return SignInUpstream()
         if isinstance(endpoint, LocalEndpoint):
             return self._local(config.traits.limit)
         stateless = isinstance(endpoint, HttpEndpoint) and config.traits.modern
@@ -442,7 +528,7 @@ class Registry:
             tls,
             self._resolve(key),
             credentials,
-            self._settings.per_client.most if config.exchanges else MAX_SESSIONS,
+            self._settings.per_client.most if config.personal else MAX_SESSIONS,
         )
         return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
 

@@ -8,6 +8,7 @@ from msgspec import Meta, field
 
 from fairlead_api.environment import EnvironmentSettings, prefixed
 from fairlead_api.setting_types import Count, Seconds, SecondsOrZero, TokenDestinations
+from fairlead_gateway.grants.settings import GrantSettings
 from fairlead_mcp.egress_settings import EgressSettings
 
 
@@ -41,4 +42,5 @@ class UpstreamSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=pr
     tokens, an authorization server can call the gateway as the callers. `fairlead up` sets `*`.
     """
     per_client: PerClientSettings = PerClientSettings()
+    grants: GrantSettings = GrantSettings()
     egress: EgressSettings = EgressSettings()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus, urlsplit
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.oauth import ENTRA_ON_BEHALF_OF, OAuthSettings
+from fairlead_api.documents.oauth import ENTRA_ON_BEHALF_OF, USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.errors import CONFIGURATION, GrantFailed
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ ENTRA_EXTERNAL_DOMAIN: Final = ".ciamlogin.com"
 class ClientAuthentication:
     """Authentication of one client, by the method of the settings. `prepare` comes before `parameters`.
 
+    With `userConsent` the parameters always have the client's id: authorization servers of the Python SDK demand it.
     At Microsoft Entra, whose parameters always have the client's id, `client_secret_basic` is sent as
     `client_secret_post`.
     """
@@ -57,6 +58,7 @@ class ClientAuthentication:
         self._entra = entra = settings.profile == ENTRA_ON_BEHALF_OF
         method = settings.client_authentication
         self.method = POST if entra and method == BASIC else method
+        self._consents = settings.grant == USER_CONSENT
         self._client_id = settings.client_id
         self._secret = credential.client_secret
         self._issuer = "" if entra else settings.issuer
@@ -103,7 +105,7 @@ class ClientAuthentication:
     def parameters(self, token_url: str, now: float) -> dict[str, str]:
         """Parameters of a token request, with a new assertion at each call. `now` is in seconds since the epoch."""
         if self.method == BASIC:
-            return {}
+            return {"client_id": self._client_id} if self._consents else {}
         if self.method == POST:
             return {"client_id": self._client_id, "client_secret": self._secret}
         if self.method == NONE:

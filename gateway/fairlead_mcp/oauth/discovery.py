@@ -1,7 +1,8 @@
-"""Discovery of an issuer's token endpoint, and of the issuers that a server names.
+"""Discovery of an issuer's endpoints, and of the issuers that a server names.
 
 Requests about the server go to the server itself, and requests about the issuer to the issuer of the settings: no
-document or challenge leads to a third host, except the issuer's own token endpoint.
+document or challenge leads to a third host, except the issuer's own endpoints. Only where persons sign in and the
+settings name no issuer, it is the one that the server names, which gets no secret of another.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_mcp.http.target import Target
+from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, PROVIDER_ERROR, TIMEOUT, UNREACHABLE, GrantFailed
 from fairlead_mcp.oauth.metadata import (
     AuthorizationServerMetadata,
+    ProtectedResourceMetadata,
     includes,
     other_resource,
     read_resource_metadata,
@@ -22,18 +25,45 @@ from fairlead_mcp.oauth.metadata import (
     server_metadata_urls,
 )
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.oauth.token_http import open_http
+from fairlead_mcp.oauth.token_http import JSON, open_http
 
+_PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _NO_METADATA: Final = frozenset({BAD_ANSWER, PROVIDER_ERROR, TIMEOUT, UNREACHABLE})
 """Causes for which a server counts as one without metadata."""
 
 
-async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str) -> None:
-    """Compare the issuers that a server names in its metadata with the client's. `resource_metadata` is the URL in the
+async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str, *, consent: bool = False) -> None:
+    """Compare the issuers that a server names in its metadata with the client's, where persons sign in (`consent`).
+
+    Raises GrantFailed if the metadata names other issuers only, and as `discover_resource`. Missing or unreadable
+    metadata does not matter, as the settings name the issuer.
+    """
+    metadata = await discover_resource(access, resource_metadata)
+    if metadata is not None:
+        require_issuer(metadata, issuer, consent=consent)
+
+
+async def discover_challenge(access: TokenAccess) -> Challenge:
+    """The challenge of a server to a request without a token; an empty one if it sends none. Raises GrantFailed for an
+    invalid CA bundle.
+    """
+    server = Target.from_url(access.server_url, access.host_header)
+    http = await open_http(server, access, access.server_ca_bundle, "server")
+    try:
+        answer = await http.post(_PING, kind=JSON)
+    except GrantFailed:  # which the next request tells
+        return Challenge()
+    finally:
+        await http.aclose()
+    challenge = Challenge.parse(answer.headers.get(b"www-authenticate")) if answer.status == 401 else None
+    return challenge or Challenge()
+
+
+async def discover_resource(access: TokenAccess, resource_metadata: str) -> ProtectedResourceMetadata | None:
+    """Read the metadata of a server; None if it is missing or unreadable. `resource_metadata` is the URL in the
     server's challenge; empty without one, to look at the well-known places alone.
 
-    Raises GrantFailed if the metadata names other issuers only. That of a challenge may also be neither at another
-    origin nor about another resource. Missing or unreadable metadata does not matter, as the settings name the issuer.
+    Raises GrantFailed if that of a challenge is at another origin or about another resource.
     """
     server = Target.from_url(access.server_url, access.host_header)
     paths = resource_metadata_paths(server)
@@ -47,8 +77,7 @@ async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str)
             if metadata is None:
                 continue
             if includes(metadata.resource, server):
-                require_issuer(metadata, issuer)
-                return
+                return metadata
             if resource_metadata and number == 0:
                 raise other_resource(metadata, server)
     except GrantFailed as error:
@@ -56,12 +85,15 @@ async def check_issuer(access: TokenAccess, issuer: str, resource_metadata: str)
             raise
     finally:
         await http.aclose()
+    return None
 
 
-async def discover_token_endpoint(
-    access: TokenAccess, issuer: str, ca_bundle: str | None
+async def discover_issuer(
+    access: TokenAccess, issuer: str, ca_bundle: str | None, *, named_by_server: bool = False
 ) -> AuthorizationServerMetadata:
-    """Read an issuer's metadata at its well-known places. Raises GrantFailed."""
+    """Read an issuer's metadata at its well-known places. `named_by_server`: whether a server named the issuer, and not
+    the settings. Raises GrantFailed.
+    """
     failure: GrantFailed | None = None
     status = 0
     urls = server_metadata_urls(issuer)
@@ -71,7 +103,7 @@ async def discover_token_endpoint(
             answer = await http.get(Target.from_url(url).path)
             if answer.status == 200:
                 try:
-                    return read_server_metadata(answer.body, issuer, url)
+                    return read_server_metadata(answer.body, issuer, url, named_by_server=named_by_server)
                 except GrantFailed as error:  # another place may have the issuer's own metadata
                     failure = failure or error
             elif answer.status >= 500:

@@ -37,6 +37,10 @@ INVALID_TARGET: Final = "invalid_target"
 """`resource` or `audience` is unknown to the authorization server (RFC 8693 section 2.2.2)."""
 INTERACTION_REQUIRED: Final = "interaction_required"
 """The person has to consent or to authenticate again, which needs a browser."""
+SIGN_IN_REQUIRED: Final = "sign_in_required"
+"""The person has not consented yet, or the consent has ended."""
+GRANT_UNREADABLE: Final = "grant_unreadable"
+"""The store of grants is away or full, or the key of the person's grant is lost."""
 ACCESS_DENIED: Final = "access_denied"
 NO_SUBJECT_TOKEN: Final = "no_subject_token"  # noqa: S105  # the name of a cause, not a secret
 """The caller has no token that can be exchanged."""
@@ -69,6 +73,8 @@ GRANT_CAUSES: Final = frozenset(
         INVALID_SCOPE,
         INVALID_TARGET,
         INTERACTION_REQUIRED,
+        SIGN_IN_REQUIRED,
+        GRANT_UNREADABLE,
         ACCESS_DENIED,
         NO_SUBJECT_TOKEN,
         SUBJECT_TOKEN_EXPIRED,
@@ -100,17 +106,22 @@ class GrantFailed(McpError):
 
     reason = "GrantFailed"
 
-    def __init__(self, message: str, *, cause: str, claims: str = "", impersonal: str = "") -> None:
+    def __init__(
+        self, message: str, *, cause: str, claims: str = "", impersonal: str = "", sign_in_url: str = ""
+    ) -> None:
         """`claims`: JSON that Microsoft Entra asks the client to pass on in a new authorization request; or empty.
 
         `impersonal`: the message without words of the authorization server that may be about a person; empty: the
         message has none.
+
+        `sign_in_url`: page of the gateway at which the caller can sign in at the server; or empty.
         """
         super().__init__(message)
         self.cause = cause
         self.claims = claims
         self.impersonal = impersonal or message
         """Message that others than the caller may read."""
+        self.sign_in_url = sign_in_url
 
     @property
     def for_everybody(self) -> bool:
@@ -119,9 +130,17 @@ class GrantFailed(McpError):
 
     def at_server(self, server: str) -> GrantFailed:
         """Copy the exception with the server's name in front, for a message that stands alone."""
-        message = f"there is no access token for a call of the server {server}: {self}"
-        return GrantFailed(message, cause=self.cause, claims=self.claims, impersonal=self.impersonal)
+        return self._copy(f"there is no access token for a call of the server {server}: {self}")
 
     def again(self) -> GrantFailed:
         """Copy the exception, without its traceback, to raise it for another caller."""
-        return GrantFailed(str(self), cause=self.cause, claims=self.claims, impersonal=self.impersonal)
+        return self._copy(str(self))
+
+    def _copy(self, message: str) -> GrantFailed:
+        return GrantFailed(
+            message,
+            cause=self.cause,
+            claims=self.claims,
+            impersonal=self.impersonal,
+            sign_in_url=self.sign_in_url,
+        )

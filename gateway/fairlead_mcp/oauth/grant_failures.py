@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.subject import TokenSubject
 
-GrantKey: TypeAlias = tuple[bytes, frozenset[str]]
+FlightKey: TypeAlias = tuple[bytes, frozenset[str]]
 """Key of the person, and all scopes that are requested."""
 FIRST_PAUSE: Final = 1.0
 """Seconds."""
@@ -46,7 +46,7 @@ class GrantFailures:
         """Failures of a person by scopes, the latest last. The person whose last failure is oldest is first."""
         self._everybody: _Failure | None = None
 
-    def find(self, key: GrantKey, subject: TokenSubject) -> GrantFailed | None:
+    def find(self, key: FlightKey, subject: TokenSubject) -> GrantFailed | None:
         """The failure for which no grant should be tried now, as a copy to raise."""
         now = self._clock()
         if self._everybody is not None and now < self._everybody.until:
@@ -56,7 +56,7 @@ class GrantFailures:
             return None
         return failure.error.again()
 
-    def note(self, key: GrantKey, subject: TokenSubject, error: GrantFailed) -> None:
+    def note(self, key: FlightKey, subject: TokenSubject, error: GrantFailed) -> None:
         """Remember the failure of a grant."""
         if error.for_everybody:
             self._everybody = self._next(self._everybody, subject, error)
@@ -73,7 +73,7 @@ class GrantFailures:
         if len(self._by_person) > self._most:
             self._by_person.popitem(last=False)
 
-    def succeeded(self, key: GrantKey) -> None:
+    def succeeded(self, key: FlightKey) -> None:
         """Forget the failures that a successful grant disproves."""
         self._everybody = None
         person, scopes = key

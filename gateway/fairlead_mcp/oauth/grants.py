@@ -1,5 +1,6 @@
-"""Forms of token requests: client credentials (RFC 6749 section 4.4), token exchange (RFC 8693 section 2.1), and the
-on-behalf-of flow of Microsoft Entra. No I/O.
+"""Forms of token requests: client credentials (RFC 6749 section 4.4), token exchange (RFC 8693 section 2.1), the
+on-behalf-of flow of Microsoft Entra, and the authorization code and refresh token of a person's consent (RFC 6749
+sections 4.1.3 and 6). No I/O.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from fairlead_api.documents.oauth import (
     ENTRA_ON_BEHALF_OF,
     STANDARD_PARAMETERS,
     TOKEN_EXCHANGE,
+    USER_CONSENT,
     OAuthSettings,
 )
+from fairlead_mcp.oauth.client_authentication import NONE
 from fairlead_mcp.oauth.errors import CONFIGURATION, NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, GrantFailed
 from fairlead_mcp.oauth.subject import TokenSubject
 
@@ -28,14 +31,18 @@ def check_settings(settings: OAuthSettings) -> None:
     """Raise GrantFailed if no request can be made out of the settings."""
     problem = ""
     standard = sorted(name for name in settings.parameters if name.lower() in STANDARD_PARAMETERS)
-    if settings.grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE):
+    consent = settings.grant == USER_CONSENT
+    secretless = not settings.client_id or settings.client_authentication == NONE
+    if settings.grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT):
         problem = f"the grant {settings.grant[:40]!r} is unknown"
     elif settings.profile not in ("", ENTRA_ON_BEHALF_OF):
         problem = f"the profile {settings.profile[:40]!r} is unknown"
-    elif not settings.client_id:
+    elif consent and bool(settings.token_url) != bool(settings.authorization_url):
+        problem = "set authorizationURL and tokenURL together"
+    elif not settings.client_id and (not consent or settings.token_url):
         problem = "clientID is empty"
-    elif not (settings.issuer or settings.token_url):
-        problem = "set issuer or tokenURL"
+    elif not (settings.issuer or settings.token_url or (consent and secretless)):
+        problem = "set issuer or tokenURL"  # a secret goes to no authorization server that only the server names
     elif standard:
         problem = f"parameters must not replace the standard parameter {standard[0][:40]}"
     elif settings.profile == ENTRA_ON_BEHALF_OF and (settings.resource or settings.audience or not settings.scopes):
@@ -64,19 +71,21 @@ def ordered_scopes(settings: OAuthSettings, more: Iterable[str]) -> tuple[str, .
 
 
 def token_form(
-    settings: OAuthSettings, subject: TokenSubject, scopes: tuple[str, ...], client: Mapping[str, str]
+    settings: OAuthSettings, grant: Mapping[str, str], scopes: tuple[str, ...], client: Mapping[str, str]
 ) -> bytes:
-    """Body of a token request. `client` has the parameters that authenticate the client.
+    """Body of a token request. `grant` has the parameters of the grant, `client` those that authenticate the client.
 
     `requested_token_type` is left out, as some authorization servers refuse an explicit one.
     """
-    parameters = {**_grant_parameters(settings, subject), **client}
+    more = {} if settings.grant == USER_CONSENT else settings.parameters  # there they go with the authorization request
+    parameters = {**more, **grant, **client}
     if scopes:
         parameters["scope"] = " ".join(scopes)
-    return urlencode({**settings.parameters, **parameters}).encode("ascii")
+    return urlencode(parameters).encode("ascii")
 
 
-def _grant_parameters(settings: OAuthSettings, subject: TokenSubject) -> dict[str, str]:
+def grant_parameters(settings: OAuthSettings, subject: TokenSubject) -> dict[str, str]:
+    """Parameters of client credentials and of token exchange."""
     if settings.grant == TOKEN_EXCHANGE and settings.profile == ENTRA_ON_BEHALF_OF:
         return {
             "grant_type": _JWT_BEARER_GRANT,
@@ -93,3 +102,20 @@ def _grant_parameters(settings: OAuthSettings, subject: TokenSubject) -> dict[st
             **parameters,
         }
     return {"grant_type": "client_credentials", **parameters}
+
+
+def code_parameters(code: str, verifier: str, redirect_uri: str, resource: str) -> dict[str, str]:
+    """Parameters that redeem an authorization code (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
+    parameters = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": redirect_uri,
+        "code_verifier": verifier,
+    }
+    return {**parameters, "resource": resource} if resource else parameters
+
+
+def refresh_parameters(refresh_token: str, resource: str) -> dict[str, str]:
+    """Parameters that renew an access token, with the scopes that the person consented to (RFC 6749 section 6)."""
+    parameters = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+    return {**parameters, "resource": resource} if resource else parameters

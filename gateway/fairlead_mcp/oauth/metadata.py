@@ -7,7 +7,7 @@ issuer, but never another issuer: otherwise a server could have the secret sent 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,11 +17,19 @@ from fairlead_mcp.credential_hosts import is_confidential
 from fairlead_mcp.http.reading import plain_address
 from fairlead_mcp.http.target import InvalidTarget, Target
 from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, ISSUER_MISMATCH, GrantFailed
+from fairlead_mcp.oauth.scopes import bounded_scopes
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 _SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 _OPENID_METADATA: Final = "/.well-known/openid-configuration"
 _SHOWN_ISSUERS: Final = 3
+_OTHER_CLIENT: Final = (
+    "the client is registered at {}: a client belongs to one issuer, so register one there and set its issuer, "
+    "clientID and secretRef"
+)
+_OTHER_SIGN_IN: Final = "the sign-in is at {}: correct issuer of the server, if it is set, and sign in again"
+_MAX_URL: Final = 2_048
+_MAX_ISSUER: Final = 512
 
 
 class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
@@ -29,6 +37,8 @@ class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
 
     resource: str
     authorization_servers: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    """`scopes_supported`."""
 
 
 class AuthorizationServerMetadata(msgspec.Struct, frozen=True):
@@ -36,11 +46,45 @@ class AuthorizationServerMetadata(msgspec.Struct, frozen=True):
 
     issuer: str
     token_endpoint: str
+    authentication_methods: tuple[str, ...] = ()
+    """`token_endpoint_auth_methods_supported`."""
+    authorization_endpoint: str = ""
+    """Empty without a usable one, as the other endpoints."""
+    registration_endpoint: str = ""
+    revocation_endpoint: str = ""
+    has_s256: bool = True
+    """Whether it takes PKCE with S256 (RFC 7636): False only if it names other methods."""
+    scopes: tuple[str, ...] = ()
+    """`scopes_supported`."""
+    sends_issuer: bool = False
+    """Whether authorization responses have `iss` (RFC 9207 section 3)."""
+    takes_documents: bool = False
+    """Whether a client id may be the URL of a document about the client (`client_id_metadata_document_supported`)."""
+
+
+class _ResourceMembers(msgspec.Struct, frozen=True):
+    resource: str
+    authorization_servers: tuple[str, ...] = ()
+    scopes_supported: Any = None
+
+
+class _ServerMembers(msgspec.Struct, frozen=True):
+    """Members whose type is `Any` are ignored where they have another type than RFC 8414 says."""
+
+    issuer: str
+    token_endpoint: str
     token_endpoint_auth_methods_supported: tuple[str, ...] = ()
+    authorization_endpoint: Any = None
+    registration_endpoint: Any = None
+    revocation_endpoint: Any = None
+    code_challenge_methods_supported: Any = None
+    scopes_supported: Any = None
+    authorization_response_iss_parameter_supported: Any = None
+    client_id_metadata_document_supported: Any = None
 
 
-_resource_metadata: Final = msgspec.json.Decoder(ProtectedResourceMetadata).decode
-_server_metadata: Final = msgspec.json.Decoder(AuthorizationServerMetadata).decode
+_resource_metadata: Final = msgspec.json.Decoder(_ResourceMembers).decode
+_server_metadata: Final = msgspec.json.Decoder(_ServerMembers).decode
 
 
 def resource_metadata_path(server: Target, url: str) -> bytes:
@@ -69,9 +113,12 @@ def resource_metadata_paths(server: Target) -> tuple[bytes, ...]:
 def read_resource_metadata(body: bytes) -> ProtectedResourceMetadata | None:
     """Read a document; None if it is not metadata of a protected resource."""
     try:
-        return _resource_metadata(body)
+        members = _resource_metadata(body)
     except jsonrpc.UNREADABLE:
         return None
+    return ProtectedResourceMetadata(
+        members.resource, members.authorization_servers, bounded_scopes(_texts(members.scopes_supported))
+    )
 
 
 def other_resource(metadata: ProtectedResourceMetadata, server: Target) -> GrantFailed:
@@ -95,19 +142,25 @@ def includes(resource: str, server: Target) -> bool:
     return own.startswith(parts.path.rstrip("/") + "/")
 
 
-def require_issuer(metadata: ProtectedResourceMetadata, issuer: str) -> None:
-    """Raise GrantFailed if a server names authorization servers, but not the client's issuer.
+def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent: bool = False) -> None:
+    """Raise GrantFailed if a server names authorization servers, but not the client's issuer. `consent`: whether
+    persons sign in there.
 
     A slash at the end makes no difference here: URL types of SDKs add one, and nothing is sent to what a server names.
     """
     named = metadata.authorization_servers
     if named and issuer.rstrip("/") not in [name.rstrip("/") for name in named]:
         others = ", ".join(_excerpt(name) for name in named[:_SHOWN_ISSUERS])
-        raise GrantFailed(
-            f"the server takes tokens of {others}, but the client is registered at {issuer}: a client belongs to one "
-            "issuer, so register one there and set its issuer, clientID and secretRef",
-            cause=ISSUER_MISMATCH,
-        )
+        advice = _OTHER_SIGN_IN if consent else _OTHER_CLIENT
+        raise GrantFailed(f"the server takes tokens of {others}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
+
+
+def named_issuer(metadata: ProtectedResourceMetadata | None, server_url: str) -> str:
+    """The first issuer that a server names; without one its own origin, as in MCP of 2025-03-26."""
+    if metadata is not None and metadata.authorization_servers:
+        return metadata.authorization_servers[0]
+    parts = urlsplit(server_url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def server_metadata_urls(issuer: str) -> tuple[str, ...]:
@@ -117,6 +170,8 @@ def server_metadata_urls(issuer: str) -> tuple[str, ...]:
     try:
         parts = urlsplit(issuer)
         Target.from_url(issuer)
+        if len(issuer) > _MAX_ISSUER:
+            raise ValueError("it is too long")
     except (ValueError, InvalidTarget) as error:
         raise GrantFailed(f"the issuer {_excerpt(issuer)!r} is not an http or https URL", cause=DISCOVERY) from error
     if parts.query or parts.fragment:
@@ -127,23 +182,40 @@ def server_metadata_urls(issuer: str) -> tuple[str, ...]:
     return (*inserted, f"{origin}{path}{_OPENID_METADATA}") if path else inserted
 
 
-def read_server_metadata(body: bytes, issuer: str, url: str) -> AuthorizationServerMetadata:
+def read_server_metadata(
+    body: bytes, issuer: str, url: str, *, named_by_server: bool = False
+) -> AuthorizationServerMetadata:
     """Read the metadata of an issuer, from a document at `url`. Raises GrantFailed unless its `issuer` equals the
     client's as a string (RFC 8414 section 3.3) and it has a token endpoint.
+
+    `named_by_server`: a slash at the end of the issuer makes no difference, as in `require_issuer`.
     """
     try:
-        metadata = _server_metadata(body)
+        members = _server_metadata(body)
     except jsonrpc.UNREADABLE as error:
         message = f"{url} is not metadata of an authorization server: set tokenURL, or correct the issuer"
         raise GrantFailed(message, cause=BAD_ANSWER) from error
-    if metadata.issuer != issuer:
+    same = members.issuer == issuer or (named_by_server and members.issuer.rstrip("/") == issuer.rstrip("/"))
+    if not same:
         raise GrantFailed(
-            f"the metadata at {url} is of the issuer {_excerpt(metadata.issuer)}, but the client is registered at "
+            f"the metadata at {url} is of the issuer {_excerpt(members.issuer)}, but the client is registered at "
             f"{issuer}: both must be equal, to the last slash",
             cause=ISSUER_MISMATCH,
         )
-    require_confidential(metadata.token_endpoint, "token endpoint")
-    return metadata
+    require_confidential(members.token_endpoint, "token endpoint")
+    methods = members.code_challenge_methods_supported
+    return AuthorizationServerMetadata(
+        members.issuer,
+        members.token_endpoint,
+        members.token_endpoint_auth_methods_supported,
+        authorization_endpoint=_url(members.authorization_endpoint),
+        registration_endpoint=_url(members.registration_endpoint),
+        revocation_endpoint=_url(members.revocation_endpoint),
+        has_s256=methods is None or "S256" in _texts(methods),
+        scopes=bounded_scopes(_texts(members.scopes_supported)),
+        sends_issuer=members.authorization_response_iss_parameter_supported is True,
+        takes_documents=members.client_id_metadata_document_supported is True,
+    )
 
 
 def require_confidential(url: str, name: str) -> None:
@@ -158,3 +230,12 @@ def require_confidential(url: str, name: str) -> None:
 def _excerpt(name: str) -> str:
     """Beginning of a name from metadata, on one line without control characters."""
     return jsonrpc.excerpt(name.encode("utf-8", "replace"))
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _url(value: Any) -> str:
+    usable = isinstance(value, str) and len(value) <= _MAX_URL and value.isascii() and value.isprintable()
+    return value if isinstance(value, str) and usable and " " not in value else ""

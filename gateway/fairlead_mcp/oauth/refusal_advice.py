@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
     BAD_ANSWER,
@@ -98,7 +99,27 @@ _WITHOUT_PERSON: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
         "invalid_request": RefusalAdvice(INVALID_REQUEST, _OF_CLIENT),
     }
 )
-"""Remedies in place of those of `_BY_ERROR` for client credentials, where nobody can sign in again."""
+"""Remedies for client credentials, where nobody can sign in again."""
+_AGAIN: Final = RefusalAdvice(INVALID_GRANT, "the sign-in has expired or was ended: sign in again")
+_BY_CONSENT: Final[Mapping[str, RefusalAdvice]] = MappingProxyType(
+    {
+        "invalid_grant": _AGAIN,
+        "invalid_token": _AGAIN,
+        "invalid_request": RefusalAdvice(INVALID_REQUEST, _OF_CLIENT),
+        "access_denied": RefusalAdvice(
+            ACCESS_DENIED, "the sign-in was declined, or the account may not use this server: sign in with another one"
+        ),
+        "invalid_target": RefusalAdvice(
+            INVALID_TARGET,
+            "it issues no tokens for this server: set resource of the server to the one that it knows the server by",
+        ),
+    }
+)
+"""Remedies where persons sign in."""
+_BY_GRANT: Final[Mapping[str, Mapping[str, RefusalAdvice]]] = MappingProxyType(
+    {CLIENT_CREDENTIALS: _WITHOUT_PERSON, USER_CONSENT: _BY_CONSENT}
+)
+"""Remedies in place of those of `_BY_ERROR`."""
 _BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
     {
         50001: RefusalAdvice(INVALID_TARGET, "correct scopes: their application is not known in this tenant"),
@@ -132,24 +153,21 @@ _ENTRA_CODE: Final = re.compile(r"\bAADSTS([0-9]{4,8})\b")
 
 
 def advise(
-    status: int, error: str, description: str, codes: Sequence[Any], *, for_person: bool = True
+    status: int, error: str, description: str, codes: Sequence[Any], *, grant: str = TOKEN_EXCHANGE
 ) -> RefusalAdvice:
     """Return the cause and remedy for an error answer. `error` is empty if the answer is not one of RFC 6749; `codes`
-    are Entra's `error_codes`; `for_person`: whether a person's token was exchanged.
+    are Entra's `error_codes`; `grant` is that of the settings.
     """
     match = _ENTRA_CODE.search(description[:200])
     numbers = [code for code in codes[:8] if isinstance(code, int)] + ([int(match[1])] if match else [])
     for number in numbers:
         if number in _BY_ENTRA_CODE:
             return _BY_ENTRA_CODE[number]
-    advice = None if for_person else _WITHOUT_PERSON.get(error)
-    advice = advice or _BY_ERROR.get(error)
-    if advice is not None:
-        return advice
+    remedies = {**_BY_ERROR, **_BY_GRANT.get(grant, {})}
+    if error in remedies:
+        return remedies[error]
     if status >= 500 or status == 429:
         return _BUSY
     if status == 401:
         return _CLIENT
-    if not error:
-        return _ELSEWHERE
-    return _MALFORMED if for_person else _WITHOUT_PERSON["invalid_request"]
+    return remedies["invalid_request"] if error else _ELSEWHERE

@@ -46,6 +46,8 @@ class TokenAccess:
     """URL of the MCP server."""
     resolve: Resolve
     """Resolver that `Egress.guard` has wrapped, so that addresses are checked right before the connection."""
+    server: str = ""
+    """Name of the server in keys of grants (`GrantKey.server`): `NAMESPACE/NAME`."""
     host_header: str | None = None
     """`Host` of requests to the server, in place of the URL's."""
     server_ca_bundle: str | None = None

@@ -14,6 +14,7 @@ from urllib.parse import quote_plus
 import msgspec
 
 from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.masking import SHOWN, Mask
 from fairlead_mcp.oauth.access_token import AccessToken
@@ -31,6 +32,9 @@ MAX_CLAIMS_CHARACTERS: Final = 4 << 10
 _MAX_ERROR: Final = 64
 _VALUE: Final = re.compile(r"[\x21-\x7e]+")
 """Token that is valid in a header (RFC 6750 section 2.1 is narrower, but real tokens are not)."""
+_PRINTABLE: Final = re.compile(r"[\x20-\x7e]+")
+"""Refresh token (RFC 6749 appendix A.17)."""
+_MAX_REFRESH_SECONDS: Final = 1e10
 _SECONDS: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 _MAX_QUOTED: Final = 1 << 10
 """Limit on the characters of a text in which tokens of others are looked for."""
@@ -48,6 +52,10 @@ class _TokenMembers(msgspec.Struct, frozen=True):
     issued_token_type: str | None = None
     expires_in: int | float | str | None = None
     scope: str | list[str] | None = None
+    refresh_token: Any = None
+    refresh_token_expires_in: Any = None
+    refresh_expires_in: Any = None
+    """Keycloak's name of `refresh_token_expires_in`; RFC 6749 has neither."""
     error: Any = None
 
 
@@ -76,8 +84,18 @@ class TokenRequest(NamedTuple):
     """Masks all secrets of the request."""
     authentication_methods: tuple[str, ...] = ()
     """Methods that the issuer's metadata names."""
-    for_person: bool = True
-    """Whether a person's token is exchanged."""
+    grant: str = TOKEN_EXCHANGE
+    """That of the settings."""
+
+
+class IssuedToken(NamedTuple):
+    """An access token, with the refresh token that renews it."""
+
+    access: AccessToken
+    refresh_token: str = ""
+    """Empty without a usable one."""
+    refresh_expires_at: float = 0.0
+    """End of the refresh token, in seconds since the epoch; 0: unknown."""
 
 
 def secret_mask(secrets: Iterable[str]) -> Mask:
@@ -89,7 +107,7 @@ def secret_mask(secrets: Iterable[str]) -> Mask:
     return Mask(Credential(env={str(number): value for number, value in enumerate(values)}))
 
 
-def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> AccessToken:
+def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> IssuedToken:
     """Read the answer of a token endpoint, received at `now` (seconds since the epoch). Raises GrantFailed.
 
     `expires_in` is relative, so a difference between the clocks of both sides does not matter.
@@ -112,7 +130,21 @@ def read_token(status: int, body: bytes, request: TokenRequest, now: float) -> A
     expires_at = min(now + _lifetime(members.expires_in, request), request.subject_expires_at)
     if expires_at <= now:
         raise GrantFailed("your token has expired: sign in again", cause=SUBJECT_TOKEN_EXPIRED)
-    return AccessToken.bearer(value, expires_at, _granted_scopes(members.scope, request))
+    access = AccessToken.bearer(value, expires_at, _granted_scopes(members.scope, request))
+    return IssuedToken(access, _refresh_token(members.refresh_token), _refresh_end(members, now))
+
+
+def _refresh_token(value: object) -> str:
+    usable = isinstance(value, str) and len(value) <= MAX_TOKEN_CHARACTERS and _PRINTABLE.fullmatch(value)
+    return value if isinstance(value, str) and usable else ""
+
+
+def _refresh_end(members: _TokenMembers, now: float) -> float:
+    """End of the refresh token; 0 where the answer does not say it, as also Keycloak's 0 does."""
+    for seconds in (members.refresh_token_expires_in, members.refresh_expires_in):
+        if isinstance(seconds, int | float) and 0 < seconds <= _MAX_REFRESH_SECONDS:
+            return now + seconds
+    return 0.0
 
 
 def _granted_scopes(scope: str | list[str] | None, request: TokenRequest) -> frozenset[str]:
@@ -143,7 +175,7 @@ def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
     code = members.error if isinstance(members.error, str) else ""
     description = members.error_description if isinstance(members.error_description, str) else ""
     codes = members.error_codes if isinstance(members.error_codes, list) else []
-    advice = advise(status, code, description, codes, for_person=request.for_person)
+    advice = advise(status, code, description, codes, grant=request.grant)
     words = f": “{_quote(description, request)}”" if description else ""
     problem = _quote(code, request)[:_MAX_ERROR] or f"status {status}"
     hint = advice.sentence
@@ -155,7 +187,7 @@ def _refusal(status: int, body: bytes, request: TokenRequest) -> GrantFailed:
         f"{complaint} ({problem}{words}): {hint}",
         cause=advice.cause,
         claims=_claims(members.claims, advice, request),
-        impersonal=f"{complaint} ({problem}): {hint}" if request.for_person else "",
+        impersonal=f"{complaint} ({problem}): {hint}" if request.grant != CLIENT_CREDENTIALS else "",
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Final, NamedTuple
 
-from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.credential_hosts import hosts_allow
 from fairlead_mcp.http.target import InvalidTarget, Target
-from fairlead_mcp.oauth.discovery import check_issuer, discover_token_endpoint
+from fairlead_mcp.oauth.discovery import check_issuer, discover_issuer
 from fairlead_mcp.oauth.errors import (
     CONFIGURATION,
     HOST_NOT_ALLOWED,
@@ -21,7 +21,7 @@ from fairlead_mcp.oauth.errors import (
 from fairlead_mcp.oauth.metadata import require_confidential
 from fairlead_mcp.oauth.shared_task import SharedTask
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.oauth.token_http import TokenHttp, open_http
+from fairlead_mcp.oauth.token_http import TOKEN_ENDPOINT, TokenHttp, open_http
 
 DISCOVERY_SECONDS: Final = 3_600.0
 """Time for which a discovered endpoint is used, before the issuer's metadata is read again."""
@@ -105,7 +105,8 @@ class TokenEndpoint:
             endpoint = await self._usable(settings.token_url, (), float("inf"))
         else:
             endpoint = await self._discover()
-            await check_issuer(self._access, settings.issuer, resource_metadata)
+            consent = settings.grant == USER_CONSENT
+            await check_issuer(self._access, settings.issuer, resource_metadata, consent=consent)
             self._checked = resource_metadata
         before = self._endpoint
         self._endpoint = endpoint
@@ -123,30 +124,37 @@ class TokenEndpoint:
             return before
         self._discovered_at = now
         try:
-            metadata = await discover_token_endpoint(self._access, self._settings.issuer, self._settings.ca_bundle)
+            metadata = await discover_issuer(self._access, self._settings.issuer, self._settings.ca_bundle)
         except GrantFailed as error:
             if before is None or error.cause not in _PASSING:
                 raise
             return before._replace(until=now + RETRY_SECONDS)
-        methods = metadata.token_endpoint_auth_methods_supported
+        methods = metadata.authentication_methods
         return await self._usable(metadata.token_endpoint, methods, now + DISCOVERY_SECONDS)
 
     async def _usable(self, url: str, methods: tuple[str, ...], until: float) -> ResolvedEndpoint:
         """Make the endpoint. Raises GrantFailed unless the client's secret may be sent to it."""
-        try:
-            target = Target.from_url(url)
-        except InvalidTarget as error:
-            raise GrantFailed(f"the token endpoint is invalid: {error}", cause=CONFIGURATION) from error
-        require_confidential(url, "token endpoint")
-        name = authority(target.host, target.port)
-        if not hosts_allow(self._settings.token_hosts or None, url):
-            raise GrantFailed(
-                f"the token endpoint is at {name}, to which the client's secret may not be sent: add this host to the "
-                "annotation fairlead.dev/hosts of its Secret",
-                cause=HOST_NOT_ALLOWED,
-            )
+        target = endpoint_target(self._settings, url, TOKEN_ENDPOINT)
         before = self._endpoint
         if before is not None and before.url == url:
             return before._replace(authentication_methods=methods, until=until)
-        http = await open_http(target, self._access, self._settings.ca_bundle, "token endpoint")
-        return ResolvedEndpoint(url, name, methods, until, http)
+        http = await open_http(target, self._access, self._settings.ca_bundle, TOKEN_ENDPOINT)
+        return ResolvedEndpoint(url, authority(target.host, target.port), methods, until, http)
+
+
+def endpoint_target(settings: OAuthSettings, url: str, kind: str) -> Target:
+    """Parse the URL of an endpoint, of a `kind` for messages. Raises GrantFailed unless the client's secret may be sent
+    to it.
+    """
+    try:
+        target = Target.from_url(url)
+    except InvalidTarget as error:
+        raise GrantFailed(f"the {kind} is invalid: {error}", cause=CONFIGURATION) from error
+    require_confidential(url, kind)
+    if not hosts_allow(settings.token_hosts or None, url):
+        raise GrantFailed(
+            f"the {kind} is at {authority(target.host, target.port)}, to which the client's secret may not be sent: "
+            "add this host to the annotation fairlead.dev/hosts of its Secret",
+            cause=HOST_NOT_ALLOWED,
+        )
+    return target

@@ -34,7 +34,9 @@ CONNECTIONS: Final = 16
 _HEAD: Final = (
     b"%b %b HTTP/1.1\r\nHost: %b\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: fairlead\r\n"
 )
-_FORM: Final = b"Content-Type: application/x-www-form-urlencoded\r\n"
+FORM: Final = b"application/x-www-form-urlencoded"
+JSON: Final = b"application/json"
+TOKEN_ENDPOINT: Final = "token endpoint"  # noqa: S105  # the name of an endpoint, not a secret
 
 
 class TokenHttp:
@@ -42,6 +44,7 @@ class TokenHttp:
 
     def __init__(self, target: Target, access: TokenAccess, ssl: tls.SSLContext | None, kind: str) -> None:
         self._target = target
+        self._is_token_endpoint = kind == TOKEN_ENDPOINT
         self._kind = f"the {kind} {authority(target.host, target.port)}"
         self._clock = access.monotonic
         self._pool = Pool(
@@ -58,18 +61,23 @@ class TokenHttp:
         """Return the answer to a GET, whatever its status: a redirect is not followed. Raises GrantFailed."""
         return await self._exchange(_HEAD % (b"GET", path, self._target.authority) + b"\r\n")
 
-    async def post(self, form: bytes, authorization: bytes) -> Answer:
-        """Return the answer to a form at the target's own path. `authorization` is a header line or empty.
+    async def post(self, body: bytes, authorization: bytes = b"", *, kind: bytes = FORM) -> Answer:
+        """Return the answer to a form, or to a body of another `kind` (media type), at the target's own path.
+        `authorization` is a header line or empty.
 
         Raises GrantFailed.
         """
-        head = _HEAD % (b"POST", self._target.path, self._target.authority) + _FORM + authorization
-        answer = await self._exchange(with_body(head, form))
+        head = _HEAD % (b"POST", self._target.path, self._target.authority)
+        request = with_body(b"%bContent-Type: %b\r\n%b" % (head, kind, authorization), body)
+        answer = await self._exchange(request)
         if 300 <= answer.status < 400:
             location = plain_address(answer.headers.get(b"location", b"").decode("latin-1"))
+            advice = (
+                "set tokenURL to the final address" if self._is_token_endpoint else "let the issuer name that address"
+            )
             raise GrantFailed(
                 f"{self._kind} redirects to {location[:200]} ({answer.status}), which is not followed, as the request "
-                "has a credential: set tokenURL to the final address",
+                f"has a credential: {advice}",
                 cause=BAD_ANSWER,
             )
         return answer

@@ -5,6 +5,9 @@
     ...                                                       # the server answers 401
     token = await source.obtain(subject, refused=token, challenge=Challenge.parse(field))
 
+With the grant `userConsent` a token is renewed by the person's grant in a store, which is found by the person and by
+`TokenAccess.server`; `consent.ConsentFlow` makes that grant.
+
 A source belongs to one event loop, and to one credential: a changed credential needs a new source. It starts no timers;
 a grant runs while somebody waits for it. Each grant has an exchange of its own, so persons do not delay each other.
 """
@@ -16,32 +19,30 @@ from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, OAuthSettings
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
-from fairlead_mcp.oauth.client_authentication import ClientAuthentication
+from fairlead_mcp.oauth.consented_grants import ConsentedGrants
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CLOSED,
     INSUFFICIENT_SCOPE,
-    INVALID_CLIENT,
     INVALID_SCOPE,
     TIMEOUT,
     TOKEN_REFUSED,
     UNREACHABLE,
     GrantFailed,
 )
-from fairlead_mcp.oauth.exchanged_token import require_token_of_server
-from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, GrantFailures, GrantKey
-from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
-from fairlead_mcp.oauth.provider_clock import clock_offset
+from fairlead_mcp.oauth.grant_failures import LONGEST_PAUSE, FlightKey, GrantFailures
+from fairlead_mcp.oauth.grants import check_settings
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.scopes import fit_one_token
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
+from fairlead_mcp.oauth.stored_grant import GrantStore
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
-from fairlead_mcp.oauth.token_answer import TokenRequest, read_token, secret_mask
 from fairlead_mcp.oauth.token_cache import TokenCache
-from fairlead_mcp.oauth.token_endpoint import ResolvedEndpoint, TokenEndpoint
+from fairlead_mcp.oauth.token_grants import DirectGrants, GrantRequest, TokenGrants
 
 GRANT_SECONDS: Final = 10.0
 """Time limit of a whole grant, with its discovery."""
@@ -75,7 +76,14 @@ class _Flight(NamedTuple):
 class TokenSource:
     """Tokens of one server. Errors of settings and credential are raised by `obtain`."""
 
-    def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
+    def __init__(
+        self,
+        settings: OAuthSettings,
+        credential: Credential,
+        access: TokenAccess,
+        store: GrantStore | None = None,
+    ) -> None:
+        """`store` has the grants of persons who consented; None: nobody has."""
         self._settings = settings
         self._access = access
         self._own = settings.grant == CLIENT_CREDENTIALS
@@ -86,18 +94,14 @@ class TokenSource:
         """Scopes by person beyond those of the settings: those that the server demanded and the person got, and those
         that it named with a 401.
         """
-        self._flights: dict[GrantKey, _Flight] = {}
-        self._endpoint = TokenEndpoint(settings, access)
-        self._offset = 0.0
-        """Seconds by which the clock of the authorization server is ahead, for assertions of the client."""
+        self._flights: dict[FlightKey, _Flight] = {}
         self._closed = False
-        self._authentication: ClientAuthentication | None = None
-        self._problem: GrantFailed | None = None
+        self._grants: TokenGrants | GrantFailed
+        """Obtains the tokens, or the reason why it cannot."""
         try:
-            check_settings(settings)
-            self._authentication = ClientAuthentication(settings, credential)
+            self._grants = _grants(settings, credential, access, store)
         except GrantFailed as error:
-            self._problem = error
+            self._grants = error
 
     def __repr__(self) -> str:
         return f"<TokenSource of {self._access.server_url}: {len(self._cache)} tokens, {len(self._flights)} grants>"
@@ -143,8 +147,26 @@ class TokenSource:
         self._cache.forget(person)
         self._failures.forget(person)
         self._extra.pop(person, None)
+        if not isinstance(self._grants, GrantFailed):
+            self._grants.forget(person)
         for key in [key for key in self._flights if key[0] == person]:
             del self._flights[key]
+
+    def adopt(self, person: bytes, token: AccessToken) -> None:
+        """Use a token that the person just got by consent, and forget earlier failures."""
+        self.forget(person)
+        requested = token.scopes.union(self._settings.scopes)
+        self._cache.put(person, token, requested=requested, granted_at=self._access.monotonic())
+
+    async def review(self, person: bytes) -> None:
+        """Forget all about a person whose token is of a consent that the store does not have any more, for the person
+        signed out or signed in again, and earlier failures of anybody else. Call it when the store says that the
+        person's grant has changed.
+        """
+        if isinstance(self._grants, GrantFailed) or not await self._grants.has_consent(person):
+            self.forget(person)
+        else:
+            self._failures.forget(person)
 
     async def aclose(self) -> None:
         """Cancel all grants, forget all tokens and close the connections."""
@@ -153,7 +175,8 @@ class TokenSource:
         self._flights.clear()
         for task in flights:
             await task.aclose()
-        await self._endpoint.aclose()
+        if not isinstance(self._grants, GrantFailed):
+            await self._grants.aclose()
         self._cache.clear()
 
     # Inside
@@ -179,7 +202,7 @@ class TokenSource:
                 error = self._refused_failure()
                 self._failures.note((person, self._requested(person, _NO_SCOPES)), subject, error)
                 raise error
-        if challenge is not None and not self._settings.scopes:
+        if challenge is not None and not self._settings.scopes and self._settings.grant != USER_CONSENT:
             self._add_scopes(person, frozenset(challenge.scopes))
         return _Wish(subject, _NO_SCOPES, refused, dropped is not None, metadata)
 
@@ -227,9 +250,7 @@ class TokenSource:
 
     def _join(self, wish: _Wish) -> _Flight:
         """The grant in progress, or a new one. Raises GrantFailed if one failed shortly before."""
-        if self._problem is not None:
-            raise self._problem.again()
-        check_subject(self._settings, wish.subject, self._access.clock())
+        self._usable_grants().check(wish.subject)
         person = wish.subject.person
         key = (person, self._requested(person, wish.step_up))
         flight = self._flights.get(key)
@@ -251,18 +272,19 @@ class TokenSource:
             return True
         return not error.for_everybody and flight.subject != hash(wish.subject.token)
 
-    async def _grant(self, wish: _Wish, key: GrantKey) -> AccessToken:
+    async def _grant(self, wish: _Wish, key: FlightKey) -> AccessToken:
         """Obtain a token and cache it. Raises GrantFailed."""
         requested = key[1]
         began = self._access.monotonic()
         me = asyncio.current_task()
         try:
             async with asyncio.timeout(GRANT_SECONDS):
-                token = await self._request(wish, requested)
+                wanted = GrantRequest(wish.subject, requested, wish.step_up, wish.resource_metadata)
+                token = await self._usable_grants().token(wanted)
         except (GrantFailed, TimeoutError) as cause:
             error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()
             if error.cause in (BAD_ANSWER, UNREACHABLE):
-                self._endpoint.doubt()
+                self._usable_grants().doubt()
             self._failures.note(key, wish.subject, error)
             raise error from cause
         finally:
@@ -275,7 +297,7 @@ class TokenSource:
         self._access.observe(wish.subject, self._access.monotonic() - began)
         return token
 
-    def _is_current(self, key: GrantKey, task: asyncio.Task[object] | None) -> bool:
+    def _is_current(self, key: FlightKey, task: asyncio.Task[object] | None) -> bool:
         """Whether the grant was neither forgotten nor replaced by another one."""
         flight = self._flights.get(key)
         return flight is not None and flight.task.is_run_by(task)
@@ -291,41 +313,11 @@ class TokenSource:
             after_refusal=wish.after_refusal,
         )
 
-    async def _request(self, wish: _Wish, requested: frozenset[str]) -> AccessToken:
-        assert self._authentication is not None
-        self._authentication.prepare()
-        endpoint = await self._endpoint.find(wish.resource_metadata)
-        scopes = ordered_scopes(self._settings, requested)
-        offset = self._offset
-        try:
-            return await self._send(wish.subject, endpoint, scopes)
-        except GrantFailed as error:
-            # an assertion is valid for a minute, on the provider's clock
-            if error.cause != INVALID_CLIENT or self._offset == offset:
-                raise
-        return await self._send(wish.subject, endpoint, scopes)
-
-    async def _send(self, subject: TokenSubject, endpoint: ResolvedEndpoint, scopes: tuple[str, ...]) -> AccessToken:
-        assert self._authentication is not None
-        client = self._authentication.parameters(endpoint.url, self._access.clock() + self._offset)
-        form = token_form(self._settings, subject, scopes, client)
-        secrets = (*self._authentication.secrets, client.get("client_assertion", ""), subject.token)
-        answer = await endpoint.http.post(form, self._authentication.header_line())
-        request = TokenRequest(
-            endpoint.name,
-            scopes,
-            subject.expires_at,
-            secret_mask(secrets),
-            endpoint.authentication_methods,
-            for_person=not self._own,
-        )
-        now = self._access.clock()
-        if self._authentication.signs and answer.status >= 400:
-            self._offset = clock_offset(answer.headers.get(b"date"), now)
-        token = read_token(answer.status, answer.body, request, now)
-        if subject.token:
-            require_token_of_server(token.value, subject.token, endpoint.name, self._access.is_own_audience)
-        return token
+    def _usable_grants(self) -> TokenGrants:
+        """Raises GrantFailed if the settings or the credential are unusable."""
+        if isinstance(self._grants, GrantFailed):
+            raise self._grants.again()
+        return self._grants
 
     def _timeout_failure(self) -> GrantFailed:
         return GrantFailed(
@@ -341,3 +333,13 @@ class TokenSource:
             "issuer, and that resource, audience and scopes are those that it expects",
             cause=TOKEN_REFUSED,
         )
+
+
+def _grants(
+    settings: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore | None
+) -> TokenGrants:
+    """Make what obtains the tokens. Raises GrantFailed if settings or credential are unusable."""
+    check_settings(settings)
+    if settings.grant == USER_CONSENT:
+        return ConsentedGrants(settings, credential, access, MemoryGrants() if store is None else store)
+    return DirectGrants(settings, credential, access)

@@ -64,6 +64,8 @@ class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     code: str | None = None
     message: str | None = None
     retry_after_ms: int | None = None
+    sign_in_url: str | None = None
+    """Page at which the caller has to sign in at the server first, for SIGN_IN_REQUIRED."""
     did_you_mean: str | None = None
     arguments: JsonObject | None = None
     """Decoded arguments of a pending call, without the nulls that strict mode requires."""
@@ -246,6 +248,7 @@ def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) ->
             error["message"],
             error["retryAfterMs"],
             claims=error["claims"],
+            sign_in_url=error["signInUrl"],
         )
     state = "failed" if result.get("isError") else "done"
     return CallDocument(call.id, call.wire_name, state, tool, duration_ms, warning=_warning(result))
@@ -263,10 +266,11 @@ def _refusal(result: JsonObject) -> JsonObject | None:
     error = meta.get(META_ERROR) if isinstance(meta, dict) and result.get("isError") is True else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return None
-    after, claims = error.get("retryAfterMs"), error.get("claims")
+    after, claims, link = error.get("retryAfterMs"), error.get("claims"), error.get("signInUrl")
     return {
         "code": error["code"],
         "message": str(error.get("message", "")),
         "retryAfterMs": after if isinstance(after, int) else None,
         "claims": claims if isinstance(claims, str) else None,
+        "signInUrl": link if isinstance(link, str) else None,
     }

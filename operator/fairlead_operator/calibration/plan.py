@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
 from fairlead_api.v1alpha1.mcpserver import McpServer, ProbePolicy
 from fairlead_operator.calibration.minimal import Unsatisfied, minimal_arguments
 
@@ -75,8 +76,9 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
         return ProbePlan(policy=policy)
-    auth = server.spec.auth
-    if auth is not None and auth.token_exchange is not None and server.spec.discovery.auth is None:
+    listing = server.spec.discovery.auth
+    of_person = catalog.oauth is not None and catalog.oauth.grant != CLIENT_CREDENTIALS
+    if of_person and (listing is None or listing.first_grant):
         return ProbePlan(policy=policy, has_no_person=True)
     most = server.spec.limits.timeout.seconds
     probes, refused = [], []

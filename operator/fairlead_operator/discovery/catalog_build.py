@@ -25,8 +25,8 @@ from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_api.latency_metadata import Authored, authored_latency, effective_latency
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec, ToolLimits, ToolOverride
 from fairlead_mcp import eras
+from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.discovery.offerable import (
     DEFINITION_LIMIT,
     PROMPT,

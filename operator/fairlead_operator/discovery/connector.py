@@ -20,6 +20,9 @@ from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
+from fairlead_mcp.oauth.discovery import discover_resource
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.opening import NetworkAccess, network_session
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.token_clients import TokenClients
@@ -95,3 +98,16 @@ class NetworkConnector:
 
         dialer = Dialer(target.host, target.port, None, None, addresses, LINE_SECONDS)
         return await dialer.connect(IdleConnection)
+
+    async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
+        """Whether the server has metadata of a protected resource at one of its well-known places."""
+        access = TokenAccess(
+            endpoint.url,
+            self._egress.guard(self._resolve, key.namespace),
+            host_header=endpoint.host_header,
+            server_ca_bundle=endpoint.ca_bundle,
+        )
+        try:
+            return await discover_resource(access, "") is not None
+        except GrantFailed:
+            return False

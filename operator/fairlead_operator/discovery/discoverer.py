@@ -20,21 +20,33 @@ from fairlead_mcp import eras
 from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
+from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
+from fairlead_operator.discovery.first_grant import NOT_SIGNED_IN, TakenListing, may_want_sign_in, wants_sign_in
 from fairlead_operator.discovery.gated_tools import CapabilityComparisons
 from fairlead_operator.discovery.list_change_streams import ListChangeStreams, ListenTarget
-from fairlead_operator.discovery.listing import KeptListing, RawListing, read_everything
 from fairlead_operator.discovery.loss_detection import ConnectionObserver, LossDetector
 from fairlead_operator.discovery.request_slots import Slot
-from fairlead_operator.discovery.state import DiscoveryFailure, DiscoveryOptions, DiscoveryState, DiscoveryTarget
+from fairlead_operator.discovery.state import (
+    DiscoveryFailure,
+    DiscoveryOptions,
+    DiscoveryState,
+    DiscoveryTarget,
+    RefusalMeaning,
+)
 from fairlead_operator.ports import Connector
 
 logger = logging.getLogger(__name__)
 
 ONLY_EVENTS: Final = (
     "the server only speaks HTTP+SSE (MCP 2024-11-05), whose connections carry the credential, while the grants of "
-    "spec.auth give one to each request: use bearer or header in place of clientCredentials or tokenExchange"
+    "spec.auth give one to each request: use bearer or header in place of clientCredentials, tokenExchange or "
+    "userConsent"
 )
+
+
+class _SignInWanted:
+    """Outcome of a discovery whose server lists to people only."""
 
 
 class Discoverer:
@@ -65,6 +77,8 @@ class Discoverer:
         self._states: dict[ServerKey, DiscoveryState] = {}
         self._requested: set[ServerKey] = set()
         """Servers with a requested refresh and without a `DiscoveryState`."""
+        self._granted: dict[ServerKey, TakenListing] = {}
+        """Newest listing of each server that a gateway read with a person's token, until the next reconcile."""
         self._failed_refreshes: dict[ServerKey, Refreshed] = {}
         """Failed refresh of each server that has no `DiscoveryState`."""
         self._comparisons = CapabilityComparisons(connector, self._after_comparison, clocks.monotonic)
@@ -96,6 +110,7 @@ class Discoverer:
             state.refresh_requested = state.refresh_requested or key in self._requested
             self._requested.discard(key)
         state.whole = whole
+        self._take_granted(key, state)
         if state.task is None and self.until_due(state) <= 0:
             if state.hinted:
                 state.credit = max(self._credit(state) - 1, 0)
@@ -107,7 +122,8 @@ class Discoverer:
             state.requested_at = self._stamp() if state.refresh_requested else ""
             state.refresh_requested = False
         self._lines.hold(key, target.endpoint)
-        if state.listing is not None and eras.announced(state.listing.capabilities):
+        listing = None if state.wants_sign_in else state.listing
+        if listing is not None and eras.announced(listing.capabilities):
             self._listeners.hold(
                 key, ListenTarget(target.endpoint, target.credential_hash, target.revision), credential
             )
@@ -164,6 +180,26 @@ class Discoverer:
         self._schedule_after_announcement(state)
         self._finished(key)
 
+    def take_listing(self, key: ServerKey, listing: TakenListing) -> None:
+        """Use a listing that a gateway read with a person's token, if it is newer than the last one."""
+        waiting = self._granted.get(key)
+        if waiting is None or waiting.at < listing.at:
+            self._granted[key] = listing
+            self._finished(key)
+
+    def _take_granted(self, key: ServerKey, state: DiscoveryState) -> None:
+        granted, target = self._granted.pop(key, None), state.target
+        if granted is None or granted.at <= state.granted_at or target.refusal is RefusalMeaning.FAILURE:
+            return
+        if not granted.is_of(target.uid, target.endpoint):
+            return
+        state.only_events = granted.by_events
+        state.granted_at = granted.at
+        state.wants_sign_in = True
+        if not granted.by_events:
+            state.listing = KeptListing.of(granted.listing)
+            state.listed = None
+
     def take_loss(self, key: ServerKey, error: McpError) -> None:
         """Record that the server refuses connections, which counts as a failed discovery."""
         state = self._states.get(key)
@@ -211,6 +247,7 @@ class Discoverer:
     def forget(self, key: ServerKey) -> None:
         """Drop everything about a deleted server."""
         self._requested.discard(key)
+        self._granted.pop(key, None)
         self._failed_refreshes.pop(key, None)
         self._drop_state(key)
 
@@ -251,6 +288,8 @@ class Discoverer:
             target,
             listing=before.listing,
             listed=before.listed,
+            wants_sign_in=before.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
+            granted_at=before.granted_at,
             failure=before.failure,
             asked_at=before.asked_at,
             up=before.up,
@@ -302,7 +341,7 @@ class Discoverer:
 
     async def _discover(
         self, key: ServerKey, target: DiscoveryTarget, credential: Credential | None
-    ) -> RawListing | DiscoveryFailure:
+    ) -> RawListing | DiscoveryFailure | _SignInWanted:
         try:
             async with asyncio.timeout(self._options.timeout):
                 async with self._connector.session(key, target.endpoint, credential) as session:
@@ -312,21 +351,37 @@ class Discoverer:
                     listing = await read_everything(session, self._options.timeout)
                     return structs.replace(listing, endpoint=reached)
         except McpError as error:
-            return DiscoveryFailure.of(error)
+            wanted = await self._wants_sign_in(key, target, error)
+            return _SignInWanted() if wanted else DiscoveryFailure.of(error)
         except TimeoutError:
             return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
 
-    def _settle(self, state: DiscoveryState, outcome: RawListing | DiscoveryFailure, interval: float) -> None:
+    async def _wants_sign_in(self, key: ServerKey, target: DiscoveryTarget, error: McpError) -> bool:
+        """Whether a server's refusal says that a person has to sign in; without a challenge, its metadata decides."""
+        if wants_sign_in(error, target.refusal):
+            return True
+        if not may_want_sign_in(error, target.refusal) or not isinstance(target.endpoint, HttpEndpoint):
+            return False
+        return await self._connector.offers_sign_in(key, target.endpoint)
+
+    def _settle(
+        self, state: DiscoveryState, outcome: RawListing | DiscoveryFailure | _SignInWanted, interval: float
+    ) -> None:
         """Store the result of a discovery, and schedule the next discovery."""
         now = self._monotonic()
+        jitter = 1 + self._options.jitter * (self._rng.random() - 0.5)
         if isinstance(outcome, RawListing):
-            state.up = now if state.failure is not None else state.up
+            self._note_answer(state)
             state.listing = KeptListing.of(outcome)
-            state.failure = state.silent_since = None
-            state.failures = 0
-            jitter = 1 + self._options.jitter * (self._rng.random() - 0.5)
+            state.wants_sign_in = False
+            state.granted_at = 0.0
             state.due = now + self._seconds_until_next(outcome, interval) * jitter
             self._finish_refresh(state, "")
+        elif isinstance(outcome, _SignInWanted):
+            self._note_answer(state)
+            state.wants_sign_in = True
+            state.due = now + interval * jitter
+            self._finish_refresh(state, "" if state.listing is not None else NOT_SIGNED_IN)
         else:
             self._fail(state, outcome)
             state.due = min(state.due, now + interval)
@@ -334,6 +389,12 @@ class Discoverer:
             self._schedule_after_announcement(state)
         if state.refresh_requested:
             state.due = min(state.due, state.asked_at + self._options.prompt)
+
+    def _note_answer(self, state: DiscoveryState) -> None:
+        """Note that the server has answered."""
+        state.up = self._monotonic() if state.failure is not None else state.up
+        state.failure = state.silent_since = None
+        state.failures = 0
 
     def _stamp(self) -> str:
         return self._now().isoformat(timespec="milliseconds")

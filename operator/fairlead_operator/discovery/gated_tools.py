@@ -28,9 +28,9 @@ from fairlead_mcp.containers import starts_container
 from fairlead_mcp.eras import Era, era_of
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import LOOK_SECONDS, Gated, find_gated_tools, name_of
+from fairlead_mcp.server_listing import RawListing
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.waiting import wait_until_set
-from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.ports import Connector
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.mcpserver import McpServer, TokenExchangeAuth
 from fairlead_operator.discovery.state import DiscoveryFailure
 from fairlead_operator.ports import ConditionVerdict
 
@@ -14,12 +14,18 @@ LISTS_NEED_CREDENTIAL: Final = (
     "the server lists its tools only with a credential, and spec.auth.tokenExchange gives one to people only: give "
     "Fairlead a credential for lists in spec.discovery.auth"
 )
+LISTS_NEED_GRANT: Final = (
+    "the server lists its tools only with a credential, and spec.auth.userConsent gives one to people only: give "
+    "Fairlead a credential for lists in spec.discovery.auth, or set firstGrant: true there, to list with the grant of "
+    "the first person who signs in"
+)
 
 
 def explain_refusal(server: McpServer, failure: DiscoveryFailure) -> ConditionVerdict:
     """The verdict about a failed discovery, which names `discovery.auth` where the operator has no credential."""
     auth = server.spec.auth
-    exchanges = auth is not None and auth.token_exchange is not None
-    if exchanges and server.spec.discovery.auth is None and failure.reason in _REFUSALS:
-        return ConditionVerdict(False, Cause.LISTS_NEED_CREDENTIAL, LISTS_NEED_CREDENTIAL)
+    of_caller = None if auth is None else auth.of_caller
+    if of_caller is not None and server.spec.discovery.auth is None and failure.reason in _REFUSALS:
+        message = LISTS_NEED_CREDENTIAL if isinstance(of_caller, TokenExchangeAuth) else LISTS_NEED_GRANT
+        return ConditionVerdict(False, Cause.LISTS_NEED_CREDENTIAL, message)
     return failure.verdict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from fairlead_api.documents.catalog import Endpoint, Refreshed
@@ -11,7 +12,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.oauth import errors as grants
 from fairlead_mcp.oauth.errors import GrantFailed
-from fairlead_operator.discovery.listing import KeptListing
+from fairlead_mcp.server_listing import KeptListing
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
 
@@ -27,6 +28,17 @@ _PROVIDER_AWAY: Final = frozenset({grants.UNREACHABLE, grants.TIMEOUT, grants.PR
 """Causes of failed grants that are temporary: no change of the configuration is needed."""
 
 
+class RefusalMeaning(Enum):
+    """Meaning of a refusal (401, 403) of the operator's requests."""
+
+    FAILURE = "failure"
+    """The operator's credential is missing or wrong."""
+    SIGN_IN = "sign-in"
+    """A person has to sign in, because the spec lists with the first grant."""
+    SIGN_IN_IF_OFFERED = "sign-in-if-offered"
+    """A person has to sign in if the server offers that, by a challenge or its metadata: the spec has no credential."""
+
+
 @dataclass(frozen=True)
 class DiscoveryTarget:
     """Identity of what a discovery queries: server, endpoint, credential and workload. An answer counts only for an
@@ -40,6 +52,7 @@ class DiscoveryTarget:
     """Revision of the workload; changes when the workload is replaced or restarts."""
     token_per_call: bool = False
     """Whether each call has an access token of its own, which needs streamable HTTP."""
+    refusal: RefusalMeaning = RefusalMeaning.FAILURE
 
 
 @dataclass(frozen=True)
@@ -92,8 +105,15 @@ class DiscoveryState:
     whole: bool = False
     """Whether an answer counts only after the capability comparison: a pinned server's later tools would be held back.
     """
+    wants_sign_in: bool = False
+    """Whether the server lists to people only, as far as the last discovery and listings of gateways tell."""
+    only_events: bool = False
+    """Whether the last listing of a gateway was read over HTTP+SSE, which gives calls no token each."""
+    granted_at: float = 0.0
+    """When `listing` was read with a person's token, in seconds since the epoch; 0: not known, or it was not."""
     failure: DiscoveryFailure | None = None
-    """The failure of the last discovery; None after a successful one."""
+    """The failure of the last discovery; None after a successful one, and after one that a person has to sign in for.
+    """
     failures: int = 0
     """Number of consecutive failed discoveries."""
     silent_since: float | None = None

@@ -39,6 +39,7 @@ from fairlead_operator.server.presented_credentials import (
     UnusableSecret,
     present_client,
     present_header,
+    settings_of_calls,
 )
 
 logger = logging.getLogger(__name__)
@@ -288,7 +289,7 @@ class Resolver:
         listing = server.spec.discovery.auth
         try:
             calls = await self._present(server, auth, url)
-            if auth.token_exchange is None:
+            if auth.of_caller is None:
                 operator = None if auth.grant is None else calls.of_operator
             elif listing is None:
                 operator = OperatorCredential()
@@ -297,7 +298,8 @@ class Resolver:
         except _RefusedReference as refused:
             return ResolvedCredential(refused.verdict)
         reference = None if calls.value is None else credential_ref(server.key, calls.version, self._name)
-        return ResolvedCredential(RESOLVED, reference, calls.value, oauth=calls.oauth, operator=operator)
+        oauth = settings_of_calls(calls, server.spec, first_grant=False)
+        return ResolvedCredential(RESOLVED, reference, calls.value, oauth=oauth, operator=operator)
 
     async def _present(self, server: McpServer, auth: Auth | DiscoveryAuth, url: str) -> PresentedCredential:
         """Header or client that `auth` presents to the server at `url`. Raises _RefusedReference."""

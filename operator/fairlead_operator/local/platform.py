@@ -274,6 +274,10 @@ class LocalConnector:
         """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
         return await self._network.line(key, endpoint, address)
 
+    async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
+        """Whether a remote server has metadata of a protected resource."""
+        return await self._network.offers_sign_in(key, endpoint)
+
 
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:
     """Process of an endpoint. Operator and gateway compute equal specs, and so share one process."""

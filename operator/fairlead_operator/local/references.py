@@ -29,6 +29,7 @@ from fairlead_operator.server.presented_credentials import (
     UnusableSecret,
     present_client,
     present_header,
+    settings_of_calls,
 )
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
@@ -59,9 +60,10 @@ def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
     value = structs.replace(client, headers={**client.headers, **configured.headers}, env={**env, **configured.env})
     if calls.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
-    own = listed if auth is not None and auth.token_exchange is not None else calls
+    own = listed if auth is not None and auth.of_caller is not None else calls
     operator = _with_headers(own.of_operator, configured.headers)
-    return ResolvedCredential(RESOLVED, value=value, oauth=calls.oauth, operator=operator)
+    oauth = settings_of_calls(calls, declared.server.spec, first_grant=True)
+    return ResolvedCredential(RESOLVED, value=value, oauth=oauth, operator=operator)
 
 
 def _with_headers(operator: OperatorCredential, headers: Mapping[str, str]) -> OperatorCredential:

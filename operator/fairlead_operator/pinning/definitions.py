@@ -22,10 +22,10 @@ from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, 
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.gated_tools import complete_from_catalog
-from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.pinning import cleanness, pin_decision
 from fairlead_operator.pinning.approvals import AskedApprovals
 from fairlead_operator.pinning.pin_decision import PinDecision

@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_api.documents.pins import Pinned, Sort, held_hash
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import Reason
-from fairlead_operator.discovery.listing import RawListing
+from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.ports import Announcement, ConditionVerdict
 from fairlead_tools.definitions.printable import fit
 

@@ -13,6 +13,7 @@ from fairlead_api.documents.servers import (
     MESSAGE_CHARS,
     OFFLINE,
     READY,
+    SIGN_IN,
     STARTING,
     STOPPED,
     WAITING,
@@ -39,6 +40,8 @@ def state_of(status: McpServerStatus) -> str:
         return READY
     if ready.reason == Reason.STOPPED:
         return STOPPED
+    if ready.reason == Reason.SIGN_IN_REQUIRED:
+        return SIGN_IN
     if ready.status == "False":
         return OFFLINE if status.tools_offline else FAILED
     return INSTALLING if cause_of(ready)[0] == Cause.INSTALLING else STARTING

@@ -14,10 +14,17 @@ import msgspec
 
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ANNOTATION_HOSTS
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.mcpserver import BearerAuth, Grant, HeaderAuth, TokenExchangeAuth
+from fairlead_api.v1alpha1.mcpserver import (
+    BearerAuth,
+    Grant,
+    HeaderAuth,
+    McpServerSpec,
+    TokenExchangeAuth,
+    UserConsentAuth,
+)
 from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_operator.ports import OperatorCredential, TokenCredential
 
@@ -145,6 +152,21 @@ def _is_private_key(text: str) -> bool:
 
 
 def _settings(grant: Grant, token_hosts: str) -> OAuthSettings:
+    if isinstance(grant, UserConsentAuth):
+        return OAuthSettings(
+            grant=USER_CONSENT,
+            client_id=grant.client_id or "",
+            client_authentication=grant.effective_authentication,
+            issuer=grant.issuer or "",
+            authorization_url=grant.authorization_url or "",
+            token_url=grant.token_url or "",
+            callback_port=grant.callback_port or 0,
+            scopes=tuple(grant.scopes),
+            resource=grant.resource or "",
+            parameters=dict(grant.parameters),
+            token_hosts=token_hosts,
+            ca_bundle=grant.ca_bundle,
+        )
     exchange = grant if isinstance(grant, TokenExchangeAuth) else None
     return OAuthSettings(
         grant=CLIENT_CREDENTIALS if exchange is None else TOKEN_EXCHANGE,
@@ -162,6 +184,15 @@ def _settings(grant: Grant, token_hosts: str) -> OAuthSettings:
         token_hosts=token_hosts,
         ca_bundle=grant.ca_bundle,
     )
+
+
+def settings_of_calls(calls: PresentedCredential, spec: McpServerSpec, *, first_grant: bool) -> OAuthSettings | None:
+    """How tokens for calls are obtained, and whether the gateway lists the server with the first grant; `first_grant`
+    is the default of `discovery.auth.firstGrant`.
+    """
+    if calls.oauth is None or not spec.lists_with_first_grant(default=first_grant):
+        return calls.oauth
+    return msgspec.structs.replace(calls.oauth, first_grant=True, listing_interval_s=spec.discovery.interval.seconds)
 
 
 def _digest(version: str, settings: bytes = b"") -> str:

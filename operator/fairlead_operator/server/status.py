@@ -168,7 +168,7 @@ def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
     """Number of enabled tools: absent until a catalog was published, 0 after it was withdrawn."""
     if catalog is None:
         return None if shown.tools is None else 0
-    return sum(1 for tool in catalog.tools if tool.enabled)
+    return 0 if catalog.sign_in else sum(1 for tool in catalog.tools if tool.enabled)
 
 
 def _tools_offline(catalog: Catalog | None, shown: McpServerStatus) -> int | None:

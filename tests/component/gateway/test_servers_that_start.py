@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from commands import fairlead
-from fairlead_api.documents.catalog import Refreshed
+from fairlead_api.documents.catalog import SIGN_IN_TOOL, Refreshed
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.servers import OVERDUE, ServerEntry, Servers
 from fairlead_app.authentication import Trust
@@ -113,6 +113,19 @@ async def test_a_tier_bounds_the_wait_by_its_limit(tmp_path: Path) -> None:
         publish(tmp_path / "documents", rules)
         await eventually(lambda: "fast" in gateway.snapshot.tiers)
         assert (await ask(gateway, calling("demo__add").to("/mcp/fast"))).refusal == "STARTING"
+
+
+async def test_a_tool_of_a_server_that_nobody_signed_in_to_is_told_what_to_do(tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(STARTS, state="sign-in", reason="SignInRequired", cause="SignInRequired")
+    server = catalog("demo", NOWHERE, [SIGN_IN_TOOL], sign_in=True)
+    async with running(tmp_path, server, Servers(servers=(wanted,))) as gateway:
+        answer = await ask(gateway, calling("demo__add"))
+        assert answer.refusal == "SIGN_IN_REQUIRED"
+        message = answer.message["result"]["_meta"]["fairlead.dev/error"]["message"]
+        assert message.endswith("call demo__sign_in, or run `fairlead login default/demo`")
+        assert problem(await get(gateway, "/v1/tools/demo__add/explain")) == (403, "SIGN_IN_REQUIRED")
+        assert json.loads((await get(gateway, "/v1/servers/default/demo")).body)["state"] == "sign-in"
+        assert (await ask(gateway, calling("other__add"))).message["error"]["code"] == -32602
 
 
 async def test_a_call_of_a_server_that_failed_is_told_so_at_once_without_the_words_of_the_server(

@@ -12,12 +12,13 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from consentservers import FormBrowser, consent_server
 from upprocess import DEMO, started_up
-from waiting import until_async
+from waiting import eventually, until_async
 
 MOVES = re.compile(r"\x1b\[(\d*)([A-Za-z])|\x1b\[\?\d+[hl]|\x1b\[[\d;]*m")
 
@@ -99,7 +100,9 @@ class Terminal:
 
 
 @asynccontextmanager
-async def terminal(cwd: Path, *words: str, width: int = 80, height: int = 24) -> AsyncIterator[Terminal]:
+async def terminal(
+    cwd: Path, *words: str, width: int = 80, height: int = 24, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Terminal]:
     controller, inside = os.openpty()
     shown = Terminal(controller, width, height)
     process = await asyncio.create_subprocess_exec(
@@ -117,7 +120,7 @@ async def terminal(cwd: Path, *words: str, width: int = 80, height: int = 24) ->
         stderr=inside,
         cwd=cwd,
         start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},  # as readline leaves them
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **(env or {})},  # as readline does
     )
     os.close(inside)
     loop = asyncio.get_running_loop()
@@ -200,3 +203,21 @@ async def test_a_stop_while_top_is_open_leaves_the_terminal_as_it_was(tmp_path: 
         await shown.until_raw(b"\x1b[?1049h", b"CALLS/MIN")
     assert shown.was_canonical
     assert b"\x1b[?1049l" in shown.raw
+
+
+async def test_key_opens_the_page_at_which_a_server_wants_its_user_to_sign_in(tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    browser.chmod(0o755)
+    async with consent_server("linear") as server:
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"linear": {"url": server.url}}}))
+        environment = {"BROWSER": str(browser), "XDG_STATE_HOME": str(tmp_path / "state")}
+        async with terminal(tmp_path, "mcp.json", env=environment, height=40) as shown, FormBrowser() as person:
+            await showing(shown, "linear wants you to sign in: press l")
+            shown.press("l")
+            await eventually(opened.exists)
+            page = await person.sign_in(opened.read_text().strip())
+            assert page.status == 200, page.text
+            await showing(shown, "ready, 1 tool")
+            assert "sign in" not in shown.text

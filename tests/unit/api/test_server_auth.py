@@ -58,6 +58,28 @@ def test_a_resource_is_the_url_or_a_parent_at_the_same_origin(url: str, resource
             spec(url=url, auth={"clientCredentials": client})
 
 
+def test_a_consent_needs_no_member_and_its_grant_is_of_the_caller() -> None:
+    auth = spec(**URL, auth={"userConsent": {}}).auth
+
+    assert auth is not None
+    assert auth.user_consent is not None
+    assert (auth.grant, auth.of_caller, auth.static) == (auth.user_consent, auth.user_consent, None)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"command": ["server"], "auth": {"userConsent": {}}},
+        {"package": {"registry": "npm", "name": "server", "version": "1.0.0"}, "auth": {"userConsent": {}}},
+        {**URL, "remote": {"transport": "sse"}, "auth": {"userConsent": {}}},
+    ],
+    ids=["command", "package", "sse"],
+)
+def test_a_consent_is_for_servers_that_get_a_credential_with_each_request(members: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"auth is sent as an HTTP header|need transport streamable-http"):
+        spec(**members)
+
+
 @pytest.mark.parametrize("name", sorted(STANDARD_PARAMETERS))
 def test_no_parameter_replaces_a_standard_one(name: str) -> None:
     client = {"issuer": "https://a.example", "clientID": "f", "secretRef": {"name": "c"}, "parameters": {name: "x"}}

@@ -47,6 +47,7 @@ QUICK = replace(
     servers=(
         ServerRow("demo", "ready", "", ("demo__ask_supplier", "demo__get_stock")),
         ServerRow("git", "skipped", "/home/me is not in a git repository"),
+        ServerRow("linear", "sign-in", "fairlead login linear"),
         ServerRow("time", "installing", "mcp-server-time==2026.10.19: 12 packages"),
     ),
     problems=(),

@@ -134,4 +134,6 @@ def test_a_server_that_is_missing_in_a_list_is_named_with_its_reason_and_several
     assert server_names([STARTS] * 7).endswith("and 2 more")
     stopped = {"server": "default/off", "state": "stopped", "message": "spec.replicas is 0"}
     assert lines_about([stopped]) == ["stopped: default/off: spec.replicas is 0"]
+    wanted = {"server": "default/linear", "state": "sign-in", "message": "sign in: fairlead login default/linear"}
+    assert lines_about([wanted]) == ["waiting for a sign-in: default/linear: sign in: fairlead login default/linear"]
     assert lines_about([READY]) == []

@@ -27,7 +27,7 @@ from fairlead_cli.up.board import Board, row_for
 from fairlead_cli.up.clients import KEY_VARIABLE, client_lines
 from fairlead_cli.up.command import UpOptions, is_own_address
 from fairlead_cli.up.display import Addresses, JsonChanges, LiveTable, PlainLines
-from fairlead_cli.up.folders import folders, package_cache
+from fairlead_cli.up.folders import folders, grants_folder, package_cache
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway import CustomTool, CustomTools
 from fairlead_gateway.custom.load import LoadedTools, LoadProblem
@@ -62,6 +62,7 @@ def status(ready: Status, cause: str, message: str = "", *, offline: int = 0) ->
         (status("True", "InvalidSchemas", "1 is left out"), ("a",), "ready, 1 tool: 1 is left out"),
         (status("False", "CommandNotFound", "there is no x"), (), "failed: there is no x"),
         (status("False", "ConnectionLost", "it ended", offline=1), ("a",), "offline: it ended"),
+        (status("False", "SignInRequired", "x"), ("demo__sign_in",), "wants you to sign in: fairlead login demo"),
     ],
 )
 def test_a_status_becomes_a_state_in_words(given: McpServerStatus, tools: tuple[str, ...], text: str) -> None:
@@ -305,3 +306,10 @@ def test_packages_lie_with_the_run_where_the_users_cache_cannot_be_written(
 def test_packages_lie_in_the_users_cache() -> None:
     assert package_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/fairlead/packages")
     assert package_cache({"XDG_CACHE_HOME": "relative"}).parts[-3:] == (".cache", "fairlead", "packages")
+
+
+def test_grants_outlive_a_run_also_without_a_state_folder(tmp_path: Path) -> None:
+    assert grants_folder(tmp_path, {"XDG_STATE_HOME": "/s"}) == tmp_path / "grants"
+    assert grants_folder(None, {"XDG_STATE_HOME": "/s"}) == Path("/s/fairlead/grants")
+    assert grants_folder(None, {}).parts[-4:] == (".local", "state", "fairlead", "grants")
+    assert grants_folder(None, {"XDG_STATE_HOME": "relative"}) == grants_folder(None, {})

@@ -9,9 +9,17 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from fairlead_api.documents.oauth import AGENT, CLIENT_CREDENTIALS, PERSON, TOKEN_EXCHANGE, OAuthSettings
+from fairlead_api.documents.oauth import (
+    AGENT,
+    CLIENT_CREDENTIALS,
+    PERSON,
+    TOKEN_EXCHANGE,
+    USER_CONSENT,
+    OAuthSettings,
+)
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
-from fairlead_gateway.core.identity import ANONYMOUS, Identity, SubjectToken
+from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity, ServiceAccount, SubjectToken
 from fairlead_gateway.core.outbound import CallCredential
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.upstream.outbound_credentials import KEPT_SECONDS, ServerCredentials
@@ -23,9 +31,11 @@ from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import INSUFFICIENT_SCOPE, Challenge
 from fairlead_mcp.oauth.errors import (
     CONFIGURATION,
+    GRANT_UNREADABLE,
     INVALID_CLIENT,
     ISSUER_NOT_ALLOWED,
     NO_SUBJECT_TOKEN,
+    SIGN_IN_REQUIRED,
     SUBJECT_TOKEN_EXPIRED,
     TIMEOUT,
     TOKEN_REFUSED,
@@ -78,7 +88,9 @@ def credentials(
 ) -> ServerCredentials:
     settings = OAuthSettings(grant=grant, client_id="gateway", issuer=ISSUER, token_url=token_url, grants_per=per)
     tokens: Any = source
-    return ServerCredentials("default/box", settings, tokens, clock=lambda: now, monotonic=lambda: 0.0, **more)
+    return ServerCredentials(
+        ServerKey("default", "box"), settings, tokens, clock=lambda: now, monotonic=lambda: 0.0, **more
+    )
 
 
 def of_jwt(
@@ -227,7 +239,7 @@ async def test_a_token_of_a_person_is_dropped_soon_after_its_expiry() -> None:
     settings = OAuthSettings(grant=TOKEN_EXCHANGE, client_id="gateway", token_url="http://x")
     source: Any = Source()
     tokens = ServerCredentials(
-        "default/box", settings, source, allowed=("http://x",), clock=clock, monotonic=lambda: 0.0
+        ServerKey("default", "box"), settings, source, allowed=("http://x",), clock=clock, monotonic=lambda: 0.0
     )
     for person, ends in (("alice", 200.0), ("bob", 500.0), ("carol", 150.0)):
         await tokens.acquire(of_jwt(ends=ends, token=f"of {person}", subject=person), FOREVER)
@@ -350,3 +362,63 @@ def test_a_mask_knows_the_token_of_one_request_too() -> None:
     mask = Mask(None).adding("Bearer abcdefgh")
     assert mask.text("you sent Bearer abcdefgh, abcdefgh is bad") == "you sent [credential], [credential] is bad"
     assert "abcdefgh" not in repr(CallCredential(b"alice", AccessToken.bearer("abcdefgh", 1.0, frozenset())))
+
+
+class Links:
+    """Links that name their person."""
+
+    def __init__(self) -> None:
+        self.challenges: list[Challenge | None] = []
+
+    async def link(self, identity: Identity, server: ServerKey, challenge: Challenge | None) -> str:
+        self.challenges.append(challenge)
+        return f"http://gateway/{server}/{identity.person.decode()}"
+
+
+@pytest.mark.parametrize("cause", [SIGN_IN_REQUIRED, GRANT_UNREADABLE])
+async def test_a_person_without_a_grant_gets_a_link_to_sign_in(cause: str) -> None:
+    source, links = Source(), Links()
+    source.fails = cause
+    tokens = credentials(source, grant=USER_CONSENT, links=links)
+    with pytest.raises(GrantFailed) as failed:
+        await tokens.acquire(LOCAL, FOREVER, None, WANTS_SCOPES)
+    assert failed.value.sign_in_url == "http://gateway/default/box/local"
+    assert failed.value.cause == cause
+    assert "default/box" in str(failed.value)
+    assert links.challenges == [WANTS_SCOPES]
+
+
+async def test_other_failures_give_no_link_to_sign_in() -> None:
+    source, links = Source(), Links()
+    source.fails = INVALID_CLIENT
+    with pytest.raises(GrantFailed) as failed:
+        await credentials(source, grant=USER_CONSENT, links=links).acquire(LOCAL, FOREVER)
+    assert failed.value.sign_in_url == ""
+    assert links.challenges == []
+
+
+async def test_persons_who_signed_in_have_a_token_each() -> None:
+    tokens = credentials(Source(), grant=USER_CONSENT, links=Links())
+    persons = [of_jwt(subject="alice"), of_jwt(subject="bob"), LOCAL]
+    lines = {(await tokens.acquire(person, FOREVER)).line for person in persons}
+    assert len(lines) == 3
+    assert tokens.person(of_jwt("npc")) == tokens.person(of_jwt("editor"))
+    assert tokens.newest_line(LOCAL.person) in lines
+    assert await tokens.valid_line(LOCAL.person, FOREVER) in lines
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        ANONYMOUS,
+        Identity(kind="serviceAccount", principal="sa:a/b", service_account=ServiceAccount("a", "b")),
+    ],
+)
+async def test_caller_that_is_not_a_person_is_told_who_can_sign_in(caller: Identity) -> None:
+    tokens = credentials(Source(), grant=USER_CONSENT, links=Links())
+    assert tokens.person(caller) == b""
+    with pytest.raises(GrantFailed, match=r"default/box.* each person to sign in") as failed:
+        tokens.cached(caller)
+    assert failed.value.cause == SIGN_IN_REQUIRED
+    with pytest.raises(GrantFailed, match=r"default/box.* each person to sign in"):
+        await tokens.acquire(caller, FOREVER)

@@ -130,6 +130,22 @@ def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more(
     assert surroundings(declared({"url": "http://x/mcp"}), ours) == {}
 
 
+def test_a_person_who_consents_calls_with_a_client_and_lists_with_the_first_grant() -> None:
+    client = {
+        "issuer": "https://login.example.com",
+        "clientID": "fairlead",
+        "secretRef": {"name": "s", "key": "client"},
+    }
+    spec = {"url": BEARER["url"], "auth": {"userConsent": client}}
+
+    resolved = resolve(declared(spec), contents(secret({"client": "c"})))
+
+    assert resolved.value == Credential(client_secret="c")
+    assert resolved.of_operator.value is None
+    assert resolved.oauth is not None
+    assert resolved.oauth.first_grant
+
+
 def test_lists_have_a_credential_of_their_own_where_calls_go_as_a_person() -> None:
     client = {
         "issuer": "https://login.example.com",

@@ -10,9 +10,9 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint
+from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.listing import RawListing
 from operatorfakes import URL, mcp_server
 
 REACHED = Reached(HttpEndpoint(url=URL), None, "demo")

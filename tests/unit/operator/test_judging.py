@@ -10,9 +10,9 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import definition_hash
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.discovery.offerable import DEFINITION_LIMIT
 from operatorfakes import RUNS, mcp_server, tool_named
 

@@ -12,6 +12,7 @@ from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, Htt
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.server_listing import RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.gated_tools import (
@@ -21,7 +22,6 @@ from fairlead_operator.discovery.gated_tools import (
     CapabilityComparisons,
     complete_from_catalog,
 )
-from fairlead_operator.discovery.listing import RawListing, read_everything
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named
 from virtualtime import in_virtual_time

@@ -44,6 +44,9 @@ class Dialled:
             raise answer
         return answer
 
+    async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
+        return False
+
     def session(
         self,
         key: ServerKey,

@@ -9,10 +9,22 @@ import pytest
 from joserfc.jwk import ECKey
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthSettings
-from fairlead_api.v1alpha1.mcpserver import ClientCredentialsAuth, Grant, TokenExchangeAuth
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.v1alpha1.mcpserver import (
+    ClientCredentialsAuth,
+    Grant,
+    McpServerSpec,
+    TokenExchangeAuth,
+    UserConsentAuth,
+)
 from fairlead_operator.ports import TokenCredential
-from fairlead_operator.server.presented_credentials import ReferencedSecret, UnusableSecret, present_client
+from fairlead_operator.server.presented_credentials import (
+    PresentedCredential,
+    ReferencedSecret,
+    UnusableSecret,
+    present_client,
+    settings_of_calls,
+)
 
 KEY = ECKey.generate_key("P-256")
 PEM = KEY.as_pem(private=True)
@@ -29,6 +41,10 @@ def own(**members: Any) -> ClientCredentialsAuth:
 
 def exchange(**members: Any) -> TokenExchangeAuth:
     return TokenExchangeAuth.model_validate({**CLIENT, **members})
+
+
+def consent(**members: Any) -> UserConsentAuth:
+    return UserConsentAuth.model_validate(members)
 
 
 def secret(value: bytes = b"s3cret", hosts: str | None = None, version: str = "1") -> ReferencedSecret:
@@ -80,6 +96,82 @@ def test_a_client_of_entra_keeps_its_profile_and_a_public_client_has_no_value() 
     assert settings is not None
     assert settings.profile == "EntraOnBehalfOf"
     assert present_client(public, None).value is None
+
+
+def test_settings_of_a_consent_have_all_that_the_spec_says() -> None:
+    grant = consent(
+        **CLIENT,
+        issuer="https://login.example.com",
+        authorizationURL="https://login.example.com/authorize",
+        clientAuthentication="client_secret_post",
+        callbackPort=8765,
+        scopes=["a", "b"],
+        resource="https://tools.example.com",
+        parameters={"prompt": "consent"},
+        caBundle="-----BEGIN CERTIFICATE-----",
+    )
+
+    presented = present_client(grant, secret(hosts="login.example.com"))
+
+    assert presented.value == Credential(client_secret="s3cret")
+    assert presented.oauth == OAuthSettings(
+        grant=USER_CONSENT,
+        client_id="fairlead",
+        client_authentication="client_secret_post",
+        issuer="https://login.example.com",
+        authorization_url="https://login.example.com/authorize",
+        token_url="https://login.example.com/token",
+        callback_port=8765,
+        scopes=("a", "b"),
+        resource="https://tools.example.com",
+        parameters={"prompt": "consent"},
+        token_hosts="login.example.com",
+        ca_bundle="-----BEGIN CERTIFICATE-----",
+    )
+
+
+@pytest.mark.parametrize(
+    ("members", "authentication"),
+    [
+        ({}, "none"),
+        ({"clientID": "fairlead"}, "none"),
+        (
+            {"issuer": "https://login.example.com", "clientID": "fairlead", "secretRef": {"name": "client"}},
+            "client_secret_basic",
+        ),
+        ({**CLIENT, "authorizationURL": CLIENT["tokenURL"]}, "client_secret_basic"),
+    ],
+)
+def test_a_client_of_a_consent_authenticates_if_it_has_a_secret(members: dict[str, Any], authentication: str) -> None:
+    grant = consent(**members)
+
+    settings = present_client(grant, secret() if grant.secret_ref is not None else None).oauth
+
+    assert settings is not None
+    assert settings.client_authentication == authentication
+
+
+@pytest.mark.parametrize(
+    ("discovery", "default", "first_grant", "interval_s"),
+    [
+        ({"interval": "5m"}, True, True, 300.0),
+        ({}, False, False, 0.0),
+        ({"auth": {"firstGrant": True}}, False, True, 600.0),
+        ({"auth": {"bearer": {"secretRef": {"name": "lists"}}}}, True, False, 0.0),
+    ],
+)
+def test_a_server_is_listed_with_the_first_grant_where_the_spec_or_the_platform_says_so(
+    discovery: dict[str, Any], default: bool, first_grant: bool, interval_s: float
+) -> None:
+    spec = McpServerSpec.model_validate(
+        {"url": "https://tools.example.com/mcp", "auth": {"userConsent": {}}, "discovery": discovery}
+    )
+    calls = PresentedCredential(oauth=OAuthSettings(grant=USER_CONSENT))
+
+    settings = settings_of_calls(calls, spec, first_grant=default)
+
+    assert settings is not None
+    assert (settings.first_grant, settings.listing_interval_s) == (first_grant, interval_s)
 
 
 @pytest.mark.parametrize("key", [PEM, json.dumps(KEY.as_dict(private=True)).encode()], ids=["PEM", "JWK"])

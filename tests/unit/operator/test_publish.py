@@ -17,8 +17,8 @@ from fairlead_api.meta import LABEL_DOCUMENT, LABEL_UID, ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_gateway.conversation.shipped_words import words_of
+from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
-from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.publish.compile import compile_rules, selects
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS

@@ -23,6 +23,8 @@ LISTS = {"discovery": {"auth": {"clientCredentials": CLIENT}}}
     [
         (EXCHANGE, 401, Cause.LISTS_NEED_CREDENTIAL),
         (EXCHANGE, 403, Cause.LISTS_NEED_CREDENTIAL),
+        ({"auth": {"userConsent": {}}}, 401, Cause.LISTS_NEED_CREDENTIAL),
+        ({"auth": {"userConsent": {}}, **LISTS}, 401, Cause.UNAUTHORIZED),
         (EXCHANGE, 500, Cause.SERVER_ERROR),
         ({**EXCHANGE, **LISTS}, 401, Cause.UNAUTHORIZED),
         ({"auth": {"clientCredentials": CLIENT}}, 401, Cause.UNAUTHORIZED),

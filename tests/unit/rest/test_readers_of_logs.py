@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from fairlead_rest.log_access import is_local
+from fairlead_web.local_requests import is_local
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,15 @@
 - name: FAIRLEAD_REDIS
   value: {{ .Values.redis.url | quote }}
 {{- end }}
+{{- if ne .Values.grants.store "None" }}
+- name: FAIRLEAD_GRANTS
+  value: {{ lower .Values.grants.store }}
+{{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_GRANT_KEYS" "secret" .Values.grants.keysSecret "key" "keys") | nindent 0 }}
+{{- if eq .Values.grants.store "Secrets" }}
+- name: FAIRLEAD_GRANTS_SECRET
+  value: {{ include "fairlead.fullname" . }}-grants
+{{- end }}
+{{- end }}
 {{- if .Values.embedder.existingSecret }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_EMBEDDER_KEY" "secret" .Values.embedder.existingSecret "key" "key") | nindent 0 }}
 {{- end }}

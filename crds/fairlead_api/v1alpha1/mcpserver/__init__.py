@@ -19,6 +19,7 @@ from fairlead_api.v1alpha1.mcpserver.auth import (
     Grant,
     HeaderAuth,
     TokenExchangeAuth,
+    UserConsentAuth,
 )
 from fairlead_api.v1alpha1.mcpserver.container import EnvFromSource, EnvVar, Package, ResourceRequirements
 from fairlead_api.v1alpha1.mcpserver.operation import (
@@ -77,6 +78,7 @@ __all__ = [
     "ToolLimits",
     "ToolOverride",
     "Transport",
+    "UserConsentAuth",
 ]
 
 _NAME: Final = r"^[a-z]([a-z0-9-]{0,48}[a-z0-9])?$"

@@ -1,5 +1,5 @@
 """Authentication of Fairlead to a server: a credential from a Secret, or access tokens that are obtained per server or
-per caller.
+per caller, in exchange for the caller's token or after the caller's consent.
 
 Only references are stored; values never enter a resource. This module has no I/O.
 """
@@ -14,7 +14,12 @@ from pydantic import Field
 from fairlead_api.v1alpha1.common import Model, SecretKey
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.auth_rules import (
+    AUTHORIZATION_URL,
     CLIENT_SECRET,
+    CONSENT_CLIENT,
+    CONSENT_ENDPOINTS,
+    CONSENT_SECRET,
+    CONSENT_SECRET_ISSUER,
     ENDPOINT,
     ENTRA_REQUEST,
     ENTRA_TENANT,
@@ -94,7 +99,23 @@ class HeaderAuth(Model):
     """Secret with the value."""
 
 
-class OAuthClient(Model):
+class OAuthRequest(Model):
+    """Parameters of requests to an authorization server (RFC 6749)."""
+
+    scopes: Annotated[list[Annotated[str, Field(min_length=1, max_length=256), SCOPE]], Distinct()] = Field(
+        default=[], max_length=32
+    )
+    """Scopes to request, one per item. Absent: those that the server's challenge names, or the issuer's default."""
+    parameters: Annotated[dict[str, Annotated[str, Field(max_length=2048)]], PARAMETERS] = Field(
+        default={}, max_length=16
+    )
+    """Further parameters of the request: of the token request, such as `connector_id` of Dex, or with `userConsent` of
+    the authorization request, such as `access_type` of Google."""
+    ca_bundle: Annotated[str, Field(min_length=1, max_length=131072), CA_BUNDLE] | None = None
+    """Certificates (PEM) that verify the issuer. Absent: the system's authorities."""
+
+
+class OAuthClient(OAuthRequest):
     """Client of an authorization server (RFC 6749), and what its token requests ask for."""
 
     issuer: Annotated[str, Field(min_length=1, max_length=2048), ISSUER] | None = None
@@ -107,21 +128,11 @@ class OAuthClient(Model):
     """Token endpoint. Absent: discovered from `issuer`."""
     client_id: str = Field(min_length=1, max_length=512, alias="clientID")
     """Identifier of the client at the issuer."""
-    scopes: Annotated[list[Annotated[str, Field(min_length=1, max_length=256), SCOPE]], Distinct()] = Field(
-        default=[], max_length=32
-    )
-    """Scopes to request, one per item. Absent: those that the server's challenge names, or the issuer's default."""
     audience: str | None = Field(default=None, min_length=1, max_length=2048)
     """Name of the server at the issuer, sent as `audience` (RFC 8693). Absent: not sent."""
     resource: Annotated[str, Field(min_length=1, max_length=2048), RESOURCE] | None = None
     """URL of the server or a parent of it, sent as `resource` (RFC 8707), for issuers that limit a token to the server
     by its URL. Absent: not sent, because some issuers refuse the parameter."""
-    parameters: Annotated[dict[str, Annotated[str, Field(max_length=2048)]], PARAMETERS] = Field(
-        default={}, max_length=16
-    )
-    """Further parameters of the token request, such as `connector_id` of Dex."""
-    ca_bundle: Annotated[str, Field(min_length=1, max_length=131072), CA_BUNDLE] | None = None
-    """Certificates (PEM) that verify the issuer. Absent: the system's authorities."""
 
 
 class ClientCredentialsAuth(OAuthClient):
@@ -161,7 +172,52 @@ class TokenExchangeAuth(OAuthClient):
     guards: ClassVar[tuple[ValidationRule, ...]] = (ENDPOINT, CLIENT_SECRET, ENTRA_TENANT, ENTRA_REQUEST)
 
 
-Grant = ClientCredentialsAuth | TokenExchangeAuth
+class UserConsentAuth(OAuthRequest):
+    """Access tokens of each person who calls: the person signs in and consents once in a browser (RFC 6749 section 4.1
+    with PKCE), and Fairlead keeps the refresh token. Without any member, the authorization server is the one that the
+    server names, and Fairlead registers itself there."""
+
+    issuer: Annotated[str, Field(min_length=1, max_length=2048), ISSUER] | None = None
+    """Authorization server, as its metadata spells it (RFC 8414): `https://login.example.com/realms/team`. A server
+    that names another issuer gets no token. Absent: the first issuer that the server names."""
+    authorization_url: Annotated[str, Field(min_length=1, max_length=2048), AUTHORIZATION_URL] | None = Field(
+        default=None, alias="authorizationURL"
+    )
+    """Authorization endpoint, at which people sign in; together with `tokenURL`. Absent: discovered."""
+    token_url: Annotated[str, Field(min_length=1, max_length=2048), TOKEN_URL] | None = Field(
+        default=None, alias="tokenURL"
+    )
+    """Token endpoint; together with `authorizationURL`. Absent: discovered."""
+    client_id: str | None = Field(default=None, min_length=1, max_length=512, alias="clientID")
+    """Identifier of a client that is registered at the issuer. Absent: Fairlead registers itself, or names the document
+    that describes it."""
+    client_authentication: Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"] | None = None
+    """How the client authenticates to the issuer: a secret in a header, a secret in the form, a signed JWT, or not.
+    Absent: `client_secret_basic` with `secretRef`, else `none`."""
+    secret_ref: CredentialSource | None = None
+    """Secret with the client's secret or, for `private_key_jwt`, its private key (PEM or JWK). Absent: a client without
+    a secret. The annotation `fairlead.dev/hosts` of this Secret is about the token endpoint."""
+    callback_port: int | None = Field(default=None, ge=1, le=65535)
+    """Port of the redirect URI `http://localhost:PORT/callback` with which the client is registered, for `fairlead up`.
+    Absent: the redirect URI is a page of the gateway. On a cluster, it is ignored."""
+    resource: Annotated[str, Field(min_length=1, max_length=2048), RESOURCE] | None = None
+    """URL of the server or a parent of it, sent as `resource` (RFC 8707). Absent: the URL that the server's metadata
+    names."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        CONSENT_CLIENT,
+        CONSENT_SECRET,
+        CONSENT_SECRET_ISSUER,
+        CONSENT_ENDPOINTS,
+    )
+
+    @property
+    def effective_authentication(self) -> str:
+        """`clientAuthentication`, or its default."""
+        return self.client_authentication or ("none" if self.secret_ref is None else "client_secret_basic")
+
+
+Grant = ClientCredentialsAuth | TokenExchangeAuth | UserConsentAuth
 """Ways to authenticate by access tokens that have to be obtained."""
 
 
@@ -177,14 +233,18 @@ class Auth(Model):
     token_exchange: TokenExchangeAuth | None = None
     """An access token of the calling person, in exchange for the token that the person called Fairlead with. For the
     transport `streamable-http` only."""
+    user_consent: UserConsentAuth | None = None
+    """An access token of the calling person, who signs in at the server's issuer once. For the transport
+    `streamable-http` only. `userConsent: {}` is enough where Fairlead can register itself."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
-            cel="[has(self.bearer), has(self.header), has(self.clientCredentials), has(self.tokenExchange)]"
-            ".filter(x, x).size() == 1",
-            message="auth: set exactly one of bearer, header, clientCredentials, tokenExchange",
+            cel="[has(self.bearer), has(self.header), has(self.clientCredentials), has(self.tokenExchange), "
+            "has(self.userConsent)].filter(x, x).size() == 1",
+            message="auth: set exactly one of bearer, header, clientCredentials, tokenExchange, userConsent",
             holds=lambda auth: (
-                [auth.bearer, auth.header, auth.client_credentials, auth.token_exchange].count(None) == 3
+                [auth.bearer, auth.header, auth.client_credentials, auth.token_exchange, auth.user_consent].count(None)
+                == 4
             ),
         ),
     )
@@ -197,11 +257,16 @@ class Auth(Model):
     @property
     def grant(self) -> Grant | None:
         """The member by which tokens are obtained; None for a value that is sent as it is."""
-        return self.client_credentials or self.token_exchange
+        return self.client_credentials or self.token_exchange or self.user_consent
+
+    @property
+    def of_caller(self) -> TokenExchangeAuth | UserConsentAuth | None:
+        """The member by which each caller has a token of its own, which the operator therefore lacks; else None."""
+        return self.token_exchange or self.user_consent
 
 
 class DiscoveryAuth(Model):
-    """How the operator authenticates where calls are authenticated by the caller's token: exactly one member is set."""
+    """How a server is listed whose calls are authenticated by a token of the caller: exactly one member is set."""
 
     bearer: BearerAuth | None = None
     """A token or API key in the `Authorization` header."""
@@ -209,12 +274,18 @@ class DiscoveryAuth(Model):
     """A value in a named header."""
     client_credentials: ClientCredentialsAuth | None = None
     """An access token that the operator obtains for itself."""
+    first_grant: bool = False
+    """With `auth.userConsent`: `true` lists the server with the grant of the first person who signs in, so everybody
+    sees the tools that this person has. The gateway lists; the operator has no token."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
-            cel="[has(self.bearer), has(self.header), has(self.clientCredentials)].filter(x, x).size() == 1",
-            message="discovery.auth: set exactly one of bearer, header, clientCredentials",
-            holds=lambda auth: [auth.bearer, auth.header, auth.client_credentials].count(None) == 2,
+            cel="[has(self.bearer), has(self.header), has(self.clientCredentials), "
+            "has(self.firstGrant) && self.firstGrant].filter(x, x).size() == 1",
+            message="discovery.auth: set exactly one of bearer, header, clientCredentials, firstGrant",
+            holds=lambda auth: (
+                [auth.bearer, auth.header, auth.client_credentials, auth.first_grant or None].count(None) == 3
+            ),
         ),
     )
 

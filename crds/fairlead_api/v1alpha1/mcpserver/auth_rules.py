@@ -41,6 +41,12 @@ TOKEN_URL: Final = ValidationRule(
     "localhost and Services (NAME.NAMESPACE.svc) only",
     holds=matcher(_TOKEN_URL),
 )
+AUTHORIZATION_URL: Final = ValidationRule(
+    cel=TOKEN_URL.cel,
+    message="must be an https URL without user name or fragment, such as https://login.example.com/authorize; http is "
+    "for localhost and Services (NAME.NAMESPACE.svc) only",
+    holds=TOKEN_URL.holds,
+)
 RESOURCE: Final = ValidationRule(
     cel=f"self.matches(r'{_RESOURCE}')",
     message="must be an http or https URL without user name, query or fragment, such as https://tools.example.com/mcp",
@@ -69,6 +75,36 @@ CLIENT_SECRET: Final = ValidationRule(
     message="secretRef names the Secret with the client's secret or private key: set it, or set clientAuthentication: "
     "none for a client without one",
     holds=lambda client: (client.secret_ref is not None) != (client.client_authentication == "none"),
+)
+CONSENT_CLIENT: Final = ValidationRule(
+    cel="!has(self.secretRef) || has(self.clientID)",
+    message="secretRef is the secret of a registered client: set clientID too, or remove secretRef, and Fairlead "
+    "registers itself",
+    holds=lambda client: client.secret_ref is None or client.client_id is not None,
+)
+CONSENT_SECRET: Final = ValidationRule(
+    cel="!has(self.clientAuthentication) || has(self.secretRef) == (self.clientAuthentication != 'none')",
+    message="clientAuthentication none is for a client without secretRef, any other is for a client with secretRef; "
+    "without clientAuthentication, secretRef decides",
+    holds=lambda client: (
+        client.client_authentication is None
+        or (client.secret_ref is not None) == (client.client_authentication != "none")
+    ),
+)
+CONSENT_SECRET_ISSUER: Final = ValidationRule(
+    cel="!has(self.secretRef) || has(self.issuer) || has(self.tokenURL)",
+    message="a client with a secret needs issuer, the authorization server to which the secret may be sent, or "
+    "authorizationURL and tokenURL",
+    holds=lambda client: client.secret_ref is None or client.issuer is not None or client.token_url is not None,
+)
+CONSENT_ENDPOINTS: Final = ValidationRule(
+    cel="has(self.authorizationURL) == has(self.tokenURL) && (!has(self.tokenURL) || has(self.clientID))",
+    message="set authorizationURL and tokenURL together, with clientID; without them, the endpoints of the issuer are "
+    "discovered",
+    holds=lambda client: (
+        (client.authorization_url is None) == (client.token_url is None)
+        and (client.token_url is None or client.client_id is not None)
+    ),
 )
 
 

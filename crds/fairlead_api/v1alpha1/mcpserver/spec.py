@@ -166,6 +166,14 @@ class McpServerSpec(Model):
         """Whether a tool with that override in `tools`, or with none, is offered."""
         return self.discovery.tools == "All" if override is None else override.enabled
 
+    def lists_with_first_grant(self, *, default: bool) -> bool:
+        """Whether the server is listed with the grant of the first person who signs in; `default` is that of a server
+        without `discovery.auth`.
+        """
+        if self.auth is None or self.auth.user_consent is None:
+            return False
+        return default if self.discovery.auth is None else self.discovery.auth.first_grant
+
     @property
     def trusts_annotations(self) -> bool:
         """`trustAnnotations`, or its default for the source."""

@@ -175,10 +175,6 @@ def _resource_fits(spec: Any, auth: Any) -> bool:
     return grant is None or grant.resource is None or _is_within(spec.url, grant.resource)
 
 
-def _exchanges_tokens(auth: Any) -> bool:
-    return auth is not None and auth.token_exchange is not None
-
-
 def _of_pods(spec: Any) -> tuple[Any, ...]:
     return (spec.replicas, spec.resources, spec.pod_template, spec.unrestricted_pod_template)
 
@@ -229,17 +225,20 @@ SPEC: Final = (
         path=".auth",
     ),
     ValidationRule(
-        cel="!has(self.auth) || !(has(self.auth.clientCredentials) || has(self.auth.tokenExchange)) || "
+        cel="!has(self.auth) || !(has(self.auth.clientCredentials) || has(self.auth.tokenExchange) || "
+        "has(self.auth.userConsent)) || "
         "!((has(self.remote) && has(self.remote.transport) && self.remote.transport == 'sse') || "
         "(has(self.image) && has(self.image.transport) && self.image.transport == 'sse'))",
-        message="clientCredentials and tokenExchange need transport streamable-http, where each request has its own "
-        "credential; with sse, use bearer or header",
+        message="clientCredentials, tokenExchange and userConsent need transport streamable-http, where each request "
+        "has its own credential; with sse, use bearer or header",
         holds=lambda spec: spec.auth is None or spec.auth.grant is None or spec.effective_transport != "sse",
         path=".auth",
     ),
     ValidationRule(
         cel="!has(self.auth) || ("
-        + " && ".join(_cel_within(f"self.auth.{grant}") for grant in ("clientCredentials", "tokenExchange"))
+        + " && ".join(
+            _cel_within(f"self.auth.{grant}") for grant in ("clientCredentials", "tokenExchange", "userConsent")
+        )
         + ")",
         message="resource must be url or a parent of it, such as https://tools.example.com of "
         "https://tools.example.com/mcp; name the server of an image by audience",
@@ -247,11 +246,23 @@ SPEC: Final = (
         path=".auth",
     ),
     ValidationRule(
-        cel="!has(self.discovery) || !has(self.discovery.auth) || (has(self.auth) && has(self.auth.tokenExchange))",
-        message="discovery.auth needs auth.tokenExchange: with any other auth, or none, the operator lists with what "
-        "calls are sent with",
+        cel="!has(self.discovery) || !has(self.discovery.auth) || (has(self.auth) && (has(self.auth.tokenExchange) || "
+        "has(self.auth.userConsent)))",
+        message="discovery.auth needs auth.tokenExchange or auth.userConsent: with any other auth, or none, the "
+        "operator lists with what calls are sent with",
+        holds=lambda spec: spec.discovery.auth is None or (spec.auth is not None and spec.auth.of_caller is not None),
+        path=".discovery.auth",
+    ),
+    ValidationRule(
+        cel="!has(self.discovery) || !has(self.discovery.auth) || !has(self.discovery.auth.firstGrant) || "
+        "!self.discovery.auth.firstGrant || !has(self.auth) || !has(self.auth.tokenExchange)",
+        message="discovery.auth.firstGrant needs auth.userConsent: with tokenExchange, nobody grants anything in a "
+        "browser",
         holds=lambda spec: (
-            spec.discovery.auth is None or (spec.auth is not None and spec.auth.token_exchange is not None)
+            spec.discovery.auth is None
+            or not spec.discovery.auth.first_grant
+            or spec.auth is None
+            or spec.auth.token_exchange is None
         ),
         path=".discovery.auth",
     ),

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from fairlead_api.documents.servers import FAILED, OFFLINE, READY, STOPPED
+from fairlead_api.documents.servers import FAILED, OFFLINE, READY, SIGN_IN, STOPPED
 from fairlead_api.remedies import remedy
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
@@ -16,7 +16,7 @@ from fairlead_console.visible_calls import CallSums, VisibleCalls
 from fairlead_mcp.eras import era_of
 from fairlead_rest.resources.servers import ServerDocument
 
-_ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, STOPPED: 3, READY: 4}
+_ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, SIGN_IN: 1, STOPPED: 3, READY: 4}
 """Sort key by state: servers that need attention first, then stopped servers, then ready servers."""
 _ON_THE_WAY: Final = 2
 

@@ -21,7 +21,6 @@ from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.outbound import CallCredential, CallCredentials
 from fairlead_gateway.core.ports import Pending, Ticket
-from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, CREDENTIAL, NEVER, QUEUE, SESSION, CallPhase, CallTrail
@@ -326,6 +325,12 @@ class Attempts(ResponseSink):
             route = self.route
             self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
 
+    def restart_timeout(self) -> None:
+        """Restart the timeout after the call has waited for a person, within the longest duration of a call."""
+        route = self.route
+        longest = max(route.timeout, route.longest)
+        self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + longest)
+
     def timeout_message(self) -> str:
         """Error message of a timed-out attempt, which names the limit that applied."""
         # compares deadlines instead of durations, which may differ from `longest` by a rounding error
@@ -486,75 +491,3 @@ class Attempts(ResponseSink):
         self.pending = None
         if not self.done:
             self.begin()
-
-
-class ClientCall(AttemptOwner):
-    """A client's request to a server: its route, the values that checks before sending have set, and its `attempts`."""
-
-    __slots__ = (
-        "attempts",
-        "context",
-        "continued",
-        "denied",
-        "exchange",
-        "level",
-        "limit",
-        "param_lines",
-        "refusal",
-        "request",
-        "rounds",
-        "route",
-    )
-
-    def __init__(
-        self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes
-    ) -> None:
-        self.context = context
-        self.exchange = exchange
-        self.route = route
-        self.request = request
-        self.attempts = Attempts(self, context, route, context.clock())
-        self.param_lines = param_lines
-        """`Mcp-Param-*` headers, as lines of an HTTP head."""
-        self.level: str | None = None
-        """Lowest severity of log messages that the client asked for; None for no log messages."""
-        self.continued = False
-        """Whether the request continues a call that was answered with `input_required` (SEP-2322)."""
-        self.rounds = 0
-        """Number of times that a modern server has asked this legacy client for input (`input_required`)."""
-        self.refusal = ""
-        """Message of the gateway's refusal, as sent to the client; empty if the call was not refused."""
-        self.denied = ""
-        """Name of the policy that forbids the arguments; empty if none does."""
-        self.limit = ""
-        """Name of the limit on calls that refused the call; empty if none did."""
-
-    @property
-    def identity(self) -> Identity:
-        return self.exchange.identity
-
-    @property
-    def done(self) -> bool:
-        """Whether the call was answered or abandoned."""
-        return self.attempts.done
-
-    @property
-    def own_session(self) -> bytes | None:
-        """Id of the client's session, if its signature was verified; an unverified id may belong to another client."""
-        request = self.request
-        return request.session if request.opened is not None else None
-
-    def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        """Answer the client with a server's result. Raises ANSWER_ERRORS if the result is invalid.
-
-        `members` are the result's parsed members, or None; `from_modern` tells the era of the server.
-        """
-        raise NotImplementedError
-
-    def answer_with_questions(self, questions: bytes) -> None:
-        """Answer a modern client with `questions`, an `input_required` result. Raises ANSWER_ERRORS."""
-        raise NotImplementedError
-
-    def reject_answer(self, error: Exception) -> None:
-        """Fail the call because the server's answer is invalid."""
-        raise NotImplementedError

@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import UNSET, Raw
 
-from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts, ClientCall
+from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
+from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.questions.input_required import Bridge
@@ -25,7 +26,7 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.reports.outcomes import outcome_of_result
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import jsonrpc, url_elicitation
 from fairlead_mcp.errors import Timeout
 from fairlead_mcp.messages import Message, ResultMembers
 
@@ -177,7 +178,8 @@ class BridgedCall(AttemptOwner):
     def ask(self, message: Message, answer: AnswerServer) -> None:
         """Store a question of the server for the next `input_required` result."""
         if not supports_request(self.attempts.client, message) or len(self.questions) >= MAX_QUESTIONS:
-            answer(jsonrpc.reply_to_server(message))
+            client = self.attempts.client
+            answer(url_elicitation.refuse(message, None if client is None else client.features))
             return
         self.attempts.idempotent = False  # a retry would ask the client the same question twice
         self.questions[f"q{self._count()}"] = message, answer
@@ -258,6 +260,9 @@ def _id_of(message: Message) -> Raw:
 
 def _question(message: Message) -> dict[str, object]:
     question: dict[str, object] = {"method": message.method}
-    if message.params is not UNSET:
+    page = url_elicitation.read_request(message.method, message.params)
+    if page is not None:
+        question["params"] = Raw(page.modern_params())
+    elif message.params is not UNSET:
         question["params"] = message.params
     return question

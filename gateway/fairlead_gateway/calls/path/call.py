@@ -15,11 +15,13 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls.path.attempts import ClientCall
 from fairlead_gateway.calls.path.bridged_call import BridgedCall
+from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
+from fairlead_gateway.calls.path.page_answers import take_repeat
 from fairlead_gateway.calls.path.record import Body, log_defect, record
+from fairlead_gateway.calls.path.sign_in_calls import ask_person, close_question
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.questions.server_requests import requested_level
@@ -49,10 +51,11 @@ from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.reports.outcomes import outcome_of_refusal
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.upstream.server_session import SUBSCRIBE
-from fairlead_mcp import eras, jsonrpc, methods, server_tasks
+from fairlead_mcp import eras, jsonrpc, methods, server_tasks, url_elicitation
 from fairlead_mcp.errors import HandshakeRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.escaping import escape
 from fairlead_mcp.messages import Message, ResultMembers
+from fairlead_mcp.url_elicitation import UrlElicitation
 from fairlead_tools import refusals
 from fairlead_tools.refusal import CANCELLED, Refusal
 
@@ -72,10 +75,12 @@ class ToolCall(ClientCall):
     __slots__ = (
         "_bridged",
         "_declaration",
+        "_features",
         "_following",
         "_key",
         "_members",
         "_modern",
+        "_opened",
         "_peer",
         "_progress_token",
         "_relay",
@@ -96,6 +101,8 @@ class ToolCall(ClientCall):
         """Limit on the tokens of the result; None for no limit."""
         self._key: bytes | None = None
         """Cache key under which the result will be stored; None if it will not be stored."""
+        self._features: bytes | None = None
+        """Capabilities of a modern client, read before a legacy server's request is made of the params; else None."""
         self._following: bytes | None = None
         """Cache key of an equal call in progress, whose result this call waits for."""
         self._relay: MessageRelay | None = None
@@ -105,6 +112,8 @@ class ToolCall(ClientCall):
         """Whether the request was sent to the server as a modern one."""
         self._members: jsonrpc.RawObject | None = None
         """Original params, for further rounds with a modern server."""
+        self._opened: round_trips.OpenedPages | None = None
+        """Pages that the person agreed to open; None before a modern server asks a legacy client."""
         self._bridged: BridgedCall | None = None
         """Call at the server that this request starts or continues; None where the eras need no bridge."""
         self._peer: ClientPeer | None = None
@@ -117,10 +126,9 @@ class ToolCall(ClientCall):
         return agent_of(self.exchange)
 
     def capabilities(self) -> bytes | None:
-        """Client capabilities as normalized raw JSON, or None."""
         request = self.request
         if request.modern:
-            return features_of(request)
+            return features_of(request) if self._features is None else self._features
         peer = None if request.opened is None else request.opened.peer
         return None if peer is None else peer.features
 
@@ -132,6 +140,10 @@ class ToolCall(ClientCall):
                 self.exchange, self.request, self.route.name, self.route.server.key
             )
         try:
+            if self.request.continued and (declined := take_repeat(self)) is not None:
+                close_question(self)
+                self.refuse(declined)
+                return
             for stage in stages:
                 refusal = stage(self)
                 if refusal is not None:
@@ -177,12 +189,11 @@ class ToolCall(ClientCall):
         self.send()
 
     def send(self) -> None:
-        """Send the call to its server, over the bridge where the eras differ. Raises nothing."""
         self._following = None
         try:
-            if not self._bridge():
+            if not self._bridge():  # the bridge where the eras differ
                 self._choose_session()
-                self.attempts.begin()
+                self.attempts.begin_again()
         except Exception as error:  # noqa: BLE001  # must not fail the call whose end started this one; `give_up` logs
             self.give_up(error)
 
@@ -217,12 +228,15 @@ class ToolCall(ClientCall):
         request = self.request
         if self._relay is None and request.modern and request.token is None and self.level is None:
             return False  # the client asked for neither progress nor log messages
-        return self._open_relay().notify(message)
+        return self.open_relay().notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.attempts.idempotent = False  # a retry would ask the client the same question twice
         self._unshare()
-        self._open_relay().on_request(message, answer)
+        page = url_elicitation.read_request(message.method, message.params)
+        if not self.open_relay().on_request(message, answer) and page is not None:
+            # not here: the server's connection is still reading the event with the question
+            asyncio.get_running_loop().call_soon(self._stop_for, page)
 
     def pause(self) -> None:
         self.exchange.pause()
@@ -260,6 +274,7 @@ class ToolCall(ClientCall):
             self.context.mended.log_once(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
             asking = Raw(round_trips.well_formed(outcome.result))
+            round_trips.check_pages(asking, self.capabilities())
             signed = self.context.state_signer.sign(asking, route.server.key, self.exchange.identity)
             outcome = TranslatedResult(signed, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
@@ -285,7 +300,7 @@ class ToolCall(ClientCall):
         if work is None:
             self.end(error_type, result=outcome.result)
         else:
-            self._continue_after(work, partial(self._show, error_type), "keep a result")
+            self.continue_after(work, partial(self._show, error_type), "keep a result")
 
     def _show(self, error_type: str, shown: bytes | Raw) -> None:
         # a method, because a function within `_present` would allocate a closure per call
@@ -325,11 +340,15 @@ class ToolCall(ClientCall):
             log_defect(self.attempts, request, error)
             body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
             self.end(str(jsonrpc.INTERNAL_ERROR), 200, (body,))
+        elif ask_person(self, error):
+            pass
         elif route.tool is None or is_for_the_client(request, error):
             self.limit = refusals.limit_of(error)
             rejection = rejection_for(request, error)
             # the recorded code is the same for clients of both eras
-            self._reject(str(rejection.code) if route.tool is None else refusals.refusal_for(error).code, rejection)
+            self.answer_with_error(
+                str(rejection.code) if route.tool is None else refusals.refusal_for(error).code, rejection
+            )
         else:
             self.limit = refusals.limit_of(error)
             self.refuse(refusals.refusal_for(error))
@@ -342,11 +361,10 @@ class ToolCall(ClientCall):
         self.give_up(error)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal: a tool call gets it as a result, which the model reads, other requests as an error."""
         request = self.request
         self.refusal = refusal.message
         if self.route.tool is None:
-            self._reject(refusal.code, rejection_of(request, refusal))
+            self.answer_with_error(refusal.code, rejection_of(request, refusal))
             return
         if refusal.required is not None and request.modern:
             code = jsonrpc.MISSING_CLIENT_CAPABILITY
@@ -358,10 +376,14 @@ class ToolCall(ClientCall):
         )
         self.end(refusal.code, result=outcome.result)
 
-    def answer_with_questions(self, questions: bytes) -> None:
+    def answer_with_questions(self, questions: bytes, error_type: str = "") -> None:
         self.attempts.answered_at = self.context.clock()
         outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
-        self.end("", result=outcome.result)
+        self.end(error_type, result=outcome.result)
+
+    def answer_with_error(self, error_type: str, rejection: Rejection) -> None:
+        body = jsonrpc.error(self.request.id, rejection.code, rejection.message, rejection.data)
+        self.end(error_type, rejection.status, (body,))
 
     # The client's answer
 
@@ -419,8 +441,7 @@ class ToolCall(ClientCall):
 
     # Inside
 
-    def _open_relay(self) -> MessageRelay:
-        """The call's message relay, created on first use: most servers send no messages during a call."""
+    def open_relay(self) -> MessageRelay:
         relay = self._relay
         if relay is None:
             relay = self._relay = MessageRelay(
@@ -469,16 +490,17 @@ class ToolCall(ClientCall):
         call_key = (self.exchange.identity.principal, route.server.key, request.method, route.name)
         call = bridge.resume(request, call_key)
         if call is None:
-            features = features_of(request)
+            features = self._features = self.capabilities()
             if features is None:
                 return False
             credentials, identity = route.binding.credentials, self.exchange.identity
             person = b"" if credentials is None else credentials.person(identity)
             peer = bridge.lease(features, person)
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
+            call.attempts.moved_to = self.attempts.moved_to
         self.level = requested_level(request) if request.meta.log_level else None
         self.continued = request.continued
-        relay = self._open_relay()
+        relay = self.open_relay()
         self._bridged = call
         self.attempts.sent_at = self.context.clock()
         self.attempts.answered_at = NEVER
@@ -503,14 +525,24 @@ class ToolCall(ClientCall):
 
     def _ask_client(self, asking: round_trips.InputRequired) -> None:
         self.rounds += 1
-        if self.rounds > round_trips.MAX_ROUNDS:
+        if self._opened is None:
+            self._opened = round_trips.OpenedPages()
+        if self.rounds > round_trips.MAX_ROUNDS + self._opened.waits:
             raise NotMcp(f"the tool asked the client for input more than {round_trips.MAX_ROUNDS} times")
         self._unshare()
         remaining = self.attempts.deadline - self.context.clock()
         self.attempts.enter_phase(CLIENT)
-        self._continue_after(
-            round_trips.ask_client(self._open_relay(), asking, remaining), self._resend_with_answers, "ask a client"
+        self.continue_after(
+            round_trips.ask_client(self.open_relay(), asking, remaining, self._opened),
+            self._resend_with_answers,
+            "ask a client",
         )
+
+    def _stop_for(self, page: UrlElicitation) -> None:
+        """End the call, whose server waits for a page that the client has no stream to be asked about."""
+        if not self.attempts.done:
+            self.attempts.stop()
+            self._answer_error(url_elicitation.required_error((page,)))
 
     def _unshare(self) -> None:
         """Exclude the result from the cache, as it depends on this client's answers to the server's questions.
@@ -540,17 +572,16 @@ class ToolCall(ClientCall):
 
     def _wait_for(self, created: Raw) -> None:
         """Wait for the end of a server's task, and answer the legacy client with the task's result."""
-        relay = self._open_relay()
+        relay = self.open_relay()
         notify = task_wait.progress_reporter(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)
         task = task_wait.ServerTask.of(self.route, created, features, self.identity)
         tasks, deadline = self.context.tasks, self.attempts.deadline
         wait = task_wait.TaskWait(tasks, task, relay, notify, deadline, on_questions=self._unshare)
-        self._continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
+        self.continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
 
-    def _continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
-        """Run the coroutine in a task, then call `then` with its value."""
+    def continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
         self.attempts.pending = task
         self.context.keep_task(task)
@@ -565,7 +596,3 @@ class ToolCall(ClientCall):
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
             self.reject_answer(error)
-
-    def _reject(self, error_type: str, rejection: Rejection) -> None:
-        body = jsonrpc.error(self.request.id, rejection.code, rejection.message, rejection.data)
-        self.end(error_type, rejection.status, (body,))

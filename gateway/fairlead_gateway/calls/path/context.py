@@ -12,9 +12,11 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.path.watched_calls import WatchedCalls
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
+from fairlead_gateway.calls.questions.sign_in_questions import NoSignIns, SignInQuestions
 from fairlead_gateway.calls.results.cache import ResultCache
 from fairlead_gateway.calls.results.mended_results import MendedResults
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
+from fairlead_gateway.calls.sealed.repeat_states import RepeatStates
 from fairlead_gateway.calls.sealed.request_state import RequestStateSigner
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
@@ -22,6 +24,7 @@ from fairlead_gateway.calls.tasks.client_tasks import ClientTasks
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.sign_in import SignInWait
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -66,6 +69,9 @@ class CallServices:
     """Ring of recent calls."""
     tasks: ClientTasks | None = None
     state_signer: RequestStateSigner | None = None
+    repeat_states: RepeatStates | None = None
+    sign_ins: SignInWait | None = None
+    """Sign-ins of persons at servers."""
     end_upstream_session: Callable[[bytes], None] | None = None
     """Ends the sessions with servers that belong to a client session, given the id of the latter."""
     clock: Callable[[], float] = time.monotonic
@@ -99,6 +105,9 @@ class CallContext:
         self.auditor = services.auditor
         self.spans = services.spans
         self.state_signer = RequestStateSigner() if services.state_signer is None else services.state_signer
+        self.repeat_states = RepeatStates() if services.repeat_states is None else services.repeat_states
+        sign_ins = NoSignIns() if services.sign_ins is None else services.sign_ins
+        self.sign_in_questions = SignInQuestions(sign_ins, clock)
         tasks = services.tasks
         if tasks is None:
             tasks = ClientTasks(TaskIds(), OpenTasks(0, clock), metrics, client, clock)

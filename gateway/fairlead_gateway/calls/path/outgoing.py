@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.attempts import Attempts, ClientCall
+from fairlead_gateway.calls.path.attempts import Attempts
+from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.calls.tasks.client_tasks import declaring
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_peer import ClientPeer

@@ -9,7 +9,8 @@ from msgspec import Raw
 
 from fairlead_api.logs import SPAN_ID, TRACE_ID
 from fairlead_gateway.audit.entry import AuditedCall
-from fairlead_gateway.calls.path.attempts import Attempts, ClientCall
+from fairlead_gateway.calls.path.attempts import Attempts
+from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.recent.ended_call import MAX_ADDRESS, MAX_NAME, CallRefusal
 from fairlead_gateway.recent.phases import NEVER, CallPhase

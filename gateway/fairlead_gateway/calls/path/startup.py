@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_api.documents.servers import INSTALLING, OVERDUE, STOPPED, WAITING, ServerEntry
+from fairlead_api.documents.catalog import SIGN_IN_TOOL
+from fairlead_api.documents.servers import INSTALLING, OVERDUE, SIGN_IN, STOPPED, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
+from fairlead_formats.names import SEPARATOR
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready_servers import is_starting, is_worth_waiting
-from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
+from fairlead_tools.refusal import CONNECTION_LOST, SIGN_IN_REQUIRED, STARTING, Refusal
 
 START_SECONDS: Final = 10.0
 """Default time for which a request waits for a starting server."""
@@ -75,6 +77,10 @@ def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
         word = f" ({entry.cause})" if entry.cause in OVERDUE else ""
         message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{word}: try again in a moment"
         return Refusal(STARTING, f"{message}; `fairlead servers {entry.key}` shows its progress", RETRY_AFTER_MS)
+    if entry.state == SIGN_IN:
+        tool = f"{entry.prefix}{SEPARATOR}{SIGN_IN_TOOL}" if entry.prefix else SIGN_IN_TOOL
+        message = f"nobody has signed in at the server {entry.key} yet, so its tools are not known: call {tool}"
+        return Refusal(SIGN_IN_REQUIRED, f"{message}, or run `fairlead login {entry.key}`")
     if entry.state == STOPPED:
         return Refusal(CONNECTION_LOST, f"the server {entry.key} is stopped: `fairlead servers {entry.key}` says why")
     word = entry.cause or entry.reason

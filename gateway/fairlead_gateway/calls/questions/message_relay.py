@@ -5,6 +5,7 @@ Progress, log messages and requests of the server are filtered, and get the toke
 
 from __future__ import annotations
 
+import uuid
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.upstream.log_levels import LEVELS
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import jsonrpc, url_elicitation
 from fairlead_mcp.escaping import escape
 from fairlead_mcp.jsonrpc import UNSET
 from fairlead_mcp.messages import Message
@@ -31,8 +32,6 @@ MAX_OPEN: Final = 64
 CANCELLED: Final = "notifications/cancelled"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
-_FORWARDED: Final = frozenset({"notifications/elicitation/complete"})
-"""Further notifications that legacy clients get, unchanged."""
 _decode_level: Final = msgspec.json.Decoder(Level).decode
 
 
@@ -110,29 +109,49 @@ class MessageRelay:
                 self._server_requests.send_update(self._session, shown)
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._forward_cancellation(params)
-        elif message.method in _FORWARDED and not self._modern and isinstance(params, Raw):
-            self._send(jsonrpc.notification(str(message.method), params))
+        elif message.method == url_elicitation.COMPLETED and isinstance(params, Raw) and self.opens_pages:
+            self._send(jsonrpc.notification(url_elicitation.COMPLETED, params))
         return False
 
-    def on_request(self, message: Message, answer: AnswerServer) -> None:
-        """Forward a request of a legacy server if the client has declared the capability; otherwise reject it."""
+    @property
+    def opens_pages(self) -> bool:
+        """Whether the client is a legacy client that declared elicitation by URL."""
+        return not self._modern and self._client is not None and url_elicitation.declares_urls(self._client.features)
+
+    def on_request(self, message: Message, answer: AnswerServer) -> bool:
+        """Forward a request of a legacy server if the client has declared the capability; otherwise reject it.
+
+        Returns False if it was rejected because the client has no open stream.
+        """
         assert message.id is not UNSET
-        if not supports_request(self._client, message) or self._session is None or len(self._open) >= MAX_OPEN:
-            answer(jsonrpc.reply_to_server(message))
-            return
+        client = self._client
+        if not supports_request(client, message) or self._session is None or len(self._open) >= MAX_OPEN:
+            answer(url_elicitation.refuse(message, None if client is None else client.features))
+            return True
         ident = self._server_requests.ask(self._session, bytes(message.id), answer, self._credentials)
         params = None if message.params is UNSET else message.params
+        page = url_elicitation.read_request(message.method, params)
+        if page is not None:
+            params = Raw(page.legacy_params(_new_id))
         if self._send(jsonrpc.request(ident, str(message.method), params)):
             self._open[ident] = bytes(message.id)
-        else:
-            self._server_requests.forget(ident)
-            answer(
-                jsonrpc.error(
-                    message.id,
-                    jsonrpc.INTERNAL_ERROR,
-                    "The client has no open stream on which the gateway can send it this request",
-                )
+            return True
+        self._server_requests.forget(ident)
+        answer(
+            jsonrpc.error(
+                message.id,
+                jsonrpc.INTERNAL_ERROR,
+                "The client has no open stream on which the gateway can send it this request",
             )
+        )
+        return False
+
+    def complete_elicitation(self, ident: str) -> None:
+        """Tell the client that a page it was asked to open is done with (MCP 2025-11-25, Elicitation, "Completion
+        Notifications for URL Mode Elicitation").
+        """
+        params = jsonrpc.encode({url_elicitation.ELICITATION_ID: ident})
+        self._send(jsonrpc.notification(url_elicitation.COMPLETED, params))
 
     def _forward_cancellation(self, params: Raw) -> None:
         """Forward the server's cancellation of its request to the client."""
@@ -172,4 +191,10 @@ def supports_request(client: ClientPeer | None, message: Message) -> bool:
     capability = jsonrpc.CAPABILITY_OF.get(str(message.method))
     if capability is None or client is None or not isinstance(message.id, Raw) or len(message.id) > MAX_ID:
         return False
+    if message.method == url_elicitation.METHOD:
+        return url_elicitation.is_declared(client.features, message.params)
     return b'"%b"' % capability.encode() in client.features
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())

@@ -3,6 +3,9 @@
 The client gets the questions of the result as JSON-RPC requests on the stream of its call. The gateway sends the
 answers to the server in another request, with the server's `requestState` (MCP 2026-07-28, "Multi Round-Trip Requests",
 SEP-2322).
+
+A client that agreed to open a page (elicitation by URL) is not asked about it again: a server that repeats the question
+still waits for the person, so the gateway waits before it sends the next request.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.translation.translate import INPUT_REQUIRED
-from fairlead_mcp import capabilities, jsonrpc
+from fairlead_mcp import capabilities, jsonrpc, url_elicitation
 from fairlead_mcp.content import AnyObject
 from fairlead_mcp.errors import NotMcp, RpcError, Timeout
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
+from fairlead_mcp.url_elicitation import UrlElicitation
 
 GoOn: TypeAlias = Callable[[], None]
 """Function that continues work that was waiting."""
@@ -28,6 +32,9 @@ MAX_ROUNDS: Final = 16
 """Limit on the `input_required` results of one call."""
 MAX_QUESTIONS: Final = 16
 """Limit on the questions of one `input_required` result."""
+LONGEST_WAIT: Final = 5.0
+"""Limit on the seconds between two requests for a page that the person has not finished yet."""
+_ACCEPTED: Final = Raw(b'{"action":"accept"}')
 
 
 class Question(msgspec.Struct):
@@ -43,6 +50,27 @@ class InputRequired(msgspec.Struct):
     result_type: str = msgspec.field(name="resultType", default="")
     questions: dict[str, Question] = msgspec.field(name="inputRequests", default_factory=dict)
     state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
+
+
+class OpenedPages:
+    """Pages that the client's person agreed to open during one call."""
+
+    def __init__(self) -> None:
+        self.urls: set[str] = set()
+        self.waits = 0
+        """Number of waits so far."""
+
+    def next_wait(self) -> float:
+        """Seconds to wait before the server is asked again."""
+        self.waits += 1
+        return wait_before(self.waits - 1)
+
+
+def wait_before(repeats: int) -> float:
+    """Seconds to wait before a request is sent again, because a person is not done with a page: 1, 2, 4, then
+    LONGEST_WAIT.
+    """
+    return min(2.0 ** min(repeats, 8), LONGEST_WAIT)
 
 
 class _ResultKind(msgspec.Struct):
@@ -65,21 +93,57 @@ _decode_strictly = msgspec.json.Decoder(_StrictResult).decode
 _UNKNOWN_FORM: Final = "the server's result input_required violates the MCP schema"
 
 
-async def ask_client(relay: MessageRelay, asking: InputRequired, seconds: float) -> RawObject:
+async def ask_client(
+    relay: MessageRelay, asking: InputRequired, seconds: float, opened: OpenedPages | None = None
+) -> RawObject:
     """Ask the client all questions of a result. Returns the params to add to the next request: answers and state.
 
-    Raises RpcError if the client refuses or lacks the required capability, and Timeout if the answers are not complete
-    after `seconds`.
+    `opened` are the pages that are not asked about again. Raises RpcError if the client refuses or lacks the required
+    capability or stream (-32042 where it only lacks these for pages), and Timeout if the answers are not complete after
+    `seconds`.
     """
+    opened = OpenedPages() if opened is None else opened
+    questions = asking.questions.values()
+    pages = pages_of(asking)
+    if pages and not relay.opens_pages:
+        raise url_elicitation.required_error(pages)
+    waits = bool(questions) and len(pages) == len(questions) and all(page.url in opened.urls for page in pages)
     try:
         async with asyncio.timeout(max(seconds, 0)):
-            responses = await asyncio.gather(*(_ask(relay, question) for question in asking.questions.values()))
+            if waits:
+                await asyncio.sleep(opened.next_wait())
+            responses = await asyncio.gather(*(_ask(relay, question, pages, opened) for question in questions))
     except TimeoutError as error:
         raise Timeout("the client did not answer the tool's questions in time", sent=True) from error
     members: RawObject = {"inputResponses": Raw(jsonrpc.encode(dict(zip(asking.questions, responses, strict=True))))}
     if asking.state is not UNSET:
         members["requestState"] = asking.state
     return members
+
+
+def pages_of(asking: InputRequired) -> list[UrlElicitation]:
+    """Pages that the questions of a result ask to open. Raises NotMcp for one without a valid URL."""
+    pages = []
+    for question in asking.questions.values():
+        page = url_elicitation.read_request(question.method, question.params)
+        if page is not None:
+            pages.append(page)
+        elif url_elicitation.is_for_page(question.method, question.params):
+            raise NotMcp("the tool asks for a page to be opened (elicitation by URL), but names no valid URL")
+    return pages
+
+
+def check_pages(asking: bytes | Raw, features: bytes | None) -> None:
+    """Check the pages that an `input_required` result asks a modern client to open.
+
+    Raises RpcError (-32042) if the client has not declared elicitation by URL, and NotMcp for a page without a valid
+    URL.
+    """
+    if b"url" not in bytes(asking) and b"\\" not in bytes(asking):
+        return  # no member is the word, not even with escapes
+    pages = pages_of(_decode(asking))
+    if pages and not url_elicitation.declares_urls(features):
+        raise url_elicitation.required_error(pages)
 
 
 def read_questions(raw: Raw) -> InputRequired | None:
@@ -117,18 +181,25 @@ def well_formed(raw: bytes | Raw) -> bytes | Raw:
     return cleaned
 
 
-async def _ask(relay: MessageRelay, question: Question) -> Raw:
+async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitation], opened: OpenedPages) -> Raw:
+    page = url_elicitation.read_request(question.method, question.params)
+    if page is not None and page.url in opened.urls:
+        return _ACCEPTED
     response_body: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def answer(body: bytes) -> None:
         if not response_body.done():
             response_body.set_result(body)
 
-    relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
+    streamed = relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
+    if not streamed and page is not None:
+        raise url_elicitation.required_error(pages)
     response = jsonrpc.read_response(await response_body)
     if response.error is not None:
         if response.error.code == jsonrpc.METHOD_NOT_FOUND:
             raise capabilities.missing_capability_error(question.method, response.error.message)
         raise RpcError(response.error.code, f"{question.method}: {response.error.message}", None)
     assert isinstance(response.result, Raw)
+    if page is not None and url_elicitation.is_accepted(response.result):
+        opened.urls.add(page.url)
     return response.result

@@ -13,6 +13,10 @@ from msgspec import UNSET, Raw, UnsetType
 from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import eras, jsonrpc
 
+_FORMS_SINCE: Final = "2025-06-18"
+"""First revision with elicitation."""
+_MODES_SINCE: Final = "2025-11-25"
+"""First revision with elicitation by URL."""
 _FEATURE_MEMBERS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')
 
 
@@ -35,8 +39,9 @@ class _Capabilities(msgspec.Struct, omit_defaults=True):
 _decode_capabilities = msgspec.json.Decoder(_Capabilities).decode
 
 
-def normalize(capabilities: bytes | Raw) -> str | None:
-    """Client capabilities as JSON, reduced to the members that matter; None if there are none, or they are malformed.
+def normalize(capabilities: bytes | Raw, version: str = eras.MODERN_VERSION) -> str | None:
+    """Client capabilities as JSON, reduced to the members that matter in the client's protocol version; None if there
+    are none, or they are malformed.
 
     Only a few dozen values are possible: the gateway may open one session per value with each server.
     """
@@ -45,8 +50,10 @@ def normalize(capabilities: bytes | Raw) -> str | None:
     except jsonrpc.UNREADABLE:
         return None
     features: dict[str, dict[str, dict[str, str]]] = {}
-    if parsed.elicitation is not UNSET:
+    if parsed.elicitation is not UNSET and version >= _FORMS_SINCE:
         modes = {"form": parsed.elicitation.form, "url": parsed.elicitation.url}
+        if version < _MODES_SINCE:
+            modes = {}  # an elicitation is a form
         features["elicitation"] = {mode: {} for mode, value in modes.items() if value is not UNSET}
     if parsed.roots is not UNSET:
         features["roots"] = {}

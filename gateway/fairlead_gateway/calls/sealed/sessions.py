@@ -42,7 +42,7 @@ class SessionIds:
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new session id of visible ASCII characters."""
-        signed = SignedSession(version, self._nonce(), normalize(capabilities), owner)
+        signed = SignedSession(version, self._nonce(), normalize(capabilities, version), owner)
         return self._seal.token("", msgspec.json.encode(signed)).encode()
 
     def read(self, ident: bytes) -> LegacySession | None:

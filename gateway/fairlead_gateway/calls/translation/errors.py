@@ -8,6 +8,7 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError
+from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED
 from fairlead_tools import refusals
 from fairlead_tools.refusal import META_ERROR, Refusal
 
@@ -31,8 +32,11 @@ def is_for_the_client(request: McpRequest, error: McpError) -> bool:
 
 
 def rejection_for(request: McpRequest, error: McpError) -> Rejection:
-    """The JSON-RPC error for a failed request: the server's own error if it sent one, otherwise a refusal's."""
-    if isinstance(error, RpcError):
+    """The JSON-RPC error for a failed request: the server's own error if it sent one, otherwise a refusal's.
+
+    The error -32042 is replaced too: only some clients know it, and they get it from `calls.path.page_answers`.
+    """
+    if isinstance(error, RpcError) and error.code != URL_ELICITATION_REQUIRED:
         code = error.code
         if request.modern and code == jsonrpc.RESOURCE_NOT_FOUND:
             code = jsonrpc.INVALID_PARAMS
@@ -48,5 +52,6 @@ def rejection_of(request: McpRequest, refusal: Refusal) -> Rejection:
 
 def detail_of(refusal: Refusal) -> dict[str, dict[str, str]]:
     """The `data` member of the JSON-RPC error for a refusal."""
-    claims = {"claims": refusal.claims} if refusal.claims else {}
-    return {META_ERROR: {"code": refusal.code, "message": refusal.message, **claims}}
+    optional = {"claims": refusal.claims, "signInUrl": refusal.sign_in_url}
+    given = {name: value for name, value in optional.items() if value}
+    return {META_ERROR: {"code": refusal.code, "message": refusal.message, **given}}

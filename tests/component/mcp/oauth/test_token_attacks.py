@@ -31,6 +31,7 @@ from fairlead_mcp.oauth.errors import (
 )
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_endpoint import DISCOVERY_SECONDS
+from fairlead_mcp.oauth.token_grants import DirectGrants
 from fairlead_mcp.oauth.token_http import CONNECTIONS, MAX_BODY_BYTES
 from fairlead_mcp.oauth.token_source import GRANT_SECONDS, TokenSource
 from ports import free_port
@@ -171,7 +172,8 @@ async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> N
             sourcing(provider, issuer=provider.url, access={**access, "server_url": server.url}) as source,
         ):
             token = await source.obtain(GATEWAY)
-            endpoint = source._endpoint
+            assert isinstance(source._grants, DirectGrants)
+            endpoint = source._grants._client._endpoint
             first = await endpoint.find()
             provider.metadata = {"token_endpoint": second.token_url}
             named[:] = ["https://evil.example.com"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, INVALID_GRANT, GrantFailed
-from fairlead_mcp.oauth.grant_failures import MAX_PER_PERSON, GrantFailures, GrantKey
+from fairlead_mcp.oauth.grant_failures import MAX_PER_PERSON, FlightKey, GrantFailures
 from fairlead_mcp.oauth.subject import TokenSubject
 from virtualtime import HandClock
 
@@ -12,7 +12,7 @@ OWN = GrantFailed("bad token", cause=INVALID_GRANT, claims="{}")
 COMMON = GrantFailed("bad client", cause=INVALID_CLIENT)
 
 
-def key(subject: TokenSubject, *scopes: str) -> GrantKey:
+def key(subject: TokenSubject, *scopes: str) -> FlightKey:
     return subject.person, frozenset(scopes)
 
 

@@ -12,10 +12,19 @@ from fairlead_api.documents.oauth import (
     ENTRA_ON_BEHALF_OF,
     STANDARD_PARAMETERS,
     TOKEN_EXCHANGE,
+    USER_CONSENT,
     OAuthSettings,
 )
 from fairlead_mcp.oauth.errors import CONFIGURATION, NO_SUBJECT_TOKEN, SUBJECT_TOKEN_EXPIRED, GrantFailed
-from fairlead_mcp.oauth.grants import check_settings, check_subject, ordered_scopes, token_form
+from fairlead_mcp.oauth.grants import (
+    check_settings,
+    check_subject,
+    code_parameters,
+    grant_parameters,
+    ordered_scopes,
+    refresh_parameters,
+    token_form,
+)
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 
 ALICE = TokenSubject(b"alice", "subject.token", 1_000.0)
@@ -27,7 +36,8 @@ def settings(grant: str = TOKEN_EXCHANGE, **members: Any) -> OAuthSettings:
 
 
 def form(settings: OAuthSettings, *scopes: str, subject: TokenSubject = ALICE) -> list[tuple[str, str]]:
-    return sorted(parse_qsl(token_form(settings, subject, scopes, {"client_id": "client"}).decode("ascii")))
+    parameters = grant_parameters(settings, subject)
+    return sorted(parse_qsl(token_form(settings, parameters, scopes, {"client_id": "client"}).decode("ascii")))
 
 
 def test_client_credentials_have_scope_resource_audience_and_extra_parameters() -> None:
@@ -90,6 +100,55 @@ def test_settings_that_make_no_request_are_refused(members: dict[str, Any]) -> N
     with pytest.raises(GrantFailed, match="OAuth settings of the server cannot be used") as failed:
         check_settings(settings(**members))
     assert failed.value.cause == CONFIGURATION
+
+
+def consent(**members: Any) -> OAuthSettings:
+    return OAuthSettings(grant=USER_CONSENT, **members)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"issuer": "https://login.example.com"},
+        {"client_id": "c", "client_authentication": "none"},
+        {"client_id": "c", "issuer": "https://login.example.com"},
+        {"client_id": "c", "token_url": URL, "authorization_url": URL},
+    ],
+)
+def test_consent_needs_an_issuer_only_for_a_client_with_a_secret(members: dict[str, Any]) -> None:
+    check_settings(consent(**members))
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"client_id": "c"}, "set issuer"),
+        ({"token_url": URL, "client_id": "c"}, "together"),
+        ({"authorization_url": URL}, "together"),
+        ({"token_url": URL, "authorization_url": URL}, "clientID"),
+    ],
+)
+def test_settings_that_let_nobody_sign_in_are_refused(members: dict[str, Any], words: str) -> None:
+    with pytest.raises(GrantFailed, match=words) as failed:
+        check_settings(consent(**members))
+    assert failed.value.cause == CONFIGURATION
+
+
+def test_code_and_refresh_token_go_with_the_resource_and_without_parameters_of_the_authorization_request() -> None:
+    given = consent(parameters={"access_type": "offline"})
+    code = code_parameters("c1", "v1", "https://here", "https://tools/mcp")
+    assert parse_qsl(token_form(given, code, (), {"client_id": "x"}).decode()) == [
+        ("grant_type", "authorization_code"),
+        ("code", "c1"),
+        ("redirect_uri", "https://here"),
+        ("code_verifier", "v1"),
+        ("resource", "https://tools/mcp"),
+        ("client_id", "x"),
+    ]
+    assert refresh_parameters("r1", "") == {"grant_type": "refresh_token", "refresh_token": "r1"}
+    assert refresh_parameters("r1", "https://a")["resource"] == "https://a"
+    assert "resource" not in code_parameters("c1", "v1", "https://here", "")
 
 
 def test_caller_without_a_valid_token_is_told_to_sign_in() -> None:

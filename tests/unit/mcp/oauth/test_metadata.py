@@ -25,6 +25,14 @@ def test_resource_metadata_is_at_the_servers_path_and_then_at_the_root() -> None
     assert metadata.resource_metadata_paths(Target.from_url("https://tools.example.com/mcp/"))[0] == root + b"/mcp"
 
 
+def test_issuer_is_the_first_that_the_server_names_else_its_origin_as_it_is_written() -> None:
+    named = metadata.ProtectedResourceMetadata("https://tools.example.com", ("https://a.example.com", "https://b"))
+    assert metadata.named_issuer(named, "https://tools.example.com/mcp") == "https://a.example.com"
+    for without in (None, metadata.ProtectedResourceMetadata("https://tools.example.com")):
+        assert metadata.named_issuer(without, "https://tools.example.com/mcp?key=1") == "https://tools.example.com"
+        assert metadata.named_issuer(without, "http://127.0.0.1:8080/mcp") == "http://127.0.0.1:8080"
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -172,3 +180,28 @@ def test_untrusted_urls_raise_nothing_but_grant_failures(text: str) -> None:
     for read in (metadata.server_metadata_urls, lambda url: metadata.resource_metadata_path(SERVER, url)):
         with contextlib.suppress(GrantFailed):
             read(f"https://tools.example.com{text}")
+
+
+def test_metadata_of_an_authorization_server_ignores_members_of_other_types() -> None:
+    odd = json.loads(document())
+    for name in ("authorization_endpoint", "registration_endpoint", "revocation_endpoint"):
+        for value in (None, 7, ["https://a"], "https://a b", "https://ü", "https://a/\n", "https://a/" + "x" * 3_000):
+            read = metadata.read_server_metadata(json.dumps({**odd, name: value}).encode(), ISSUER, "u")
+            assert getattr(read, name) == ""
+    flags = {"authorization_response_iss_parameter_supported": "yes", "client_id_metadata_document_supported": 1}
+    read = metadata.read_server_metadata(json.dumps({**odd, **flags, "scopes_supported": "a"}).encode(), ISSUER, "u")
+    assert (read.sends_issuer, read.takes_documents, read.scopes, read.has_s256) == (False, False, (), True)
+    flags = dict.fromkeys(flags, True)
+    more = {"scopes_supported": ["a", 7, "b c"], "code_challenge_methods_supported": ["plain", 7]}
+    read = metadata.read_server_metadata(json.dumps({**odd, **flags, **more}).encode(), ISSUER, "u")
+    assert (read.sends_issuer, read.takes_documents, read.scopes, read.has_s256) == (True, True, ("a",), False)
+
+
+def test_issuer_that_a_server_names_may_differ_by_a_slash_from_its_metadata_and_by_nothing_else() -> None:
+    read = metadata.read_server_metadata(document(), ISSUER + "/", "u", named_by_server=True)
+    assert read.issuer == ISSUER
+    for issuer in (ISSUER + "/x", "https://evil.example.com"):
+        with pytest.raises(GrantFailed):
+            metadata.read_server_metadata(document(), issuer, "u", named_by_server=True)
+    with pytest.raises(GrantFailed):
+        metadata.read_server_metadata(document(), ISSUER + "/", "u")

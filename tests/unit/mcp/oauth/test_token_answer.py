@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, USER_CONSENT
 from fairlead_mcp.oauth import token_answer
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import (
@@ -38,7 +39,7 @@ REQUEST = TokenRequest("login.example.com:443", ("read",), NOW + 10_000, secret_
 
 def answer(status: int = 200, **members: Any) -> AccessToken:
     whole = {"access_token": "abc", "token_type": "Bearer", **members} if status == 200 else members
-    return read_token(status, json.dumps(whole).encode(), REQUEST, NOW)
+    return read_token(status, json.dumps(whole).encode(), REQUEST, NOW).access
 
 
 def failure(status: int = 200, **members: Any) -> GrantFailed:
@@ -54,6 +55,21 @@ def test_token_has_its_header_line_scopes_and_end_and_does_not_show_itself() -> 
     assert answer().scopes == frozenset({"read"})
     assert answer(scope=["a", "b c"]).scopes == frozenset({"a"})
     assert answer(token_type=None).value == "abc"
+
+
+def test_refresh_token_comes_with_its_end_where_the_answer_says_it() -> None:
+    def issued(**members: Any) -> tuple[str, float]:
+        body = json.dumps({"access_token": "abc", **members}).encode()
+        token = read_token(200, body, REQUEST, NOW)
+        return token.refresh_token, token.refresh_expires_at
+
+    assert issued() == ("", 0.0)
+    assert issued(refresh_token="r 1", refresh_token_expires_in=60) == ("r 1", NOW + 60)
+    assert issued(refresh_token="r", refresh_expires_in=60.5) == ("r", NOW + 60.5)
+    ends: list[Any] = [0, -1, 1e300, "60", None, []]
+    assert {issued(refresh_token="r", refresh_token_expires_in=odd) for odd in ends} == {("r", 0.0)}
+    unusable: list[Any] = [7, "", "a\nb", "ü", "x" * 20_000, ["r"], None]
+    assert {issued(refresh_token=odd) for odd in unusable} == {("", 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +92,7 @@ def test_lifetime_is_a_day_at_most() -> None:
     request = REQUEST._replace(subject_expires_at=float("inf"))
     for expires_in in ("1e300", "1" + "0" * 400, '"999999999999"', "86401"):
         body = f'{{"access_token":"abc","expires_in":{expires_in}}}'.encode()
-        assert read_token(200, body, request, NOW).expires_at == NOW + MAX_LIFETIME
+        assert read_token(200, body, request, NOW).access.expires_at == NOW + MAX_LIFETIME
 
 
 @pytest.mark.parametrize("expires_in", [0, -1, -(10**30), "-5", "", "NaN", "inf", "1e3", True, [], {}, "٣"])
@@ -161,11 +177,28 @@ def test_read_token_blames_the_address_for_a_refusal_without_an_oauth_error(stat
 def test_client_credentials_tell_nobody_to_sign_in(error: str) -> None:
     assert "sign in again" in str(failure(400, error=error))
     with pytest.raises(GrantFailed) as failed:
-        read_token(400, json.dumps({"error": error}).encode(), REQUEST._replace(for_person=False), NOW)
+        read_token(400, json.dumps({"error": error}).encode(), REQUEST._replace(grant=CLIENT_CREDENTIALS), NOW)
     assert failed.value.cause == failure(400, error=error).cause
     assert "person" not in str(failed.value)
     assert "sign in" not in str(failed.value)
     assert "client's registration" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("invalid_grant", "was ended: sign in again"),
+        ("invalid_request", "client's registration"),
+        ("of_its_own", "client's registration"),
+        ("access_denied", "with another one"),
+        ("invalid_target", "set resource"),
+        ("invalid_scope", "correct scopes"),
+    ],
+)
+def test_refused_consent_says_what_a_person_or_an_administrator_can_do(error: str, words: str) -> None:
+    with pytest.raises(GrantFailed, match=words) as failed:
+        read_token(400, json.dumps({"error": error}).encode(), REQUEST._replace(grant=USER_CONSENT), NOW)
+    assert failed.value.cause == failure(400, error=error).cause
 
 
 @pytest.mark.parametrize(
@@ -214,7 +247,7 @@ def test_words_about_a_person_are_for_the_person_alone() -> None:
         assert copy.impersonal == failed.impersonal
     with pytest.raises(GrantFailed) as own:
         read_token(
-            401, b'{"error":"invalid_client","error_description":"expired"}', REQUEST._replace(for_person=False), NOW
+            401, b'{"error":"invalid_client","error_description":"expired"}', REQUEST._replace(grant=CLIENT_CREDENTIALS), NOW
         )
     assert "expired" in own.value.impersonal
 
@@ -243,13 +276,13 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below, max_size=3),
 )
-TEXTS = ("access_token", "token_type", "issued_token_type", "expires_in", "scope")
+TEXTS = ("access_token", "token_type", "issued_token_type", "expires_in", "scope", "refresh_token")
 MEMBERS = (*TEXTS, "error", "error_description", "error_codes", "claims")
 
 
 def outcome(status: int, body: bytes) -> AccessToken | GrantFailed:
     try:
-        return read_token(status, body, REQUEST, NOW)
+        return read_token(status, body, REQUEST, NOW).access
     except GrantFailed as error:
         return error
 

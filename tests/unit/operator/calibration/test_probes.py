@@ -119,6 +119,9 @@ class World:
     async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
         return None
 
+    async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
+        return False
+
     # The judge.
 
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint, ToolEntry
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
 from fairlead_api.v1alpha1.mcpserver import ProbePolicy
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan, plan
 from operatorfakes import mcp_server
@@ -24,7 +25,9 @@ def entry(annotations: Any = None, schema: Any = None, **more: Any) -> ToolEntry
     return ToolEntry(name="t", definition=raw, hash="h", search_hash="s", **more)
 
 
-def planned(tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "Declared", **spec: Any) -> ProbePlan:
+def planned(
+    tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "Declared", grant: str = "", **spec: Any
+) -> ProbePlan:
     catalog = Catalog(
         namespace="team",
         name="demo",
@@ -34,6 +37,7 @@ def planned(tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "De
         protocol_version="2026-07-28",
         tools=(tool,),
         trust_annotations=trusted,
+        oauth=OAuthSettings(grant=grant) if grant else None,
     )
     return plan(mcp_server(**{"calibration": {"probe": "ReadOnly"}, **spec}), catalog, default)
 
@@ -116,10 +120,15 @@ def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:
     assert planned(slow, limits={"timeout": "1s"}).probes[0].timeout == 1.0
 
 
-def test_probes_need_a_credential_of_the_operator_where_calls_go_as_a_person() -> None:
+@pytest.mark.parametrize("grant", [TOKEN_EXCHANGE, USER_CONSENT])
+def test_probes_need_a_credential_of_the_operator_where_calls_go_as_a_person(grant: str) -> None:
     client = {"issuer": "https://login.example.com", "clientID": "fairlead", "secretRef": {"name": "client"}}
-    exchange: dict[str, Any] = {"tokenExchange": client}
-    lists: dict[str, Any] = {"auth": {"clientCredentials": client}}
+    lists: dict[str, Any] = {"auth": {grant: client if grant == TOKEN_EXCHANGE else {}}}
+    own: dict[str, Any] = {"discovery": {"auth": {"clientCredentials": client}}}
+    first: dict[str, Any] = {"discovery": {"auth": {"firstGrant": True}}} if grant == USER_CONSENT else {}
 
-    assert planned(entry(READ_ONLY, NEEDS_X), auth=exchange) == ProbePlan(policy="ReadOnly", has_no_person=True)
-    assert len(planned(entry(READ_ONLY, NEEDS_X), auth=exchange, discovery=lists).probes) == 1
+    for without in (lists, {**lists, **first}):
+        probes = planned(entry(READ_ONLY, NEEDS_X), grant=grant, **without)
+        assert probes == ProbePlan(policy="ReadOnly", has_no_person=True)
+    assert len(planned(entry(READ_ONLY, NEEDS_X), grant=grant, **lists, **own).probes) == 1
+    assert len(planned(entry(READ_ONLY, NEEDS_X), grant=CLIENT_CREDENTIALS).probes) == 1

@@ -1,0 +1,49 @@
+"""Creates the sign-ins of persons at servers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from fairlead_app.shared_parts import SharedParts
+from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.sign_in.granted_listings import GrantedListings
+from fairlead_gateway.sign_in.pending import PendingSignIns
+from fairlead_gateway.sign_in.sealed_sign_ins import SignInSealer
+from fairlead_gateway.sign_in.sign_ins import SignIns, SignInServices
+from fairlead_gateway.sign_in.site import SignInSite
+from fairlead_gateway.upstream.registry import Registry
+from fairlead_mcp.addresses import authority
+
+
+def granted_listings(shared: SharedParts, registry: Callable[[], Registry], outbox: Outbox) -> GrantedListings:
+    """Lists of servers that list nothing without a person's token. `registry` is called after the start."""
+    return GrantedListings(lambda: registry().consents(), shared.grants, outbox.add_listing)
+
+
+def make_sign_ins(
+    shared: SharedParts, registry: Callable[[], Registry], listings: GrantedListings, port: Callable[[], int]
+) -> SignIns:
+    """Sign-ins of one gateway. `registry` and `port`, that of the gateway, are called after the start."""
+    settings = shared.settings
+    local = shared.identities.local
+
+    def base() -> str:
+        if settings.identity.public_url:
+            return settings.identity.public_url.rstrip("/")
+        if not local:
+            return ""
+        scheme = "http" if settings.listening.tls.cert is None else "https"
+        host = settings.listening.address
+        return f"{scheme}://{authority('127.0.0.1' if host == 'localhost' else host, port())}"
+
+    services = SignInServices(
+        site=SignInSite(base, local, settings.console.enabled),
+        store=shared.grants,
+        consents=lambda key: registry().consent(key),
+        credentials=lambda key: registry().credentials(key) if registry().consent(key) is not None else None,
+        granted=listings.signed_in,
+        clock=shared.clock,
+    )
+    sealer = SignInSealer(settings.installation.session_key.encode())
+    return SignIns(services, PendingSignIns(sealer, time.time))

@@ -1,0 +1,82 @@
+"""`fairlead accounts` and `fairlead logout`: lists and ends the caller's accounts at servers, by `/v1/accounts`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import USAGE_ERROR, Failure
+from fairlead_cli.output import Output, print_json, print_table, printable, some_names
+from fairlead_cli.rest import ManagementClient
+
+PATH: Final = "/v1/accounts"
+
+
+def run_accounts(destination: Destination, output: Output, *, everybody: bool) -> None:
+    """Print the caller's accounts, or those of all persons. Raises Failure."""
+    client = ManagementClient.of(destination)
+    accounts = _accounts(client, everybody=everybody)
+    if output is Output.json:
+        print_json(accounts)
+        return
+    if not accounts:
+        print("nobody has signed in at a server" if everybody else "you have not signed in at a server")
+        return
+    headings = ["SERVER", *(["PERSON"] if everybody else []), "PROVIDER", "SINCE", "UNTIL", "SCOPES"]
+    print_table(headings, [_row(account, everybody=everybody) for account in accounts])
+
+
+def run_logout(destination: Destination, server: str | None, output: Output) -> None:
+    """End the caller's account at a server, or without a name at all servers. Raises Failure."""
+    client = ManagementClient.of(destination)
+    accounts = _accounts(client)
+    names = [account["server"] for account in accounts]
+    chosen = names if server is None else _matching(server, names)
+    ended = []
+    for name in chosen:
+        namespace, _, of_server = name.partition("/")
+        ended.append(client.delete(f"{PATH}/{quote(namespace, safe='')}/{quote(of_server, safe='')}"))
+        if output is not Output.json:
+            print(_sentence(ended[-1]))
+    if output is Output.json:
+        print_json(ended)
+    elif not ended:
+        print("you have not signed in at a server")
+
+
+def _accounts(client: ManagementClient, *, everybody: bool = False) -> list[Any]:
+    query = {"everybody": "true"} if everybody else {}
+    accounts: list[Any] = client.get(PATH, **query)["accounts"]
+    return accounts
+
+
+def _matching(server: str, names: list[str]) -> list[str]:
+    """The account that is meant by NAME or NAMESPACE/NAME. Raises Failure."""
+    matches = [name for name in names if server in (name, name.partition("/")[2])]
+    if len(matches) > 1:
+        raise Failure(f"{server} may be {' or '.join(matches)}: give NAMESPACE/NAME", code=USAGE_ERROR)
+    if not matches:
+        signed_in = f"you have accounts at {some_names(names)}" if names else "you have no account at any server"
+        raise Failure(f"you have no account at {server}: {signed_in}", code=USAGE_ERROR)
+    return matches
+
+
+def _row(account: Any, *, everybody: bool) -> list[str]:
+    person = [printable(account["holder"] or account["person"])] if everybody else []
+    return [
+        account["server"],
+        *person,
+        printable(account["issuer"]),
+        account["since"] or "unknown",
+        account["until"] or "revoked",
+        printable(" ".join(account["scopes"])),
+    ]
+
+
+def _sentence(ended: Any) -> str:
+    account = ended["account"]
+    provider = printable(account["issuer"] or "the provider")
+    if ended["revoked"]:
+        return f"{account['server']}: signed out, and {provider} has revoked the grant"
+    return f"{account['server']}: signed out; {provider} did not revoke the grant: end it in your settings there too"

@@ -1,0 +1,37 @@
+"""`fairlead login`: its options and help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.optiongroups import expand_groups
+from fairlead_cli.options import GatewayOptions, OutputOption, ServerArgument
+from fairlead_cli.output import Output
+
+
+@expand_groups
+def login(
+    server: ServerArgument,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Whether to open the page in a browser, or only print it.")
+    ] = True,
+    gateway: GatewayOptions = GatewayOptions(),
+    output: OutputOption = Output.table,
+) -> None:
+    """Sign in at a server that wants each person to do so, and wait until that is done.
+
+    The page is the gateway's own: it says where you are sent. The browser has to run on the gateway's machine; at a
+    gateway with authentication, it has to be signed in to the console as the owner of the credential. Without a
+    terminal, the page is printed. The link is good for ten minutes. The exit code is 1 if nobody signed in.
+
+    Examples:
+
+        fairlead login linear
+
+        fairlead login default/linear --no-browser
+    """
+    from fairlead_cli.access.signing_in import run_login
+
+    run_login(gateway.destination(), server, output, browser=browser)

@@ -1,0 +1,77 @@
+"""`fairlead login`: opens the page at which a person signs in at a server, and waits for the outcome."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+from fairlead_cli.browsing import open_in_browser
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import Failure
+from fairlead_cli.output import Output, print_json, printable, remark
+from fairlead_cli.rest import ManagementClient
+from fairlead_cli.waiting import attempts
+
+SIGN_IN_SECONDS: Final = 600.0
+"""Time after which the gateway's link ends."""
+
+
+def run_login(
+    destination: Destination,
+    server: str,
+    output: Output,
+    *,
+    browser: bool,
+    opens: Callable[[str], bool] = open_in_browser,
+) -> None:
+    """Sign in at a server. `browser` tells whether to open one by `opens`. Raises Failure if the person does not."""
+    client = ManagementClient.of(destination)
+    path = f"/v1/servers/{quote(server, safe='/')}/sign-in"
+    state = client.post(path, {})
+    if not state["signedIn"]:
+        _show_link(state, output, opened=browser and sys.stdout.isatty() and opens(state["signInUrl"]))
+        state = _wait_for_person(client, path, state)
+        text = f"You are signed in at {state['server']}."
+    else:
+        text = f"You are signed in at {state['server']} already; `fairlead logout {state['server']}` ends that."
+    if output is Output.json:
+        print_json(state)
+    else:
+        print(text)
+
+
+def _show_link(state: dict[str, Any], output: Output, *, opened: bool) -> None:
+    url = printable(state["signInUrl"])
+    text = f"Sign in at {state['server']} in the browser; if none has opened, open {url}"
+    if not opened:
+        text = f"Open this page in a browser on this machine to sign in at {state['server']}: {url}"
+    if output is Output.json:
+        remark("login", text)
+    else:
+        print(text, flush=True)
+
+
+def _wait_for_person(client: ManagementClient, path: str, before: dict[str, Any]) -> dict[str, Any]:
+    """The state after the person has signed in. Raises Failure."""
+    with _spinner(f"waiting for the sign-in at {before['server']}"):
+        for _ in attempts(SIGN_IN_SECONDS):
+            state: dict[str, Any] = client.get(path)
+            if state["signedIn"]:
+                return state
+            if state["failure"] is not None:
+                raise Failure(f"not signed in at {state['server']}: {printable(state['failure'])}")
+            if state["signInUrl"] is None:
+                break
+    raise Failure(f"nobody signed in at {before['server']} within ten minutes: run the command again for a new link")
+
+
+def _spinner(text: str) -> contextlib.AbstractContextManager[object]:
+    """Context with a spinner, if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)

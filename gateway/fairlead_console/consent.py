@@ -1,0 +1,42 @@
+"""Admits the browser of a console session to a person's sign-in at a server, if the session is that person's."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from fairlead_console.html import redirect
+from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_gateway.identity.persons import holder_of, person_of
+from fairlead_gateway.sign_in.sign_ins import SignIns
+from fairlead_gateway.sign_in.site import path_of
+from fairlead_offers.problems import FORBIDDEN, NOT_FOUND, Problem
+from fairlead_web.sign_in_pages import CONSENT, browser_cookie
+
+
+def router(sign_ins: SignIns) -> APIRouter:
+    """Make the route."""
+    routes = APIRouter()
+
+    @routes.get(CONSENT + "{ident}")
+    async def admit(request: Request, ident: str) -> Response:
+        identity: Identity = request.scope[IDENTITY]
+        pending = sign_ins.find(ident)
+        if pending is None:
+            raise Problem(NOT_FOUND, "this link is not open any more: call the tool again to get a new one")
+        if pending.person != person_of(identity):
+            raise Problem(FORBIDDEN, _other_person(identity, pending.holder))
+        cookie = browser_cookie(pending, sign_ins.admit_browser(pending), sign_ins.site)
+        return redirect(path_of(pending.server, pending.id), cookie)
+
+    return routes
+
+
+def _other_person(identity: Identity, holder: str) -> str:
+    """Names both persons: the visitor, and of the other one only who vouches for it."""
+    issuer, space, _ = holder.partition(" ")
+    other = f"another person of {issuer}" if space else "the owner of an API key"
+    visitor = "nobody" if identity.kind == "anonymous" else holder_of(identity)
+    return (
+        f"this link belongs to {other}, who called the server, but this browser is signed in as {visitor}: the "
+        "person who called has to open it, or the account would be used by somebody else"
+    )

@@ -1,0 +1,114 @@
+"""Answers a client whose person has to open a page before the call can be made (elicitation by URL).
+
+| client | answer |
+|---|---|
+| of 2026-07-28 with `elicitation.url` | `input_required`, with a state that has the client repeat the call |
+| of 2025-11-25 with `elicitation.url` | the error -32042 |
+| any other, or a request that neither form exists for | a refusal whose text has the link |
+
+The call is over for its server. A question in mid-call takes this way only if its client has no stream for it. Clients
+repeat a call as soon as the person agreed to open the page: if the person is not done with it then, the gateway makes
+the call again and again for HOLD_SECONDS, and only then asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
+from fairlead_gateway.calls.questions import round_trips
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_mcp import jsonrpc, methods, url_elicitation
+from fairlead_mcp.errors import RpcError
+from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED, UrlElicitation
+from fairlead_tools.refusal import CANCELLED, Refusal
+
+HOLD_SECONDS: Final = 20.0
+"""Limit on the seconds, and HELD_SHARE on the part of its time, for which a repeated call is held back."""
+HELD_SHARE: Final = 0.3
+DECLINED: Final = Refusal(CANCELLED, "The page that the call needs was not opened: the call was not made")
+
+_decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def answer_with_pages(call: ClientCall, pages: Sequence[UrlElicitation]) -> bool:
+    """Have the client's person open pages that the server wants. Returns False if the client cannot do that."""
+    if not opens_pages(call):
+        return False
+    if call.repeats == NOT_REPEATED or not _hold(call):
+        ask_by_answer(call, pages)
+    return True
+
+
+def opens_pages(call: ClientCall) -> bool:
+    """Whether the call may be answered with a page to open: only some methods have `input_required`."""
+    request = call.request
+    if request.modern and request.method not in methods.MCP_NAME_MEMBER:
+        return False
+    return url_elicitation.declares_urls(call.capabilities())
+
+
+def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation], recorded: str = "") -> None:
+    """Answer the call with pages to open, for a client for which `opens_pages` is True.
+
+    `recorded` is the code that is recorded if the gateway itself asks, not the server.
+    """
+    request, route = call.request, call.route
+    if not request.modern:
+        data = url_elicitation.required_data(pages, new_elicitation_id)
+        rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.described(pages), request.id, data)
+        call.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
+        return
+    state = call.context.repeat_states.seal(call.identity, route.server.key, route.name, request, route.member)
+    asking = {"resultType": "input_required", "inputRequests": url_elicitation.input_requests(pages)}
+    call.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}), recorded)
+
+
+def take_repeat(call: ClientCall) -> Refusal | None:
+    """Make a request that repeats a call after `ask_by_answer` a call like the first.
+
+    Returns a refusal if the person declined to open a page. Raises RpcError (-32602) for a state of another call.
+    """
+    request, route = call.request, call.route
+    if not request.modern or not call.context.repeat_states.verify(
+        call.identity, route.server.key, route.name, request, route.member
+    ):
+        return None
+    params = request.params
+    responses = params.get("inputResponses")
+    try:
+        declined = responses is not None and not all(
+            url_elicitation.is_accepted(response) for response in _decode_responses(responses).values()
+        )
+    except jsonrpc.UNREADABLE as error:
+        raise RpcError(jsonrpc.INVALID_PARAMS, "params.inputResponses must be an object", None) from error
+    call.repeats = 0
+    request.params = {name: raw for name, raw in params.items() if name not in ("inputResponses", "requestState")}
+    return DECLINED if declined else None
+
+
+def new_elicitation_id() -> str:
+    """A new `elicitationId`."""
+    return str(uuid.uuid4())
+
+
+def _hold(call: ClientCall) -> bool:
+    """Make a repeated call again a little later. Returns False if it was held back long enough."""
+    wait = round_trips.wait_before(call.repeats)
+    held = call.context.clock() - call.attempts.started
+    if held + wait > hold_seconds(call):
+        return False
+    call.repeats += 1
+    call.continue_after(asyncio.sleep(wait), lambda _: call.send(), "wait for a person")
+    return True
+
+
+def hold_seconds(call: ClientCall) -> float:
+    """Seconds for which a repeated call is held back before its client is asked again."""
+    return min(HOLD_SECONDS, call.route.timeout * HELD_SHARE)

@@ -1,0 +1,188 @@
+"""Asks the person of a call to sign in at its server, and makes the call once that is done.
+
+| client | how |
+|---|---|
+| of 2026-07-28 with `elicitation.url` | `input_required`, repeated until the person has signed in |
+| of 2025-11-25 with `elicitation.url` and a stream | a question in the call, which waits, and then is made |
+| the same without a stream | the error -32042 |
+| any other | a refusal whose text has the link |
+
+One question per sign-in is open at a time at this replica: other calls of the person wait for the sign-in too, and get
+the text with the link if it does not come. A call waits once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any, Final
+
+from msgspec import Raw
+
+from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
+from fairlead_gateway.calls.path.page_answers import (
+    DECLINED,
+    answer_with_pages,
+    ask_by_answer,
+    hold_seconds,
+    new_elicitation_id,
+    opens_pages,
+)
+from fairlead_gateway.calls.questions.sign_in_questions import Key
+from fairlead_gateway.calls.sealed.repeat_states import REPEAT_SECONDS
+from fairlead_gateway.recent.phases import CLIENT
+from fairlead_mcp import jsonrpc, progress_token, url_elicitation
+from fairlead_mcp.escaping import escape
+from fairlead_mcp.messages import Message
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.url_elicitation import UrlElicitation
+from fairlead_tools import refusals
+from fairlead_tools.refusal import SIGN_IN_REQUIRED
+
+PROGRESS_SECONDS: Final = 5.0
+"""Seconds between two progress notifications of a call that waits."""
+_PROGRESS_STEP: Final = 0.001
+"""Progress of one notification: small, because progress must increase and the server begins to count afterwards."""
+ENDED: Final = "ended"
+"""The sign-in has ended, or the wait for it: the call shows which."""
+NO_STREAM: Final = "no stream"
+DECLINED_BY_PERSON: Final = "declined"
+
+
+def _key_of(call: ClientCall) -> Key:
+    """Key of the question to the call's person."""
+    binding, identity = call.route.binding, call.identity
+    person = identity.person if binding.credentials is None else binding.credentials.person(identity)
+    return person, call.route.server.key
+
+
+def ask_person(call: ClientCall, error: Exception) -> bool:
+    """Have the call's person open the pages that an error names, if there are any.
+
+    Returns False if the client cannot be asked: it gets the text, which has the links.
+    """
+    if isinstance(error, GrantFailed):
+        return error.sign_in_url != "" and _ask_to_sign_in(call, error)
+    pages = url_elicitation.required_by(error)
+    return bool(pages) and answer_with_pages(call, pages)
+
+
+def close_question(call: ClientCall) -> None:
+    """Count the question to the call's person as answered."""
+    call.context.sign_in_questions.close(_key_of(call))
+
+
+def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
+    if not opens_pages(call):
+        return False
+    questions, key, page = call.context.sign_in_questions, _key_of(call), refusals.sign_in_page(error)
+    modern, repeated = call.request.modern, call.repeats != NOT_REPEATED
+    if call.waited:
+        if not repeated:
+            return False
+        questions.reopen(key, page.url, REPEAT_SECONDS)
+        ask_by_answer(call, [page], SIGN_IN_REQUIRED)
+    elif repeated:
+        _wait(call, key, page, hold_seconds(call), asks=False)
+    elif not questions.open(key, page.url, REPEAT_SECONDS):
+        _wait(call, key, page, _seconds_left(call), asks=False)
+    elif modern:
+        ask_by_answer(call, [page], SIGN_IN_REQUIRED)
+    else:
+        _wait(call, key, page, _longest(call), asks=True)
+    return True
+
+
+def _wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float, *, asks: bool) -> None:
+    """Wait for the sign-in, then make the call. With `asks`, the client is asked in the call meanwhile."""
+
+    def go_on(outcome: str) -> None:
+        if outcome == NO_STREAM:
+            ask_by_answer(call, [page], SIGN_IN_REQUIRED)  # the question stays open
+            return
+        if outcome == DECLINED_BY_PERSON:
+            call.refuse(DECLINED)
+            return
+        call.attempts.restart_timeout()
+        call.send()
+
+    call.waited = True
+    call.attempts.enter_phase(CLIENT)
+    work = _ask_and_wait(call, key, page, seconds) if asks else _wait_for_sign_in(call, seconds)
+    call.continue_after(work, go_on, "wait for a sign-in")
+
+
+async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Future[bytes] | None = None) -> str:
+    """Wait until the sign-in ends, for at most `seconds`, or until `answer` is that the person declined.
+
+    Returns ENDED or DECLINED_BY_PERSON.
+    """
+    server = call.route.server.key
+    work = call.context.sign_in_questions.waits.wait(call.identity, server, seconds)
+    ended = asyncio.get_running_loop().create_task(work, name="wait for a sign-in")
+    waiting: set[asyncio.Future[Any]] = {ended} if answer is None else {ended, answer}
+    try:
+        for step in itertools.count(1):
+            _report(call, step, str(server))
+            done, _ = await asyncio.wait(waiting, timeout=PROGRESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if ended in done:
+                ended.result()
+                break
+            if answer is not None and answer in done:
+                if not _is_accepted(answer.result()):
+                    return DECLINED_BY_PERSON
+                waiting.discard(answer)
+    finally:
+        ended.cancel()
+    return ENDED
+
+
+async def _ask_and_wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float) -> str:
+    """Wait like `_wait_for_sign_in`, and ask a legacy client in the call. Returns NO_STREAM if it has no stream."""
+    answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    relay, ident = call.open_relay(), new_elicitation_id()
+
+    def take_answer(body: bytes) -> None:
+        if not answer.done():
+            answer.set_result(body)
+
+    params = Raw(page.legacy_params(lambda: ident))
+    if not relay.on_request(Message(url_elicitation.METHOD, Raw(b"0"), params), take_answer):
+        return NO_STREAM
+    try:
+        outcome = await _wait_for_sign_in(call, seconds, answer)
+    finally:
+        call.context.sign_in_questions.close(key)
+    if outcome == ENDED:
+        relay.complete_elicitation(ident)
+    return outcome
+
+
+def _is_accepted(body: bytes) -> bool:
+    """Whether a client's response to `elicitation/create` says that the person agreed."""
+    response = jsonrpc.read_response(body)
+    return response.error is None and isinstance(response.result, Raw) and url_elicitation.is_accepted(response.result)
+
+
+def _report(call: ClientCall, step: int, server: str) -> None:
+    """Send a progress notification to a client that wants them."""
+    token = call.request.token
+    if token is None:
+        return
+    params = {
+        progress_token.NAME: Raw(token.value),
+        "progress": step * _PROGRESS_STEP,
+        "message": f"Waiting for a sign-in at the server {server}",
+    }
+    body = jsonrpc.notification("notifications/progress", jsonrpc.encode(params))
+    call.exchange.notify(bytes(escape(body)) if call.route.escapes else body)
+
+
+def _seconds_left(call: ClientCall) -> float:
+    return max(call.attempts.deadline - call.context.clock(), 0.0)
+
+
+def _longest(call: ClientCall) -> float:
+    """Seconds until the latest deadline that the call can have."""
+    route = call.route
+    return max(call.attempts.started + max(route.timeout, route.longest) - call.context.clock(), 0.0)

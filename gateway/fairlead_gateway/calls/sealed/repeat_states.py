@@ -1,0 +1,83 @@
+"""Seals a `requestState` that only has its client repeat the call, such as after a person has opened a page.
+
+The server knows nothing of the state. It is bound to principal, server, method, target and the digest of the params,
+expires after REPEAT_SECONDS, and is not stored: replicas that share the session key accept each other's states (MCP
+2026-07-28, "Multi Round-Trip Requests", server requirements).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.sealed.seals import Seal
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.request import McpRequest
+from fairlead_mcp import jsonrpc, states
+from fairlead_mcp.errors import RpcError
+
+REPEAT_SECONDS: Final = 600
+"""Seconds for which a state is accepted."""
+_PREFIX: Final = "fairlead-repeat."
+_STATE: Final = re.compile(r"fairlead-repeat\.([0-9]{1,12})\.([0-9a-f]{32})")
+_UNBOUND: Final = frozenset({"_meta", "inputResponses", states.STATE})
+"""Members of params that may differ in the repeated request."""
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class RepeatStates:
+    """Seals and verifies states with one key. With an empty `key`, a random key of this process is used.
+
+    `clock` is in seconds since the epoch.
+    """
+
+    def __init__(self, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
+        self._seal = Seal(key, "repeats")
+        self._clock = clock
+
+    def seal(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
+        """A state for a request. `target` is the name that the client uses, `member` its member of the params."""
+        expires = int(self._clock()) + REPEAT_SECONDS
+        return f"{_PREFIX}{expires}.{self._seal.mac(identity.owner, _bound(expires, server, target, request, member))}"
+
+    def verify(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> bool:
+        """Whether a request has a state that `seal` made for it; False without any. Raises RpcError (-32602) for a
+        state of another principal or call, and for one that has expired.
+        """
+        state = states.state_in(request.params)
+        if state is None or not state.startswith(_PREFIX):
+            return False
+        match = _STATE.fullmatch(state)
+        if match is not None:
+            expires, bound = int(match[1]), _bound(int(match[1]), server, target, request, member)
+            if self._seal.verifies(match[2], identity.owner, bound) and self._clock() < expires:
+                return True
+        raise RpcError(
+            jsonrpc.INVALID_PARAMS,
+            "requestState has expired, or was issued to another client or for other arguments; call the tool again "
+            "without it",
+            None,
+        )
+
+
+def _bound(expires: int, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
+    """Text that the seal of a state authenticates."""
+    params = {name: _canonical(raw) for name, raw in request.params.items() if name not in _UNBOUND and name != member}
+    digest = hashlib.blake2b(_encode(params), digest_size=16).hexdigest()
+    return f"{expires} {server} {request.method} {digest} {target}"
+
+
+def _canonical(raw: Raw) -> Raw:
+    try:
+        return Raw(_encode(_decode(raw)))
+    except jsonrpc.UNREADABLE:
+        return raw

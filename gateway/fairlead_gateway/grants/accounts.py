@@ -1,0 +1,71 @@
+"""Accounts that persons have at servers by their grants: listed for the person and for administrators, and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.granted_tokens import GrantedTokens, GrantRevoker
+from fairlead_gateway.grants.granted_server import granted_server
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant
+
+
+class ServerAccount(NamedTuple):
+    """A person's grant for a server."""
+
+    server: ServerKey
+    person: bytes
+    grant: StoredGrant | None
+    """None if the stored grant cannot be read."""
+
+
+class EndedAccount(NamedTuple):
+    """An account whose grant is deleted."""
+
+    account: ServerAccount
+    revoked: bool
+    """Whether the authorization server revoked the grant too (RFC 7009)."""
+
+
+class Accounts:
+    """Accounts by the grants in `store`. `tokens` are the access tokens of this replica."""
+
+    def __init__(self, store: GrantStore, tokens: GrantedTokens, revoker: GrantRevoker | None = None) -> None:
+        self._store = store
+        self._tokens = tokens
+        self._revoker = revoker
+
+    async def of(self, person: bytes) -> list[ServerAccount]:
+        """A person's accounts, sorted by server. Raises GrantStoreError."""
+        return _sorted(await self._store.of_person(person))
+
+    async def everybodys(self) -> list[ServerAccount]:
+        """Accounts of all persons, sorted by server and person. Raises GrantStoreError."""
+        return _sorted(await self._store.everything())
+
+    async def end(self, server: ServerKey, person: bytes) -> EndedAccount | None:
+        """Delete a person's grant for a server, drop its access token, and revoke it at the authorization server. None
+        if there is no such grant. Raises GrantStoreError.
+        """
+        key = GrantKey(person, str(server))
+        grant: StoredGrant | None = None
+        try:
+            versioned = await self._store.read(key)
+        except UnreadableGrant:
+            pass  # it can be deleted nevertheless, but not revoked
+        else:
+            grant = None if versioned is None else versioned.grant
+        if not await self._store.delete(key):
+            return None
+        self._tokens.forget(server, person)
+        revoked = grant is not None and self._revoker is not None and await self._revoker.revoke(server, grant)
+        return EndedAccount(ServerAccount(server, person, grant), revoked)
+
+
+def _sorted(grants: Iterable[tuple[GrantKey, StoredGrant]]) -> list[ServerAccount]:
+    """Accounts of the grants that are for servers."""
+    accounts = [
+        ServerAccount(server, key.person, grant) for key, grant in grants if (server := granted_server(key)) is not None
+    ]
+    return sorted(accounts, key=lambda account: (str(account.server), account.person))

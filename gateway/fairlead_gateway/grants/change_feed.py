@@ -1,0 +1,61 @@
+"""Feed of the grants that were written or deleted, for any number of listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator
+
+from fairlead_mcp.oauth.stored_grant import GrantKey
+
+
+class ChangeFeed:
+    """Passes changed keys to all listeners. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._listeners: weakref.WeakSet[_Listener] = weakref.WeakSet()
+        self._closed = False
+
+    def publish(self, key: GrantKey) -> None:
+        for listener in list(self._listeners):
+            listener.add(key)
+
+    def listen(self) -> AsyncIterator[GrantKey]:
+        """Keys that change from now on, each once until it is taken. Ends with the feed."""
+        listener = _Listener()
+        if self._closed:
+            listener.end()
+        self._listeners.add(listener)
+        return listener
+
+    def close(self) -> None:
+        self._closed = True
+        for listener in list(self._listeners):
+            listener.end()
+
+
+class _Listener(AsyncIterator[GrantKey]):
+    """Changed keys of one listener. Repeated changes of a key that was not taken yet are one, which bounds them."""
+
+    def __init__(self) -> None:
+        self._changed: dict[GrantKey, None] = {}
+        self._ended = False
+        self._wake = asyncio.Event()
+
+    def add(self, key: GrantKey) -> None:
+        self._changed[key] = None
+        self._wake.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake.set()
+
+    async def __anext__(self) -> GrantKey:
+        while not self._changed:
+            if self._ended:
+                raise StopAsyncIteration
+            self._wake.clear()
+            await self._wake.wait()
+        key = next(iter(self._changed))
+        del self._changed[key]
+        return key

@@ -1,0 +1,12 @@
+"""The server that a stored grant is for."""
+
+from __future__ import annotations
+
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.oauth.stored_grant import GrantKey
+
+
+def granted_server(key: GrantKey) -> ServerKey | None:
+    """The server; None for what the gateway stores for itself, such as its registrations at authorization servers."""
+    namespace, slash, name = key.server.partition("/")
+    return ServerKey(namespace, name) if key.person and slash else None

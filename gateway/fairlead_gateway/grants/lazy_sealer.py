@@ -1,0 +1,31 @@
+"""Sealer of a store whose keys are settings, made with the first grant: its ciphers take megabytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fairlead_gateway.grants.sealing_keys import SealingKey
+
+if TYPE_CHECKING:
+    from fairlead_gateway.grants.sealing import GrantSealer
+
+
+class LazySealer:
+    """Makes a sealer of `keys`, once."""
+
+    def __init__(self, keys: Sequence[SealingKey]) -> None:
+        self._keys = tuple(keys)
+        self._sealer: GrantSealer | None = None
+
+    async def get(self) -> GrantSealer:
+        """The sealer. Its modules are imported in a thread, so that calls in flight are not delayed."""
+        if self._sealer is None:
+            self._sealer = await asyncio.to_thread(self._make)
+        return self._sealer
+
+    def _make(self) -> GrantSealer:
+        from fairlead_gateway.grants.sealing import GrantSealer
+
+        return GrantSealer(self._keys)

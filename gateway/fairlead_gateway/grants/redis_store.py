@@ -1,0 +1,275 @@
+"""Store of grants in the installation's Redis, which has to be persistent, shared by all replicas.
+
+A person's grants are one hash. Scripts compare and set, and append each changed key to a stream, which every replica
+reads on from where it was, so that no change is lost while Redis is away. All keys share one hash tag, so that a script
+finds them on one node of a Redis cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from fairlead_gateway.core.redis_settings import RedisSettings
+from fairlead_gateway.grants.change_feed import ChangeFeed
+from fairlead_gateway.grants.lazy_sealer import LazySealer
+from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
+from fairlead_gateway.grants.sealing_keys import SealingKey
+from fairlead_gateway.grants.store import ClosableGrantStore
+from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS: Final = 4
+PAUSE_SECONDS: Final = 1.0
+"""Seconds between a failure and the next request, so that calls do not wait for a Redis that is away."""
+LOOK_SECONDS: Final = 0.4
+"""Seconds between two looks for changes."""
+CHANGES: Final = 10_000
+"""Changes that Redis keeps for replicas that were cut off."""
+BATCH: Final = 200
+"""Records or changes of one response."""
+
+WRITE: Final = """
+if ARGV[4] ~= '*' then
+  local before = redis.call('HGET', KEYS[1], ARGV[1])
+  local version = before and string.match(before, '^%S*') or ''
+  if '=' .. version ~= ARGV[4] then return 0 end
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3])
+redis.call('SADD', KEYS[2], KEYS[1])
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[6], '*', 'key', ARGV[5])
+return 1
+"""
+"""KEYS: hash of the person, set of these hashes, stream of changes. ARGV: name and version of the record, the record,
+`=` and the version that it replaces or `*` for any, its key as JSON, length of the stream. Returns whether it was
+written.
+"""
+DELETE: Final = """
+if ARGV[4] ~= '*' then
+  local before = redis.call('HGET', KEYS[1], ARGV[1])
+  if not before or '=' .. string.match(before, '^%S*') ~= ARGV[4] then return 0 end
+end
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], KEYS[1]) end
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'key', ARGV[2])
+return 1
+"""
+"""KEYS: as those of WRITE. ARGV: name of the record, its key as JSON, length of the stream, `=` and the version that is
+deleted or `*` for any. Returns whether it was deleted.
+"""
+
+
+class RedisGrantStore(ClosableGrantStore):
+    """Grants in Redis, sealed with `keys`. `settings.timeout` limits each request, in seconds."""
+
+    def __init__(
+        self,
+        settings: RedisSettings,
+        keys: Sequence[SealingKey],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Create the client; it connects at the first request. Raises BadUrl."""
+        self._redis: Redis = connect(settings.url, timeout=settings.timeout, connections=CONNECTIONS)
+        self._where = host_of(settings.url)
+        self._timeout = settings.timeout
+        self._sealer = LazySealer(keys)
+        self._clock = clock
+        tag = f"{{{settings.prefix}}}:grants"
+        self._tag = tag
+        self._shared = [f"{tag}:persons", f"{tag}:changes"]
+        self._write = self._redis.register_script(WRITE)
+        self._delete = self._redis.register_script(DELETE)
+        self._feed = ChangeFeed()
+        self._last = b""
+        """Id of the last change that was read; empty before the first look."""
+        self._looking: asyncio.Task[None] | None = None
+        self._retry_at = 0.0
+        self._up = True
+
+    def __repr__(self) -> str:
+        return f"<RedisGrantStore at {self._where}>"
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        value = await self._request(lambda: self._redis.hget(self._hash(key.person), record_name(key)))
+        record = _record_in(value)
+        if record is None:
+            return None
+        return VersionedGrant((await self._sealer.get()).open(key, record), record.version)
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        sealed = (await self._sealer.get()).seal(key, grant, new_version())
+        condition = "*" if replaces is None else f"={replaces}"
+        arguments: list[str | bytes | int] = [
+            record_name(key),
+            sealed.version,
+            encode_record(sealed),
+            condition,
+            _change_of(key),
+            CHANGES,
+        ]
+        written = await self._request(lambda: self._write(keys=[self._hash(key.person), *self._shared], args=arguments))
+        if not written:
+            return None
+        self._feed.publish(key)
+        return sealed.version
+
+    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+        arguments: list[str | bytes | int] = [
+            record_name(key),
+            _change_of(key),
+            CHANGES,
+            "*" if version is None else f"={version}",
+        ]
+        deleted = await self._request(
+            lambda: self._delete(keys=[self._hash(key.person), *self._shared], args=arguments)
+        )
+        if deleted:
+            self._feed.publish(key)
+        return bool(deleted)
+
+    async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        return list({key: grant async for key, grant in self._grants(self._hash(person).encode())}.items())
+
+    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        cursor = 0
+        grants: dict[GrantKey, StoredGrant] = {}  # SSCAN and HSCAN may return an element twice
+        while True:
+            scan = partial(self._redis.sscan, self._shared[0], cursor, count=BATCH)
+            cursor, hashes = await self._request(scan)
+            for name in hashes:
+                grants.update([grant async for grant in self._grants(name)])
+            if not cursor:
+                return list(grants.items())
+
+    def changes(self) -> AsyncIterator[GrantKey]:
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name="changes of grants")
+        return self._feed.listen()
+
+    async def aclose(self) -> None:
+        self._feed.close()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        with contextlib.suppress(*UNREACHABLE):
+            async with asyncio.timeout(self._timeout):
+                await self._redis.aclose(close_connection_pool=True)
+
+    # Inside
+
+    async def _grants(self, name: bytes) -> AsyncIterator[tuple[GrantKey, StoredGrant]]:
+        """Grants of a hash that can be read."""
+        sealer = await self._sealer.get()
+        cursor = 0
+        while True:
+            scan = partial(self._redis.hscan, name, cursor, count=BATCH)
+            cursor, values = await self._request(scan)
+            for value in values.values():
+                record = _record_in(value)
+                if record is not None:
+                    with contextlib.suppress(UnreadableGrant):
+                        yield record.key, sealer.open(record.key, record)
+            if not cursor:
+                return
+
+    def _hash(self, person: bytes) -> str:
+        return f"{self._tag}:of:{hashlib.blake2b(person, digest_size=16).hexdigest()}"
+
+    async def _look(self) -> None:
+        await self._warn_unless_kept()
+        while True:
+            with contextlib.suppress(GrantStoreError):
+                for key in await self._changed():
+                    self._feed.publish(key)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _changed(self) -> list[GrantKey]:
+        """Keys that changed since the last look."""
+        stream = self._shared[1]
+        if not self._last:
+            newest = await self._request(lambda: self._redis.xrevrange(stream, count=1))
+            self._last = newest[0][0] if newest else b"0-0"
+            return []
+        keys = []
+        while True:
+            entries = await self._request(lambda: self._redis.xrange(stream, min=b"(" + self._last, count=BATCH))
+            for ident, members in entries:
+                self._last = ident
+                with contextlib.suppress(msgspec.MsgspecError):
+                    keys.append(msgspec.json.decode(members.get(b"key", b""), type=GrantKey))
+            if len(entries) < BATCH:
+                return keys
+
+    async def _warn_unless_kept(self) -> None:
+        """Warn if a restart of Redis, or its lack of memory, would lose the grants."""
+        with contextlib.suppress(GrantStoreError):
+            persistence = await self._request(lambda: self._redis.info("persistence"))
+            settings: dict[str, str] = await self._request(self._settings)
+            if not persistence.get("aof_enabled") and settings.get("save") == "":
+                log.warning(
+                    "Redis at %s writes nothing to disk, so that its restart loses the grants of all persons: set "
+                    "appendonly yes, or save",
+                    self._where,
+                )
+            if settings.get("maxmemory-policy", "").startswith("allkeys"):
+                log.warning(
+                    "Redis at %s evicts keys without an expiry (maxmemory-policy %s), and with them grants of persons: "
+                    "set noeviction, or volatile-lru",
+                    self._where,
+                    settings["maxmemory-policy"],
+                )
+
+    async def _settings(self) -> Any:
+        """Settings of Redis; empty if the gateway's user may not read them, as at many providers."""
+        try:
+            return await self._redis.config_get("save", "maxmemory-policy")
+        except ResponseError:
+            return {}
+
+    async def _request(self, request: Callable[[], Awaitable[Any]]) -> Any:
+        """Send a request to Redis and return the response. Raises GrantStoreError."""
+        if self._clock() < self._retry_at:
+            raise self._away()
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await request()
+        except ResponseError as error:
+            raise GrantStoreError(
+                f"the store of grants, Redis at {self._where}, refuses the request ({str(error)[:200]}): check that "
+                "it is a primary, has memory left and lets the gateway write"
+            ) from error
+        except UNREACHABLE as error:
+            self._retry_at = self._clock() + PAUSE_SECONDS
+            if self._up:
+                log.warning(
+                    "Redis at %s does not respond (%s): grants cannot be read", self._where, type(error).__name__
+                )
+            self._up = False
+            raise self._away() from error
+        if not self._up:
+            log.warning("Redis at %s responds again: grants can be read", self._where)
+        self._up = True
+        return answer
+
+    def _away(self) -> GrantStoreError:
+        return GrantStoreError(f"the store of grants, Redis at {self._where}, does not respond: try again in a moment")
+
+
+def _record_in(value: bytes | None) -> SealedGrant | None:
+    return None if value is None else decode_record(value.partition(b" ")[2])
+
+
+def _change_of(key: GrantKey) -> bytes:
+    return msgspec.json.encode(key)

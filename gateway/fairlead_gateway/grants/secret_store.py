@@ -1,0 +1,254 @@
+"""Store of grants in up to 16 Secrets of the release, which the chart creates empty and all replicas watch.
+
+A person's grants are members of one Secret, which is read before each use and changed by its resourceVersion. The
+gateway may neither create nor list Secrets, so a Role names them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import hashlib
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from fairlead_gateway.grants.change_feed import ChangeFeed
+from fairlead_gateway.grants.lazy_sealer import LazySealer
+from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
+from fairlead_gateway.grants.sealing_keys import SealingKey
+from fairlead_gateway.grants.store import ClosableGrantStore
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError, Conflict
+from fairlead_kube.informer import Informer
+from fairlead_kube.objects import Secret
+from fairlead_kube.resources import SECRETS, Scope
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
+
+log = logging.getLogger(__name__)
+
+SLOTS: Final = 16
+MAX_BYTES: Final = 1_000_000
+"""Limit on the values of one Secret, below the API server's of 1 MiB: more than 300 grants of 2 kB."""
+WARNED_FILL: Final = 0.8
+API_SECONDS: Final = 5.0
+"""Time limit of one request to the API server."""
+TRIES: Final = 10
+PAUSE_SECONDS: Final = 0.05
+"""Longest pause before a change that met another one is tried again."""
+MANAGER: Final = "fairlead-gateway-grants"
+"""Field manager of the grants."""
+_Data: TypeAlias = Mapping[str, str | None]
+"""Members of a Secret, base64-encoded."""
+
+
+class SecretGrantStore(ClosableGrantStore):
+    """Grants in the Secrets `NAME-0` to `NAME-15` of a namespace, sealed with `keys`."""
+
+    def __init__(self, kube: Kube, namespace: str, name: str, keys: Sequence[SealingKey]) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._name = name
+        self._sealer = LazySealer(keys)
+        self._feed = ChangeFeed()
+        self._seen = [_SeenSecret(f"{name}-{slot}", self._feed.publish) for slot in range(SLOTS)]
+        self._watching: list[asyncio.Task[None]] = []
+
+    def __repr__(self) -> str:
+        return f"<SecretGrantStore {self._namespace}/{self._name}>"
+
+    @property
+    def fill(self) -> float:
+        return max(seen.fill for seen in self._seen)
+
+    @property
+    def watches(self) -> bool:
+        """Whether every change is noticed from now on."""
+        return all(seen.listed for seen in self._seen)
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        data, _ = await self._get(self.secret_of(key.person))
+        record = _record_in(data, record_name(key))
+        if record is None:
+            return None
+        return VersionedGrant((await self._sealer.get()).open(key, record), record.version)
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        sealed = (await self._sealer.get()).seal(key, grant, new_version())
+        name, value, secret = record_name(key), encode_record(sealed), self.secret_of(key.person)
+
+        def put(data: _Data) -> _Data | None:
+            if replaces is not None and replaces != _version_in(data, name):
+                return None
+            others = {member: encoded for member, encoded in data.items() if member != name}
+            if _size(others) + len(value) > MAX_BYTES:
+                raise GrantStoreError(
+                    f"the Secret {secret} is full ({len(others)} grants): end accounts that nobody uses "
+                    "(`fairlead accounts --everybody`), or keep grants in Redis"
+                )
+            return {name: base64.b64encode(value).decode()}
+
+        if not await self._edit(secret, put):
+            return None
+        self._feed.publish(key)
+        return sealed.version
+
+    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+        name = record_name(key)
+
+        def drop(data: _Data) -> _Data | None:
+            return {name: None} if name in data and version in (None, _version_in(data, name)) else None
+
+        deleted = await self._edit(self.secret_of(key.person), drop)
+        if deleted:
+            self._feed.publish(key)
+        return deleted
+
+    async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        return [grant for grant in await self._grants(self.secret_of(person)) if grant[0].person == person]
+
+    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        return [grant for seen in self._seen for grant in await self._grants(seen.name)]
+
+    def changes(self) -> AsyncIterator[GrantKey]:
+        if not self._watching:
+            loop = asyncio.get_running_loop()
+            self._watching = [loop.create_task(self._watch(seen), name=f"watch {seen.name}") for seen in self._seen]
+        return self._feed.listen()
+
+    async def aclose(self) -> None:
+        self._feed.close()
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
+    # Inside
+
+    def secret_of(self, person: bytes) -> str:
+        """The Secret of a person's grants."""
+        return f"{self._name}-{hashlib.blake2b(person, digest_size=1).digest()[0] % SLOTS}"
+
+    async def _grants(self, secret: str) -> list[tuple[GrantKey, StoredGrant]]:
+        """Grants of one Secret that can be read."""
+        data, _ = await self._get(secret)
+        sealer = await self._sealer.get()
+
+        def opened() -> list[tuple[GrantKey, StoredGrant]]:
+            grants = []
+            for name in data:
+                record = _record_in(data, name)
+                if record is not None and name == record_name(record.key):
+                    with contextlib.suppress(UnreadableGrant):
+                        grants.append((record.key, sealer.open(record.key, record)))
+            return grants
+
+        return await asyncio.to_thread(opened)
+
+    async def _edit(self, secret: str, edit: Callable[[_Data], _Data | None]) -> bool:
+        """Change the data of a Secret by the members that `edit` returns for it; False if that is None. Raises
+        GrantStoreError, and what `edit` raises.
+        """
+        for _ in range(TRIES):
+            data, version = await self._get(secret)
+            changed = edit(data)
+            if changed is None:
+                return False
+            body: Json = {"metadata": {"resourceVersion": version}, "data": changed}
+            try:
+                async with asyncio.timeout(API_SECONDS):
+                    await self._kube.merge(SECRETS, self._namespace, secret, body, manager=MANAGER)
+            except Conflict:  # another grant of the Secret has changed in between
+                await asyncio.sleep(random.random() * PAUSE_SECONDS)  # spreads replicas, guards nothing
+            except (ApiError, TimeoutError) as error:
+                raise self._unusable(secret, error) from error
+            else:
+                return True
+        raise GrantStoreError(f"the Secret {secret} is being changed by many others: try again")
+
+    async def _get(self, secret: str) -> tuple[_Data, str]:
+        """Data of a Secret, base64-encoded, and its resourceVersion. Raises GrantStoreError."""
+        try:
+            async with asyncio.timeout(API_SECONDS):
+                body = await self._kube.get(SECRETS, self._namespace, secret)
+        except (ApiError, TimeoutError) as error:
+            raise self._unusable(secret, error) from error
+        return body.get("data") or {}, body["metadata"]["resourceVersion"]
+
+    def _unusable(self, secret: str, error: Exception) -> GrantStoreError:
+        why = str(error) or "the API server does not respond"
+        return GrantStoreError(f"the grants in the Secret {secret} cannot be read or written: {why}")
+
+    async def _watch(self, seen: _SeenSecret) -> None:
+        scope = Scope(SECRETS, Secret, self._namespace, name=seen.name)
+        await Informer(self._kube, scope, seen, on_failure=seen.note_failure).run()
+
+
+class _SeenSecret:
+    """Store of an informer that follows one Secret; it passes the keys of changed grants to `publish`."""
+
+    def __init__(self, name: str, publish: Callable[[GrantKey], None]) -> None:
+        self.name = name
+        self.fill = 0.0
+        """Part of MAX_BYTES in use."""
+        self.listed = False
+        self._publish = publish
+        self._records: dict[str, tuple[str, GrantKey]] = {}
+        """Version and key by the name of a record."""
+
+    def note_failure(self, error: ApiError) -> None:
+        log.warning("The grants in the Secret %s cannot be watched: %s", self.name, error)
+
+    def replace(self, objects: Sequence[Secret], version: str) -> None:
+        if not objects:
+            log.error("The Secret %s is missing, and with it grants of persons: install the chart's Secrets", self.name)
+        self._take(objects[0].data if objects else {})
+
+    def update(self, item: Secret) -> None:
+        self._take(item.data)
+
+    def delete(self, item: Secret) -> None:
+        self._take({})
+
+    def _take(self, data: Mapping[str, bytes]) -> None:
+        records = {}
+        for name, value in data.items():
+            record = decode_record(value)
+            if record is not None:
+                records[name] = record.version, record.key
+        before, self._records = self._records, records
+        for name in before.keys() | records.keys() if self.listed else ():
+            change = records.get(name)
+            if change != before.get(name):
+                self._publish((change or before[name])[1])
+        self.listed = True
+        self._note_fill(sum(map(len, data.values())) / MAX_BYTES)
+
+    def _note_fill(self, fill: float) -> None:
+        if fill >= WARNED_FILL > self.fill:
+            log.warning(
+                "The Secret %s is %.0f %% full of grants: end accounts that nobody uses, or keep grants in Redis",
+                self.name,
+                100 * fill,
+            )
+        self.fill = fill
+
+
+def _record_in(data: _Data, name: str) -> SealedGrant | None:
+    try:
+        return decode_record(base64.b64decode(data.get(name) or ""))
+    except binascii.Error:
+        return None
+
+
+def _version_in(data: _Data, name: str) -> str:
+    """Version of a record; empty without one."""
+    record = _record_in(data, name)
+    return "" if record is None else record.version
+
+
+def _size(data: _Data) -> int:
+    """Bytes of all values."""
+    return sum(3 * len(encoded or "") // 4 for encoded in data.values())

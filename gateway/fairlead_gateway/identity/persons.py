@@ -1,0 +1,43 @@
+"""Decides which callers are persons, who can sign in at servers in a browser. Pure module.
+
+A gateway without authentication has one person, `local`, and only if it serves its own machine alone (`LOCAL`).
+Otherwise it has no persons: anybody could use the grant of somebody else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_gateway.core.identity import Identity
+from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
+
+_WANTS: Final = "this server wants each person to sign in, but"
+_NOBODY: Final = (
+    f"{_WANTS} the gateway cannot tell who calls: call it with a token of its identity provider or an API key; a "
+    "gateway without authentication has to listen on 127.0.0.1 alone"
+)
+_WORKLOAD: Final = (
+    f"{_WANTS} the caller is a Kubernetes ServiceAccount, which has no browser: call the gateway as a person, or give "
+    "the server a credential of its own"
+)
+
+
+def person_of(identity: Identity) -> bytes:
+    """Key of a person (`GrantKey.person`); empty if the caller is not a person."""
+    return b"" if identity.kind == "serviceAccount" else identity.person
+
+
+def require_person(identity: Identity) -> bytes:
+    """Key of a person. Raises GrantFailed, which says who can sign in."""
+    person = person_of(identity)
+    if not person:
+        raise GrantFailed(_WORKLOAD if identity.kind == "serviceAccount" else _NOBODY, cause=SIGN_IN_REQUIRED)
+    return person
+
+
+def holder_of(identity: Identity) -> str:
+    """The person in words of the person's provider (`StoredGrant.holder`): issuer and subject."""
+    issuer, subject = identity.claims.get("iss"), identity.claims.get("sub")
+    if isinstance(issuer, str) and isinstance(subject, str):
+        return f"{issuer} {subject}"
+    return identity.person.decode("utf-8", "replace")

@@ -1,0 +1,117 @@
+"""Listeners for redirect URIs that were registered with a port of this machine (RFC 8252 section 7.3).
+
+A client that somebody registered by hand may have one redirect URI only, such as `http://localhost:8765/callback`. Its
+port is open while a sign-in with it is; each request is redirected to the gateway's own callback, whose cookie proves
+that the browser is the one that began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from fairlead_gateway.sign_in.site import PORT_CALLBACK
+from fairlead_mcp.oauth.errors import CONFIGURATION, GrantFailed
+
+HOST: Final = "127.0.0.1"
+MAX_HEAD: Final = 16 << 10
+"""Limit on the bytes of a request's head."""
+MAX_CONNECTIONS: Final = 16
+READ_SECONDS: Final = 5.0
+_END: Final = b"\r\n\r\n"
+
+
+class CallbackPorts:
+    """Open ports of one gateway. `callback` returns the URL to which requests are redirected."""
+
+    def __init__(self, callback: Callable[[], str]) -> None:
+        self._callback = callback
+        self._servers: dict[int, asyncio.Server] = {}
+        self._leases: dict[int, dict[str, asyncio.TimerHandle]] = {}
+        """Names of the sign-ins that need a port, with the timers that end them."""
+        self._opening = asyncio.Lock()
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def open(self, port: int, lease: str, seconds: float) -> None:
+        """Listen at a port of 127.0.0.1 until `release` is called with the lease's name, for at most some seconds.
+
+        Raises GrantFailed if the port is taken.
+        """
+        async with self._opening:
+            if port not in self._servers:
+                self._servers[port] = await self._listen(port)
+            leases = self._leases.setdefault(port, {})
+            if (earlier := leases.pop(lease, None)) is not None:
+                earlier.cancel()
+            leases[lease] = asyncio.get_running_loop().call_later(seconds, self._end, port, lease)
+
+    def release(self, lease: str) -> None:
+        """End a lease; the last one of a port closes it."""
+        for port in [port for port, leases in self._leases.items() if lease in leases]:
+            self._end(port, lease)
+
+    async def aclose(self) -> None:
+        """Close all ports."""
+        for port, leases in [*self._leases.items()]:
+            for lease in [*leases]:
+                self._end(port, lease)
+        for task in [*self._connections]:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        try:
+            return await asyncio.start_server(self._accept, HOST, port, limit=MAX_HEAD)
+        except OSError as error:
+            raise GrantFailed(
+                f"the answer of the authorization server is expected at port {port} of {HOST}, where the gateway "
+                f"cannot listen: {error.strerror or error}: end the program that uses the port, and try again",
+                cause=CONFIGURATION,
+            ) from error
+
+    def _end(self, port: int, lease: str) -> None:
+        leases = self._leases[port]
+        leases.pop(lease).cancel()
+        if not leases:
+            del self._leases[port]
+            self._servers.pop(port).close()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= MAX_CONNECTIONS:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(reader, writer), name="sign-in callback")
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                head = await reader.readuntil(_END)
+                writer.write(response_to(head, self._callback()))
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a browser that opened a connection in advance, or another program
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+def response_to(head: bytes, callback: str) -> bytes:
+    """Response to the head of a request: a redirect of the callback with its query, or 404."""
+    method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+    target, _, version = rest.rpartition(b" ")
+    try:
+        parts = urlsplit(target.decode("ascii"))
+    except ValueError:
+        parts = urlsplit("")
+    is_callback = (
+        method == b"GET" and version.startswith(b"HTTP/1.") and parts.path == PORT_CALLBACK and not parts.netloc
+    )
+    status = f"303 See Other\r\nLocation: {callback}?{parts.query}" if is_callback else "404 Not Found"
+    headers = "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nContent-Length: 0\r\nConnection: close"
+    return f"HTTP/1.1 {status}\r\n{headers}\r\n\r\n".encode()

@@ -1,0 +1,186 @@
+"""Reads the lists of servers that list nothing without a person's token, with the token of a person who signed in.
+
+The operator, which has no grants, fetches the lists and publishes them. A list is read after a sign-in, and again when
+the last one is too old: with the oldest grant that is still good, so that everybody sees the view of one person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import GrantedListing
+from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_mcp import via
+from fairlead_mcp.errors import McpError
+from fairlead_mcp.masking import Mask
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.challenge import challenge_of
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
+from fairlead_mcp.oauth.subject import TokenSubject
+from fairlead_mcp.opening import reached_endpoint
+from fairlead_mcp.server_listing import RawListing, read_everything
+
+log = logging.getLogger(__name__)
+
+LISTING_SECONDS: Final = 60.0
+"""Time limit of reading all lists of a server."""
+RETRY_SECONDS: Final = 60.0
+"""Pause after a failure, and while no person has signed in."""
+LOOK_SECONDS: Final = 1.0
+"""Time between two looks at which lists are due."""
+MAX_TRIED: Final = 4
+"""Limit on the persons whose grants are tried, one after another, for one list."""
+_NEVER: Final = float("-inf")
+
+
+class GrantedListings:
+    """Lists of one gateway's servers. `consents` returns all servers at which persons sign in; those with
+    `OAuthSettings.first_grant` are listed. `report` takes each list for the operator. `clock` is in monotonic seconds,
+    `wall` in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        consents: Callable[[], Mapping[ServerKey, ServerConsent]],
+        store: GrantStore | None,
+        report: Callable[[GrantedListing], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._consents = consents
+        self._store = store
+        self._report = report
+        self._clock = clock
+        self._wall = wall
+        self._due: dict[ServerKey, float] = {}
+        """When the lists of a server are read again; a server that is missing is due now."""
+        self._signed_in: dict[ServerKey, bytes] = {}
+        """The last person who signed in, and whose lists were not read since."""
+        self._awake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to read lists. Must be called in the event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="lists with grants of persons")
+
+    def signed_in(self, server: ServerKey, person: bytes) -> None:
+        """Read the lists of a server now, with the grant that a person just made."""
+        self._signed_in[server] = person
+        self._due.pop(server, None)
+        self._awake.set()
+
+    def refresh(self, server: ServerKey) -> None:
+        """Read the lists of a server now."""
+        self._due.pop(server, None)
+        self._awake.set()
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            self._awake.clear()
+            try:
+                await self._read_due()
+            except Exception:
+                log.exception("Reading lists with grants of persons failed")
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+
+    async def _read_due(self) -> None:
+        now = self._clock()
+        servers = {key: consent for key, consent in self._consents().items() if consent.settings.first_grant}
+        for key in [key for key in self._due if key not in servers]:
+            del self._due[key]
+            self._signed_in.pop(key, None)
+        due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
+        if due:
+            persons = await self._persons({str(key) for key in due})
+            await asyncio.gather(*(self._read(key, consent, persons.get(str(key), [])) for key, consent in due.items()))
+
+    async def _persons(self, servers: set[str]) -> dict[str, list[bytes]]:
+        """For each server, the persons with a grant, that with the oldest first."""
+        if self._store is None:
+            return {}
+        try:
+            grants = await self._store.everything()
+        except GrantStoreError as error:
+            log.warning("Servers are not listed with grants of persons, which cannot be read: %s", error)
+            return {}
+        by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person and key.server in servers)
+        persons: dict[str, list[bytes]] = {}
+        for _, key in by_age:
+            persons.setdefault(key.server, []).append(key.person)
+        return persons
+
+    async def _read(self, key: ServerKey, consent: ServerConsent, persons: list[bytes]) -> None:
+        """Read and report the lists of one server; a failure is logged, and tried again later."""
+        newest = self._signed_in.pop(key, None)
+        tried = [*persons[:MAX_TRIED]]
+        if newest is not None and newest not in tried:
+            tried.append(newest)
+        self._due[key] = self._clock() + RETRY_SECONDS
+        for person in tried:
+            try:
+                async with asyncio.timeout(LISTING_SECONDS):
+                    listing = await self._list(consent, TokenSubject(person))
+            except (McpError, TimeoutError) as error:
+                why = str(error) or f"it took over {LISTING_SECONDS:g} s"
+                log.warning("The server %s could not be listed with the grant of a person: %s", key, why)
+                if not isinstance(error, GrantFailed):
+                    return
+            else:
+                self._due[key] = self._clock() + (consent.settings.listing_interval_s or float("inf"))
+                self._report(_report_of(key, consent, self._wall(), listing))
+                return
+
+    async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
+        """All lists. A token that the server refuses is replaced once. Raises McpError."""
+        token = consent.source.cached(subject) or await consent.source.obtain(subject)
+        try:
+            return await _list_with(consent, token)
+        except McpError as error:
+            challenge = challenge_of(error)
+            if challenge is None:
+                raise
+        token = await consent.source.obtain(subject, refused=token, challenge=challenge)
+        return await _list_with(consent, token)
+
+
+async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
+    try:
+        async with consent.session(token) as session:
+            via.refuse_own(session.negotiated.gateways, consent.installation)
+            listing = await read_everything(session)
+            reached = reached_endpoint(session, consent.endpoint)
+            return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
+    except McpError as error:
+        mask = Mask(Credential(headers={"Authorization": f"Bearer {token.value}"}))
+        raise mask.error(error)  # noqa: B904 - the same error, masked
+
+
+def _report_of(key: ServerKey, consent: ServerConsent, at: float, listing: RawListing) -> GrantedListing:
+    return GrantedListing(
+        namespace=key.namespace,
+        server=key.name,
+        uid=consent.uid,
+        url=consent.endpoint.url,
+        at=at,
+        listing=Raw(msgspec.json.encode(listing)),
+    )

@@ -1,0 +1,223 @@
+"""Sign-ins that persons have not completed yet. No I/O.
+
+A sign-in belongs to one person and one server: the person who called has to be the person who consents, or somebody
+could attach an account of their own to another person's calls. Links and cookies hold all that a sign-in needs; what is
+kept here makes a second call get the same link, wakes those who wait, and refuses what was used already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.identity.sealed_values import ValueTooLong
+from fairlead_gateway.sign_in.sealed_sign_ins import BrowserPass, SignInSealer, SignInTicket
+from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.consent import Authorization
+from fairlead_mcp.oauth.errors import BAD_ANSWER, SIGN_IN_REQUIRED, GrantFailed
+
+SIGN_IN_SECONDS: Final = 600.0
+"""Time to complete a sign-in."""
+MAX_OPEN: Final = 4_096
+"""Limit on open sign-ins of all persons, and on those that were completed within their time."""
+MAX_OPEN_EACH: Final = 64
+"""Limit on open sign-ins of one person, beyond which the oldest is dropped."""
+MAX_SCOPE_CHARS: Final = 1_000
+"""Limit on the scopes of a challenge that a link keeps; longer ones are left out."""
+MAX_COOKIES: Final = 16
+"""Limit on the cookies of one browser that are looked at."""
+COOKIE: Final = "fairlead_sign_in_"
+"""Beginning of the names of cookies."""
+_RANDOM_BYTES: Final = 24
+
+
+class PendingSignIn:
+    """Open sign-in of one person at one server."""
+
+    __slots__ = ("ended", "failure", "id", "ticket")
+
+    def __init__(self, ticket: SignInTicket, ident: str) -> None:
+        self.ticket = ticket
+        self.id = ident
+        """Sealed ticket in the link, which cannot be guessed and tells nothing about the person."""
+        self.failure = ""
+        """Why the last attempt failed; empty while there was none."""
+        self.ended = asyncio.Event()
+        """Set when the person has signed in, or the next attempt has failed."""
+
+    @property
+    def person(self) -> bytes:
+        return self.ticket.person
+
+    @property
+    def holder(self) -> str:
+        return self.ticket.holder
+
+    @property
+    def server(self) -> ServerKey:
+        return self.ticket.key
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie by which a browser proves to be the person's."""
+        return COOKIE + hashlib.blake2b(self.ticket.nonce.encode(), digest_size=6).hexdigest()
+
+    def form_token(self, cookie: str) -> str:
+        """Token of the forms that the browser with a cookie may post (against CSRF)."""
+        return hashlib.blake2b(cookie.encode(), key=self.ticket.nonce.encode(), digest_size=18).hexdigest()
+
+    def fail(self, why: str) -> None:
+        """End an attempt; the link stays good for another one, which others may wait for."""
+        self.failure = why
+        ended, self.ended = self.ended, asyncio.Event()
+        ended.set()
+
+
+class PendingSignIns:
+    """Open sign-ins, as one replica knows them. `clock` is in seconds since the epoch."""
+
+    def __init__(self, sealer: SignInSealer, clock: Callable[[], float]) -> None:
+        self._sealer = sealer
+        self._clock = clock
+        self._by_nonce: OrderedDict[str, PendingSignIn] = OrderedDict()
+        """Oldest first."""
+        self._by_owner: dict[tuple[bytes, ServerKey], PendingSignIn] = {}
+        self._used: OrderedDict[str, float] = OrderedDict()
+        """Nonces of completed sign-ins and states of answers that were taken, with the time until which they count."""
+
+    def __len__(self) -> int:
+        return len(self._by_nonce)
+
+    def open(self, person: bytes, holder: str, server: ServerKey, challenge: Challenge | None) -> PendingSignIn:
+        """The open sign-in of a person at a server, or a new one. It is new if the server wants other scopes.
+
+        Raises GrantFailed if too many are open.
+        """
+        self._drop_ended()
+        challenge = _bounded(challenge)
+        pending = self._by_owner.get((person, server))
+        if pending is not None and challenge in (None, pending.ticket.challenge):
+            return pending
+        if pending is not None:
+            self._drop(pending)
+        own = [other for (owner, _), other in self._by_owner.items() if owner == person]
+        if len(own) >= MAX_OPEN_EACH:
+            self._drop(min(own, key=lambda other: other.ticket.until))
+        elif len(self._by_nonce) >= MAX_OPEN:
+            raise GrantFailed(
+                f"{MAX_OPEN} sign-ins are open at this gateway: complete one, or try again in some minutes",
+                cause=SIGN_IN_REQUIRED,
+            )
+        nonce, until = secrets.token_urlsafe(_RANDOM_BYTES), self._clock() + SIGN_IN_SECONDS
+        ticket = SignInTicket(nonce, person, holder, server.namespace, server.name, until, challenge)
+        try:
+            return self._add(PendingSignIn(ticket, self._sealer.link(ticket)))
+        except ValueTooLong as error:
+            text = "the name of the caller is too long for a link to sign in"
+            raise GrantFailed(text, cause=SIGN_IN_REQUIRED) from error
+
+    def find(self, ident: str) -> PendingSignIn | None:
+        """The open sign-in of a link, which another replica may have made."""
+        ticket = self._sealer.open_link(ident)
+        return None if ticket is None else self._of_ticket(ticket, ident)
+
+    def of_owner(self, person: bytes, server: ServerKey) -> PendingSignIn | None:
+        """The open sign-in of a person at a server."""
+        self._drop_ended()
+        return self._by_owner.get((person, server))
+
+    def admit_browser(self, pending: PendingSignIn, authorization: Authorization | None = None) -> str:
+        """Value of the cookie of a browser that proved to be the person's, which takes an authorization request along.
+
+        Raises GrantFailed for a request that is too long for a cookie.
+        """
+        ticket = msgspec.structs.replace(pending.ticket, challenge=None)
+        request = None if authorization is None else msgspec.structs.replace(authorization, url="")
+        try:
+            return self._sealer.cookie(BrowserPass(ticket, request))
+        except ValueTooLong as error:
+            text = "the request for the authorization server is too long to be kept by the browser: set fewer scopes"
+            raise GrantFailed(text, cause=BAD_ANSWER) from error
+
+    def admits(self, pending: PendingSignIn, cookie: str) -> bool:
+        """Whether a cookie is that of a browser that was admitted to the sign-in."""
+        browser = self._sealer.open_cookie(cookie)
+        return browser is not None and browser.ticket.nonce == pending.ticket.nonce
+
+    def of_answer(self, state: str, cookies: Mapping[str, str]) -> tuple[PendingSignIn, Authorization] | None:
+        """The sign-in that an answer with a `state` belongs to, with its request; None if it was not begun in the
+        browser with these cookies, or was completed.
+        """
+        values = [value for name, value in cookies.items() if COOKIE in name][:MAX_COOKIES]
+        for value in values:
+            browser = self._sealer.open_cookie(value)
+            if browser is None or browser.authorization is None or self._was_used(state):
+                continue
+            if hmac.compare_digest(browser.authorization.state.encode(), state.encode()):
+                pending = self._of_ticket(browser.ticket, "")
+                return None if pending is None else (pending, browser.authorization)
+        return None
+
+    def take(self, authorization: Authorization) -> None:
+        """Use up the state of a request, so that no other answer to it is taken."""
+        self._use(authorization.state, self._clock() + SIGN_IN_SECONDS)
+
+    def close(self, pending: PendingSignIn) -> None:
+        """End a sign-in, whose link is not good any more."""
+        self._use(pending.ticket.nonce, pending.ticket.until)
+        self._drop(pending)
+        own = self._by_owner.get((pending.person, pending.server))
+        if own is not None:  # of a call at this replica, while the link came from another one
+            self._drop(own)
+
+    # Internals
+
+    def _of_ticket(self, ticket: SignInTicket, ident: str) -> PendingSignIn | None:
+        if ticket.until <= self._clock() or self._was_used(ticket.nonce):
+            return None
+        pending = self._by_nonce.get(ticket.nonce)
+        if pending is None:
+            if len(self._by_nonce) >= MAX_OPEN:
+                self._drop(next(iter(self._by_nonce.values())))
+            pending = self._add(PendingSignIn(ticket, ident or self._sealer.link(ticket)))
+        return pending
+
+    def _add(self, pending: PendingSignIn) -> PendingSignIn:
+        self._by_nonce[pending.ticket.nonce] = pending
+        self._by_owner.setdefault((pending.person, pending.server), pending)
+        return pending
+
+    def _drop(self, pending: PendingSignIn) -> None:
+        self._by_nonce.pop(pending.ticket.nonce, None)
+        owner = pending.person, pending.server
+        if self._by_owner.get(owner) is pending:
+            del self._by_owner[owner]
+        pending.ended.set()
+
+    def _drop_ended(self) -> None:
+        now = self._clock()
+        for pending in [pending for pending in self._by_nonce.values() if pending.ticket.until <= now]:
+            self._drop(pending)
+
+    def _use(self, name: str, until: float) -> None:
+        self._used[name] = until
+        if len(self._used) > MAX_OPEN:
+            self._used.popitem(last=False)
+
+    def _was_used(self, name: str) -> bool:
+        return self._used.get(name, 0.0) > self._clock()
+
+
+def _bounded(challenge: Challenge | None) -> Challenge | None:
+    """A challenge that is short enough for a link."""
+    if challenge is None or len(" ".join(challenge.scopes)) <= MAX_SCOPE_CHARS:
+        return challenge
+    return msgspec.structs.replace(challenge, scopes=())

@@ -1,0 +1,250 @@
+"""Sign-ins of persons at servers: makes links, asks for the authorization request, and stores the grant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.outbound import CallCredentials
+from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
+from fairlead_gateway.identity.persons import holder_of, person_of, require_person
+from fairlead_gateway.sign_in.callback_ports import CallbackPorts
+from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
+from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
+from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.consent import Authorization
+from fairlead_mcp.oauth.errors import CLOSED, SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
+from fairlead_mcp.waiting import wait_until_set
+
+log = logging.getLogger(__name__)
+
+ASK_SECONDS: Final = 20.0
+"""Time limit of a request for a link, in which an access token is renewed if the caller has a grant."""
+LOOK_SECONDS: Final = 2.0
+"""Time between two looks whether another replica has completed a sign-in that is waited for."""
+_NO_ADDRESS: Final = (
+    "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
+    "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl)"
+)
+_NO_STORE: Final = (
+    "this server wants each person to sign in, but the gateway has nowhere to store that: set FAIRLEAD_GRANTS (chart: "
+    "grants.store) or, on one machine, FAIRLEAD_GRANTS_DIRECTORY"
+)
+_NO_CONSOLE: Final = (
+    "this server wants each person to sign in, which needs the gateway's console, and that is off: set "
+    "FAIRLEAD_CONSOLE=true"
+)
+_REMOVED: Final = "the server was removed, or does not want persons to sign in any more"
+
+
+class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts of the gateway that sign-ins need."""
+
+    site: SignInSite
+    store: GrantStore | None
+    """Grants that persons made; None if none can be stored."""
+    consents: Callable[[ServerKey], ServerConsent | None]
+    """The consent flow of a server; None if it does not want persons to sign in."""
+    credentials: Callable[[ServerKey], CallCredentials | None]
+    """Access tokens of a server; None without such."""
+    granted: Callable[[ServerKey, bytes], None]
+    """Called with a server and a person after the person's consent."""
+    clock: Callable[[], float]
+    """Monotonic seconds."""
+
+
+class SignIns(SignInLinks, SignInWait):
+    """Sign-ins of one gateway."""
+
+    def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
+        self._services = services
+        self._pending = pending
+        self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
+
+    @property
+    def site(self) -> SignInSite:
+        return self._services.site
+
+    async def link(self, identity: Identity, server: ServerKey, challenge: Challenge | None) -> str:
+        person = require_person(identity)
+        if self._services.store is None:
+            raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
+        if not self.site.base():
+            raise GrantFailed(_NO_ADDRESS, cause=SIGN_IN_REQUIRED)
+        if not (self.site.local or self.site.console):
+            raise GrantFailed(_NO_CONSOLE, cause=SIGN_IN_REQUIRED)
+        pending = self._pending.open(person, holder_of(identity), server, challenge)
+        return self.site.link(server, pending.id)
+
+    def wanted_by(self, server: ServerKey) -> bool:
+        """Whether a server wants persons to sign in."""
+        return self._services.consents(server) is not None
+
+    def has_token(self, identity: Identity, server: ServerKey) -> bool:
+        """Whether the caller has a valid access token for a server."""
+        credentials = self._services.credentials(server)
+        try:
+            return credentials is not None and credentials.cached(identity) is not None
+        except GrantFailed:
+            return False
+
+    async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
+        """Whether the caller has signed in at a server, at any replica."""
+        if self.has_token(identity, server):
+            return True
+        return await self._granted_at(GrantKey(person_of(identity), str(server))) > 0
+
+    async def ask(self, identity: Identity, server: ServerKey) -> None:
+        """Open a sign-in of the caller, unless an access token can be had by the caller's grant. The failure of an
+        earlier attempt is forgotten.
+
+        Raises GrantFailed if neither is possible, and Timeout.
+        """
+        credentials = self._services.credentials(server)
+        if credentials is None:
+            raise GrantFailed(_REMOVED, cause=CLOSED)
+        if self.has_token(identity, server):
+            return
+        try:
+            await credentials.acquire(identity, self._services.clock() + ASK_SECONDS)
+        except GrantFailed as error:
+            if not error.sign_in_url:
+                raise
+        pending = self.of_caller(identity, server)
+        if pending is not None:
+            pending.failure = ""
+
+    def find(self, ident: str) -> PendingSignIn | None:
+        """The open sign-in with an id."""
+        return self._pending.find(ident)
+
+    def admit_browser(self, pending: PendingSignIn) -> str:
+        """Value of the cookie of a browser that proved to be the person's."""
+        return self._pending.admit_browser(pending)
+
+    def admits(self, pending: PendingSignIn, cookie: str) -> bool:
+        """Whether a cookie is that of a browser that was admitted."""
+        return self._pending.admits(pending, cookie)
+
+    def of_answer(
+        self, path: str, answer: Mapping[str, str], cookies: Mapping[str, str]
+    ) -> tuple[PendingSignIn, Authorization] | None:
+        """The open sign-in that an answer of an authorization server belongs to, with its request, if the browser with
+        these cookies began it and came back to the path of the redirect URI.
+        """
+        begun = self._pending.of_answer(answer.get("state", ""), cookies)
+        consent = None if begun is None else self._services.consents(begun[0].server)
+        if begun is None or consent is None:
+            return None
+        return begun if path == self.site.callback_path(begun[0].server, consent.settings) else None
+
+    def of_caller(self, identity: Identity, server: ServerKey) -> PendingSignIn | None:
+        """The caller's open sign-in at a server."""
+        return self._pending.of_owner(person_of(identity), server)
+
+    async def request(self, pending: PendingSignIn) -> Authorization:
+        """An authorization request for an open sign-in. Raises GrantFailed."""
+        consent = self._consent(pending.server)
+        return await consent.flow.begin(
+            self.site.redirect_uri(pending.server, consent.settings),
+            challenge=pending.ticket.challenge,
+            client_document_url=self.site.client_document(pending.server),
+            scopes=await self._given_scopes(pending),
+        )
+
+    async def _given_scopes(self, pending: PendingSignIn) -> frozenset[str]:
+        """Scopes that the person gave before, if the server wants more of them."""
+        store, challenge = self._services.store, pending.ticket.challenge
+        if store is None or challenge is None or not challenge.wants_scopes:
+            return frozenset()
+        try:
+            stored = await store.read(GrantKey(pending.person, str(pending.server)))
+        except GrantStoreError:
+            return frozenset()
+        return frozenset() if stored is None else frozenset(stored.grant.scopes)
+
+    async def begin(self, pending: PendingSignIn) -> tuple[Authorization, str]:
+        """Begin an attempt. Returns the request and the value of the cookie with which its answer is taken.
+
+        Raises GrantFailed.
+        """
+        port = self.site.registered_port(self._consent(pending.server).settings)
+        if port and not self.site.listens_at(port):
+            await self._ports.open(port, pending.id, SIGN_IN_SECONDS)
+        authorization = await self.request(pending)
+        pending.failure = ""
+        return authorization, self._pending.admit_browser(pending, authorization)
+
+    async def finish(self, pending: PendingSignIn, authorization: Authorization, answer: Mapping[str, str]) -> str:
+        """Take the answer of the authorization server, store the grant and let waiting calls go on.
+
+        Returns a remark for the person, or an empty text. Raises GrantFailed; the link then stays good.
+        """
+        self._pending.take(authorization)
+        try:
+            consent = self._consent(pending.server)
+            grant, token = await consent.flow.finish(authorization, answer)
+        except GrantFailed as error:
+            pending.fail(str(error))
+            raise
+        remark = await self._store(pending, msgspec.structs.replace(grant, holder=pending.holder))
+        consent.source.adopt(pending.person, token)
+        self._pending.close(pending)
+        self._ports.release(pending.id)
+        self._services.granted(pending.server, pending.person)
+        return remark
+
+    async def _store(self, pending: PendingSignIn, grant: StoredGrant) -> str:
+        """Store a grant. Returns a remark if it cannot be stored; the access token is good nevertheless."""
+        store = self._services.store
+        assert store is not None, "without a store there is no link"
+        try:
+            await store.write(GrantKey(pending.person, str(pending.server)), grant)
+        except GrantStoreError as error:
+            log.warning("The grant of a person for the server %s was not stored: %s", pending.server, error)
+            return (
+                f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
+            )
+        return ""
+
+    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
+        """Wait until the caller's open sign-in ends, here or at another replica, for at most some seconds; returns at
+        once if none is open.
+        """
+        pending = self.of_caller(identity, server)
+        if pending is None:
+            return
+        key = GrantKey(pending.person, str(server))
+        before = await self._granted_at(key)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not await wait_until_set(pending.ended, LOOK_SECONDS):
+                    if await self._granted_at(key) > before:
+                        return
+
+    async def _granted_at(self, key: GrantKey) -> float:
+        """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
+        store = self._services.store
+        try:
+            stored = None if store is None or not key.person else await store.read(key)
+        except GrantStoreError:
+            return 0.0
+        return 0.0 if stored is None else stored.grant.granted_at
+
+    async def aclose(self) -> None:
+        await self._ports.aclose()
+
+    def _consent(self, server: ServerKey) -> ServerConsent:
+        consent = self._services.consents(server)
+        if consent is None:
+            raise GrantFailed(_REMOVED, cause=CLOSED)
+        return consent

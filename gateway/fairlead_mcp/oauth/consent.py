@@ -1,0 +1,311 @@
+"""Consent of persons for one server, by the authorization code flow with PKCE (RFC 6749 section 4.1, RFC 7636).
+
+    flow = ConsentFlow(settings, credential, access, store)
+    authorization = await flow.begin(redirect_uri, challenge=challenge)
+    ...                                       # the person's browser goes to authorization.url and comes back
+    grant, token = await flow.finish(authorization, parameters)
+    await store.write(GrantKey(person, access.server), grant)
+    source.adopt(person, token)
+
+The caller sees to it that the browser that comes back is the person's, that it comes back to the redirect URI of the
+authorization, and that each authorization is finished once. An authorization server that sends no `iss` is told from
+another one by the redirect URI alone (RFC 9700 section 4.4.2.2): each server should have one of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.authorization_request import (
+    new_secret,
+    read_code,
+    request_url,
+    require_authorization_endpoint,
+    s256,
+)
+from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.oauth.client_authentication import NONE
+from fairlead_mcp.oauth.client_registrations import ClientRegistrations
+from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
+from fairlead_mcp.oauth.consented_grants import renewed_grant
+from fairlead_mcp.oauth.discovery import discover_challenge, discover_issuer, discover_resource
+from fairlead_mcp.oauth.errors import CLOSED, INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
+from fairlead_mcp.oauth.grants import check_settings, code_parameters
+from fairlead_mcp.oauth.issuer_client import TokenForm
+from fairlead_mcp.oauth.metadata import (
+    AuthorizationServerMetadata,
+    ProtectedResourceMetadata,
+    named_issuer,
+    require_issuer,
+)
+from fairlead_mcp.oauth.scopes import bounded_scopes
+from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
+from fairlead_mcp.oauth.token_access import TokenAccess
+
+FLOW_SECONDS: Final = 15.0
+"""Time limit of each step, with its discovery and registration."""
+UNKNOWN_CODE: Final = "-"
+"""Authorization code that no authorization server gives."""
+OFFLINE_ACCESS: Final = "offline_access"
+"""Scope without which some authorization servers give no refresh token (OpenID Connect Core 1.0 section 11)."""
+
+
+class Authorization(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Request that a person's browser takes to an authorization server, as it is kept until the answer. Its text never
+    shows a secret.
+    """
+
+    url: str
+    """Where the browser goes."""
+    state: str
+    verifier: str
+    """PKCE verifier (RFC 7636 section 4.1)."""
+    issuer: str
+    redirect_uri: str
+    client_id: str
+    client_secret: str = ""
+    """Secret of a client that the gateway registered."""
+    client_authentication: str = NONE
+    client_expires_at: float = 0.0
+    """End of the registration, in seconds since the epoch; 0: none."""
+    resource: str = ""
+    scopes: tuple[str, ...] = ()
+    """Scopes that are requested."""
+    sends_issuer: bool = False
+    """Whether the authorization server says that its answers have `iss`."""
+
+    def __repr__(self) -> str:
+        return f"Authorization(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"
+
+
+class _Provider(NamedTuple):
+    """Metadata of the authorization server, and of the server where it has any."""
+
+    metadata: AuthorizationServerMetadata
+    resource: ProtectedResourceMetadata | None
+
+
+class ConsentFlow:
+    """Consents for one server. `access.server` is not needed here."""
+
+    def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore) -> None:
+        self._settings = settings
+        self._access = access
+        self._registrations = ClientRegistrations(access, store)
+        self._clients = ConsentedClients(settings, credential, access)
+
+    async def begin(
+        self,
+        redirect_uri: str,
+        *,
+        challenge: Challenge | None = None,
+        client_document_url: str = "",
+        scopes: frozenset[str] = frozenset(),
+    ) -> Authorization:
+        """Prepare the request of a person, with a registration of the gateway where it needs one.
+
+        `challenge` is that of the server, where it refused a request; without it, the server is asked for one.
+        `client_document_url` is the https URL of a document that describes the gateway as a client, for authorization
+        servers that read it; `scopes` are requested besides others, as those that the person gave before. Raises
+        GrantFailed.
+        """
+        check_settings(self._settings)
+        async with _time_limit("the authorization server"):
+            demand = challenge or await self._challenge()
+            provider = await self._provider(demand)
+            metadata = provider.metadata
+            require_authorization_endpoint(metadata)
+            wanted = self._scopes(demand, provider, scopes)
+            client = await self._client(metadata, redirect_uri, client_document_url, wanted)
+        state, verifier = new_secret(), new_secret()
+        resource = self._resource(provider)
+        parameters = self._parameters(client.client_id, redirect_uri, state, verifier, resource, wanted)
+        return Authorization(
+            request_url(metadata.authorization_endpoint, parameters),
+            state,
+            verifier,
+            metadata.issuer,
+            redirect_uri,
+            client.client_id,
+            client.client_secret,
+            client.client_authentication,
+            client.client_expires_at,
+            resource,
+            wanted,
+            metadata.sends_issuer,
+        )
+
+    async def finish(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, AccessToken]:
+        """Redeem the code in the parameters with which the browser came back. The grant has no `holder` yet.
+
+        Raises GrantFailed, also if the settings have changed since it was begun.
+        """
+        settings = self._settings
+        same_issuer = issuer_of(settings, authorization.issuer) == authorization.issuer
+        if not same_issuer or settings.client_id not in ("", authorization.client_id):
+            raise GrantFailed("the settings of the server have changed meanwhile: sign in again", cause=CLOSED)
+        code = read_code(
+            answer,
+            state=authorization.state,
+            issuer=authorization.issuer,
+            sends_issuer=authorization.sends_issuer,
+        )
+        grant = _grant_of(authorization, self._access)
+        form = TokenForm(
+            code_parameters(code, authorization.verifier, authorization.redirect_uri, authorization.resource),
+            secrets=(code, authorization.verifier),
+            known_scopes=authorization.scopes,
+        )
+        try:
+            async with _time_limit(f"the authorization server {grant.issuer}"):
+                issued = await self._clients.of(grant).request(form)
+        except GrantFailed as error:
+            if error.cause in (INVALID_CLIENT, UNAUTHORIZED_CLIENT) and not self._settings.client_id:
+                await self._registrations.forget(grant)
+            raise
+        return renewed_grant(grant, issued, grant.granted_at), issued.access
+
+    async def revoke(self, grant: StoredGrant) -> bool:
+        """End a consent at its authorization server (RFC 7009); False if that has no revocation endpoint, cannot be
+        reached or refuses, so that the person may have to end it there.
+        """
+        issuer = self._settings.issuer if self._settings.token_url else grant.issuer
+        if not issuer or not grant.refresh_token or issuer_of(self._settings, grant.issuer) != grant.issuer:
+            return False  # the refresh token is sent to nobody but who gave it
+        try:
+            async with _time_limit(f"the authorization server {issuer}"):
+                metadata = await discover_issuer(self._access, issuer, self._settings.ca_bundle)
+                url = metadata.revocation_endpoint
+                return bool(url) and await self._clients.of(grant).revoke(url, grant.refresh_token)
+        except GrantFailed:
+            return False
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._clients.aclose()
+
+    # Internals
+
+    async def _challenge(self) -> Challenge:
+        """The server's challenge, where its metadata is needed."""
+        return Challenge() if self._settings.token_url else await discover_challenge(self._access)
+
+    async def _provider(self, challenge: Challenge) -> _Provider:
+        """The authorization server: that of the settings, else the one that the server names. Raises GrantFailed."""
+        settings, access = self._settings, self._access
+        if settings.token_url:
+            endpoints = AuthorizationServerMetadata(
+                issuer_of(settings), settings.token_url, authorization_endpoint=settings.authorization_url
+            )
+            return _Provider(endpoints, None)
+        resource = await discover_resource(access, challenge.resource_metadata)
+        if settings.issuer:
+            if resource is not None:
+                require_issuer(resource, settings.issuer, consent=True)
+            return _Provider(await discover_issuer(access, settings.issuer, settings.ca_bundle), resource)
+        issuer = named_issuer(resource, access.server_url)
+        metadata = await discover_issuer(access, issuer, settings.ca_bundle, named_by_server=True)
+        return _Provider(metadata, resource)
+
+    async def _client(
+        self,
+        metadata: AuthorizationServerMetadata,
+        redirect_uri: str,
+        client_document_url: str,
+        scopes: tuple[str, ...],
+    ) -> StoredGrant:
+        """The gateway as a client of the authorization server. Raises GrantFailed."""
+        if self._settings.client_id:
+            return StoredGrant(metadata.issuer, self._settings.client_id)
+        if client_document_url and metadata.takes_documents:
+            return StoredGrant(metadata.issuer, client_document_url)
+        ca_bundle = self._settings.ca_bundle
+        return await self._registrations.client(metadata, redirect_uri, scopes, ca_bundle, self._is_known)
+
+    async def _is_known(self, client: StoredGrant) -> bool:
+        """Whether the authorization server still knows a client that the gateway registered: many keep clients in
+        memory, and tell an unknown one to the browser alone, which then never comes back. A code that cannot exist is
+        refused with another error to a client that is known.
+        """
+        form = TokenForm(code_parameters(UNKNOWN_CODE, new_secret(), client.redirect_uri, ""))
+        try:
+            await self._clients.of(client).request(form)
+        except GrantFailed as error:
+            return error.cause not in (INVALID_CLIENT, UNAUTHORIZED_CLIENT)
+        return True
+
+    def _scopes(self, challenge: Challenge, provider: _Provider, more: frozenset[str]) -> tuple[str, ...]:
+        """Scopes of the settings, else of the challenge, else of the server's metadata; and all that were asked for."""
+        named = provider.resource.scopes if provider.resource is not None else ()
+        wanted = [*(self._settings.scopes or challenge.scopes or named)]
+        if challenge.wants_scopes:
+            wanted += challenge.scopes
+        wanted += sorted(more)
+        if wanted and not self._settings.scopes and OFFLINE_ACCESS in provider.metadata.scopes:
+            wanted.append(OFFLINE_ACCESS)
+        return bounded_scopes(wanted)
+
+    def _resource(self, provider: _Provider) -> str:
+        """`resource` of both requests (RFC 8707): that of the server's metadata, as authorization servers know it."""
+        if self._settings.resource:
+            return self._settings.resource
+        if provider.resource is not None:
+            return provider.resource.resource
+        parts = urlsplit(self._access.server_url)
+        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+    def _parameters(
+        self, client_id: str, redirect_uri: str, state: str, verifier: str, resource: str, scopes: tuple[str, ...]
+    ) -> dict[str, str]:
+        """Parameters of the authorization request; those of the settings replace none but `prompt`."""
+        standard = {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": redirect_uri,
+            "state": state,
+            "code_challenge": s256(verifier),
+            "code_challenge_method": "S256",
+            "resource": resource,
+            "scope": " ".join(scopes),
+            "audience": self._settings.audience,
+        }
+        # OpenID Connect ignores offline_access without it
+        prompt = {"prompt": "consent"} if OFFLINE_ACCESS in scopes else {}
+        given = {name: value for name, value in standard.items() if value}
+        return {**prompt, **self._settings.parameters, **given}
+
+
+def _grant_of(authorization: Authorization, access: TokenAccess) -> StoredGrant:
+    """The grant that a code is redeemed for, without its refresh token."""
+    now = access.clock()
+    return StoredGrant(
+        authorization.issuer,
+        authorization.client_id,
+        client_secret=authorization.client_secret,
+        client_authentication=authorization.client_authentication,
+        client_expires_at=authorization.client_expires_at,
+        resource=authorization.resource,
+        granted_at=now,
+        renewed_at=now,
+        server_url=access.server_url,
+        redirect_uri=authorization.redirect_uri,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _time_limit(name: str) -> AsyncIterator[None]:
+    """Raise GrantFailed if a step takes longer than FLOW_SECONDS."""
+    try:
+        async with asyncio.timeout(FLOW_SECONDS):
+            yield
+    except TimeoutError as error:
+        raise GrantFailed(f"{name} did not answer within {FLOW_SECONDS:g} s: try again", cause=TIMEOUT) from error

@@ -1,0 +1,78 @@
+"""Clients of the grants that persons made for one server: that of the settings, or those that the gateway
+registered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_mcp.oauth.issuer_client import IssuerClient
+from fairlead_mcp.oauth.stored_grant import StoredGrant
+from fairlead_mcp.oauth.token_access import TokenAccess
+
+MOST_CLIENTS: Final = 8
+"""Limit on the clients whose connections are kept: one, but for a server that changed its issuer."""
+
+
+class ConsentedClients:
+    """Token requests with the client of a grant, whatever issuer and registration it is of."""
+
+    def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
+        self._settings = settings
+        self._credential = credential
+        self._access = access
+        self._clients: OrderedDict[tuple[str, ...], IssuerClient] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, grant: StoredGrant) -> IssuerClient:
+        """The client of a grant. Raises GrantFailed if its secret or key is missing."""
+        settings, credential = client_of(self._settings, self._credential, grant)
+        key = (settings.issuer, settings.client_id, settings.client_authentication, credential.client_secret)
+        client = self._clients.pop(key, None) or IssuerClient(settings, credential, self._access)
+        self._clients[key] = client
+        if len(self._clients) > MOST_CLIENTS:
+            _, oldest = self._clients.popitem(last=False)
+            closing = asyncio.get_running_loop().create_task(oldest.aclose(), name="close a token client")
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        return client
+
+    def doubt(self) -> None:
+        """Discover the endpoints again before their next use."""
+        for client in self._clients.values():
+            client.doubt()
+
+    async def aclose(self) -> None:
+        while self._clients:
+            _, client = self._clients.popitem()
+            await client.aclose()
+        await asyncio.gather(*self._closing)
+
+
+def issuer_of(settings: OAuthSettings, discovered: str = "") -> str:
+    """Issuer in grants: that of the settings, which discovery never changes; else the token URL of the settings, or the
+    discovered issuer.
+    """
+    return settings.issuer or settings.token_url or discovered
+
+
+def client_of(settings: OAuthSettings, credential: Credential, grant: StoredGrant) -> tuple[OAuthSettings, Credential]:
+    """Settings and credential of a grant's client: with the grant's issuer, and for a client that the gateway
+    registered with its id and secret.
+    """
+    issuer = settings.issuer if settings.token_url else grant.issuer
+    if settings.client_id:
+        return msgspec.structs.replace(settings, issuer=issuer), credential
+    registered = msgspec.structs.replace(
+        settings,
+        issuer=issuer,
+        client_id=grant.client_id,
+        client_authentication=grant.client_authentication,
+    )
+    return registered, Credential(client_secret=grant.client_secret)

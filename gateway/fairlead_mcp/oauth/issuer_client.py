@@ -1,0 +1,114 @@
+"""Token requests of one client at one authorization server: its endpoint, its authentication, its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, OAuthSettings
+from fairlead_mcp.oauth.client_authentication import ClientAuthentication
+from fairlead_mcp.oauth.errors import INVALID_CLIENT, GrantFailed
+from fairlead_mcp.oauth.exchanged_token import require_token_of_server
+from fairlead_mcp.oauth.grants import token_form
+from fairlead_mcp.oauth.provider_clock import clock_offset
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_answer import IssuedToken, TokenRequest, read_token, secret_mask
+from fairlead_mcp.oauth.token_endpoint import ResolvedEndpoint, TokenEndpoint, endpoint_target
+from fairlead_mcp.oauth.token_http import open_http
+
+
+class TokenForm(NamedTuple):
+    """Parameters of a token request besides the client's authentication, and properties of the token."""
+
+    parameters: Mapping[str, str]
+    """Parameters of the grant."""
+    scopes: tuple[str, ...] = ()
+    """Scopes that are requested."""
+    secrets: tuple[str, ...] = ()
+    """Texts that no message may have."""
+    subject_token: str = ""
+    """The person's own token that is exchanged, which the answer may not have."""
+    expires_at: float = float("inf")
+    """`exp` of the subject token, in seconds since the epoch, which no access token outlives."""
+    known_scopes: tuple[str, ...] = ()
+    """Scopes of the token where neither request nor answer names any."""
+
+
+class IssuerClient:
+    """Client of the settings. It sends nothing before its first request."""
+
+    def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess) -> None:
+        """Raises GrantFailed if the method of authentication is unknown, or its secret or key is missing."""
+        self._settings = settings
+        self._access = access
+        self._authentication = ClientAuthentication(settings, credential)
+        self._endpoint = TokenEndpoint(settings, access)
+        self._offset = 0.0
+        """Seconds by which the clock of the authorization server is ahead, for assertions of the client."""
+
+    async def prepare(self, resource_metadata: str = "") -> ResolvedEndpoint:
+        """Make ready what a request needs: the key, the endpoint. `resource_metadata` is the URL in the server's
+        challenge. Raises GrantFailed.
+        """
+        self._authentication.prepare()
+        return await self._endpoint.find(resource_metadata)
+
+    async def request(self, form: TokenForm, resource_metadata: str = "") -> IssuedToken:
+        """Request a token. Raises GrantFailed, also for a token with which the server could call the gateway."""
+        endpoint = await self.prepare(resource_metadata)
+        offset = self._offset
+        try:
+            return await self._send(form, endpoint)
+        except GrantFailed as error:
+            # an assertion is valid for a minute, on the provider's clock
+            if error.cause != INVALID_CLIENT or self._offset == offset:
+                raise
+        return await self._send(form, endpoint)
+
+    async def revoke(self, url: str, refresh_token: str) -> bool:
+        """End a consent at the revocation endpoint `url` (RFC 7009); False if it is refused. Raises GrantFailed."""
+        self._authentication.prepare()
+        target = endpoint_target(self._settings, url, "revocation endpoint")
+        client = self._authentication.parameters(url, self._access.clock() + self._offset)
+        form = {"token": refresh_token, "token_type_hint": "refresh_token", **client}
+        http = await open_http(target, self._access, self._settings.ca_bundle, "revocation endpoint")
+        try:
+            answer = await http.post(urlencode(form).encode("ascii"), self._authentication.header_line())
+            if answer.status == 400 and "client_secret" not in form:
+                # servers with the Python SDK demand the member; an empty one is as good as none (RFC 6749 section 3.1)
+                form["client_secret"] = ""
+                answer = await http.post(urlencode(form).encode("ascii"), self._authentication.header_line())
+        finally:
+            await http.aclose()
+        return 200 <= answer.status < 300
+
+    def doubt(self) -> None:
+        """Discover the endpoint again before the next request."""
+        self._endpoint.doubt()
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
+
+    async def _send(self, form: TokenForm, endpoint: ResolvedEndpoint) -> IssuedToken:
+        client = self._authentication.parameters(endpoint.url, self._access.clock() + self._offset)
+        body = token_form(self._settings, form.parameters, form.scopes, client)
+        secrets = (*self._authentication.secrets, client.get("client_assertion", ""), *form.secrets)
+        answer = await endpoint.http.post(body, self._authentication.header_line())
+        request = TokenRequest(
+            endpoint.name,
+            form.scopes or form.known_scopes,
+            form.expires_at,
+            secret_mask(secrets),
+            endpoint.authentication_methods,
+            self._settings.grant,
+        )
+        now = self._access.clock()
+        if self._authentication.signs and answer.status >= 400:
+            self._offset = clock_offset(answer.headers.get(b"date"), now)
+        issued = read_token(answer.status, answer.body, request, now)
+        if self._settings.grant != CLIENT_CREDENTIALS:
+            value = issued.access.value
+            require_token_of_server(value, form.subject_token, endpoint.name, self._access.is_own_audience)
+        return issued

@@ -1,0 +1,79 @@
+"""Grants in the memory of one process: lost with it, and known to no other replica."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, VersionedGrant
+
+MAX_GRANTS: Final = 8_192
+_MAX_UNREAD: Final = 1_024
+"""Limit on the changes that a slow reader has not read yet, beyond which it misses the oldest."""
+
+
+class MemoryGrants(GrantStore):
+    """At most `most` grants."""
+
+    def __init__(self, most: int = MAX_GRANTS) -> None:
+        self._most = most
+        self._grants: dict[GrantKey, VersionedGrant] = {}
+        self._writes = 0
+        self._readers: set[asyncio.Queue[GrantKey | None]] = set()
+        self._closed = False
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        return self._grants.get(key)
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        if replaces is not None and replaces != self._version(key):
+            return None
+        if key not in self._grants and len(self._grants) >= self._most:
+            raise GrantStoreError(f"the gateway keeps {self._most} sign-ins, its limit: remove some, or add a store")
+        self._writes += 1
+        version = str(self._writes)
+        self._grants[key] = VersionedGrant(grant, version)
+        self._tell(key)
+        return version
+
+    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+        if key not in self._grants or version not in (None, self._version(key)):
+            return False
+        del self._grants[key]
+        self._tell(key)
+        return True
+
+    async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        return [(key, stored.grant) for key, stored in self._grants.items() if key.person == person]
+
+    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        return [(key, stored.grant) for key, stored in self._grants.items()]
+
+    async def changes(self) -> AsyncGenerator[GrantKey, None]:
+        if self._closed:
+            return
+        queue: asyncio.Queue[GrantKey | None] = asyncio.Queue()
+        self._readers.add(queue)
+        try:
+            while (key := await queue.get()) is not None:
+                yield key
+        finally:
+            self._readers.discard(queue)
+
+    async def aclose(self) -> None:
+        """End the iterators of changes."""
+        self._closed = True
+        for queue in self._readers:
+            queue.put_nowait(None)
+
+    def _version(self, key: GrantKey) -> str:
+        """Version of the record; empty without one."""
+        stored = self._grants.get(key)
+        return "" if stored is None else stored.version
+
+    def _tell(self, key: GrantKey) -> None:
+        for queue in self._readers:
+            if queue.qsize() >= _MAX_UNREAD:
+                queue.get_nowait()
+            queue.put_nowait(key)

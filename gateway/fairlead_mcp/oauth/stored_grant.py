@@ -1,0 +1,120 @@
+"""Grants that persons made, as they are kept to renew access tokens without the person, and the port of their store.
+
+A grant is found by the person and the server. Access tokens are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+MAX_GRANT_BYTES: Final = 2_048
+"""Limit on a grant as JSON."""
+
+
+class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Consent of one person for one server, or the gateway's registration at one issuer; at most MAX_GRANT_BYTES as
+    JSON. Its text never shows a secret.
+    """
+
+    issuer: str
+    """Authorization server that gave it (RFC 8414)."""
+    client_id: str
+    """Client that it was given to."""
+    client_secret: str = ""
+    """Secret of a client that the gateway registered; that of the settings is not stored."""
+    client_authentication: str = "none"
+    """How a client that the gateway registered authenticates at the token endpoint."""
+    client_expires_at: float = 0.0
+    """End of the registration, in seconds since the epoch; 0: none."""
+    refresh_token: str = ""
+    """Empty for a registration, or if the authorization server gave none that can be stored: then the person is asked
+    again when the access token expires.
+    """
+    scopes: tuple[str, ...] = ()
+    resource: str = ""
+    """`resource` of its requests (RFC 8707); empty: not sent."""
+    granted_at: float = 0.0
+    """When the person consented, in seconds since the epoch."""
+    renewed_at: float = 0.0
+    """When the refresh token was last replaced, in seconds since the epoch."""
+    renewing_until: float = 0.0
+    """Seconds since the epoch until which a replica renews the access token alone, for a provider may end a consent
+    whose refresh token it sees twice; 0: none does.
+    """
+    expires_at: float = 0.0
+    """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
+    server_url: str = ""
+    """URL of the server that the person consented to; its tokens are sent to no other."""
+    holder: str = ""
+    """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
+    redirect_uri: str = ""
+    """Redirect URI of the client that the gateway registered."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is small enough to be stored."""
+        return len(msgspec.json.encode(self)) <= MAX_GRANT_BYTES
+
+    def __repr__(self) -> str:
+        return f"StoredGrant(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"
+
+
+class GrantKey(NamedTuple):
+    """Place of a grant."""
+
+    person: bytes
+    """Key of the person (`Identity.person`); empty for what belongs to the gateway itself, as its registrations."""
+    server: str
+    """`NAMESPACE/NAME`; for a registration `registration:ISSUER REDIRECT_URI`."""
+
+
+class VersionedGrant(NamedTuple):
+    """A grant with the version of its record, by which a writer notices that another one was faster."""
+
+    grant: StoredGrant
+    version: str
+
+
+class GrantStoreError(Exception):
+    """The store is away or full, or a record cannot be read with any known key. The message says what to do."""
+
+
+class UnreadableGrant(GrantStoreError):
+    """The record cannot be opened: its key is lost, or it was changed. The person has to sign in again."""
+
+
+class GrantStore(Protocol):
+    """Store of grants, shared by all replicas. All methods raise GrantStoreError."""
+
+    async def read(self, key: GrantKey) -> VersionedGrant | None:
+        """The grant, or None."""
+        ...
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        """Store a grant and return its version. With `replaces`, only if the record still has that version (empty: if
+        there is none); else None, and nothing is changed.
+        """
+        ...
+
+    async def delete(self, key: GrantKey, version: str | None = None) -> bool:
+        """Delete a grant, with `version` only if the record still has it; False if nothing was deleted."""
+        ...
+
+    async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        """All grants of a person."""
+        ...
+
+    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        """All grants that can be read, for administrators."""
+        ...
+
+    def changes(self) -> AsyncIterator[GrantKey]:
+        """Keys whose grants were written or deleted, here or at another replica, within a second. Ends with the store.
+
+        Each renewal of an access token writes the grant, so a change alone must not end the use of a token:
+        `TokenSource.review` tells a renewal from another consent.
+        """
+        ...

@@ -1,0 +1,73 @@
+"""REST resource `/v1/servers/{server}/sign-in`: makes links at which callers sign in, and tells the outcome."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.identity import Identity
+from fairlead_mcp.errors import Timeout
+from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
+from fairlead_offers.problems import CONNECTION_LOST, FORBIDDEN, NOT_FOUND, Problem
+from fairlead_rest.context import RestContext
+from fairlead_rest.examples import sign_ins as examples
+from fairlead_rest.known_servers import find_server
+from fairlead_rest.openapi import describe_route
+from fairlead_web.bodies import answer
+
+
+class SignInDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """The caller's sign-in at one server."""
+
+    server: str
+    """Server as `namespace/name`."""
+    signed_in: bool
+    """Whether the caller has signed in."""
+    sign_in_url: str | None
+    """Page of the gateway that the caller has to open in a browser; null if no sign-in is open."""
+    failure: str | None
+    """Why the last attempt failed; null if there was none, or while one is in progress."""
+
+
+def router(context: RestContext) -> APIRouter:
+    """Make the routes."""
+    routes = APIRouter(prefix="/v1", tags=["servers"])
+
+    def named(request: Request, server: str) -> tuple[Identity, ServerKey]:
+        catalog = context.catalog(request)
+        key = find_server(catalog, server).key
+        if not context.sign_ins.wanted_by(key):
+            raise Problem(NOT_FOUND, f"{key} does not want persons to sign in")
+        return catalog.identity, key
+
+    async def document(identity: Identity, key: ServerKey) -> SignInDocument:
+        signed_in = await context.sign_ins.is_signed_in(identity, key)
+        pending = None if signed_in else context.sign_ins.of_caller(identity, key)
+        if pending is None:
+            return SignInDocument(str(key), signed_in, None, None)
+        url = context.sign_ins.site.link(key, pending.id)
+        return SignInDocument(str(key), signed_in, url, pending.failure or None)
+
+    @routes.post(
+        "/servers/{server:path}/sign-in",
+        **describe_route("Get a link at which the caller signs in at a server", SignInDocument, examples.OPEN),
+    )
+    async def ask(request: Request, server: str) -> Response:
+        identity, key = named(request, server)
+        try:
+            await context.sign_ins.ask(identity, key)
+        except GrantFailed as error:
+            raise Problem(FORBIDDEN if error.cause == SIGN_IN_REQUIRED else CONNECTION_LOST, str(error)) from error
+        except Timeout as error:
+            raise Problem(CONNECTION_LOST, str(error)) from error
+        return answer(await document(identity, key))
+
+    @routes.get(
+        "/servers/{server:path}/sign-in",
+        **describe_route("Show whether the caller is signed in at a server", SignInDocument, examples.STATE),
+    )
+    async def show(request: Request, server: str) -> Response:
+        return answer(await document(*named(request, server)))
+
+    return routes

@@ -1,0 +1,251 @@
+"""Pages at which persons sign in at servers: from the link in an answer to a call, to the grant.
+
+    GET  /sign-in/NAMESPACE/NAME?id=…   shows the server and the authorization server
+    POST /sign-in/NAMESPACE/NAME?id=…   sends the browser there
+    GET  /sign-in/callback/NAMESPACE/NAME?code=…    takes the answer
+
+Who opens the link must be the person who called. At a gateway that serves its own machine alone, that is the machine's
+owner, whose browser runs on it. Elsewhere the console admits the browser, by its session. The admitted browser has a
+cookie, without which it can neither begin nor take the answer. So somebody who opens another person's link attaches no
+account to that person, and an answer that an attacker obtained is not taken from the victim's browser.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn
+from fairlead_gateway.sign_in.sign_ins import SignIns
+from fairlead_gateway.sign_in.site import (
+    CALLBACK,
+    CLIENT,
+    ID,
+    PORT_CALLBACK,
+    ROOT,
+    SignInSite,
+    named_server,
+    path_of,
+    server_path,
+)
+from fairlead_mcp.addresses import is_loopback
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_offers.problems import Problem
+from fairlead_tools.version import VERSION
+from fairlead_web.local_requests import is_local
+from fairlead_web.sign_in_html import form_page, message_page, onward_page
+
+CONSENT: Final = "/console/consent/"
+"""Page of the console that admits a browser; the id of the sign-in follows."""
+MAX_FORM: Final = 4 << 10
+"""Limit on the bytes of a posted form."""
+MAX_FIELDS: Final = 32
+"""Limit on the parameters of an answer."""
+_GONE: Final = (
+    "This link is not open any more: it was used already, or is older than ten minutes. Call the tool again, or run "
+    "fairlead login, to get a new one."
+)
+_OTHER_BROWSER: Final = "The link was opened in another browser. Open it again in this one."
+_NOT_BEGUN: Final = (
+    "This sign-in was not begun in this browser, was completed already, or took longer than ten minutes. Call the tool "
+    "again, or run fairlead login, to get a new link."
+)
+_NOT_HERE: Final = "This page can be opened only in a browser on the gateway's machine."
+_FOREIGN_FORM: Final = "The form is not from this page: open the link again."
+
+
+class SignInPages:
+    """Pages of one gateway."""
+
+    def __init__(self, sign_ins: SignIns) -> None:
+        self._sign_ins = sign_ins
+        self._site = sign_ins.site
+
+    async def request(self, scope: Scope) -> SignInRequest | None:
+        """The request as one for these pages; None if its path does not belong to them."""
+        path = scope["path"]
+        own = path.startswith(ROOT) or (path == PORT_CALLBACK and self._site.local)
+        return SignInRequest(self, scope) if own else None
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request whose `Host` and `Origin` are allowed."""
+        path, method = request.url.path, request.method
+        if self._site.local and not (is_local(request) and is_loopback(request.url.hostname or "")):
+            return message_page("Not available here", _NOT_HERE, 403)
+        if method not in ("GET", "POST"):
+            return message_page("Not available here", "This page can only be opened and its form sent.", 405)
+        if method == "GET" and path == PORT_CALLBACK:
+            address = f"{self._site.base()}{CALLBACK}?{request.url.query}"
+            return RedirectResponse(address, 303, {"cache-control": "no-store"})
+        if method == "GET" and (path == CALLBACK or named_server(path, CALLBACK) is not None):
+            return await self._take_answer(request)
+        if method == "GET" and (described := named_server(path, CLIENT)) is not None:
+            return self._describe_client(described)
+        pending = self._sign_ins.find(request.query_params.get(ID, ""))
+        if pending is None or urlsplit(path_of(pending.server, pending.id)).path != request.scope["path"]:
+            return message_page("This link is not open", _GONE, 404)
+        if method == "POST":
+            return await self._begin(request, pending)
+        base = self._site.base()
+        if self._site.local and request.url.netloc != urlsplit(base).netloc:
+            # the answer arrives at this address, and cookies belong to a host
+            return RedirectResponse(base + path_of(pending.server, pending.id), 303, {"cache-control": "no-store"})
+        return await self._show(request, pending)
+
+    async def _show(self, request: Request, pending: PendingSignIn) -> Response:
+        cookie = request.cookies.get(self._cookie_of(pending), "")
+        admitted = self._sign_ins.admits(pending, cookie)
+        if not admitted and not self._site.local:
+            return onward_page(
+                f"Sign in at {pending.server}",
+                "The gateway first has to know that you are the person who called.",
+                CONSENT + pending.id,
+                "Continue",
+            )
+        if not admitted:
+            cookie = self._sign_ins.admit_browser(pending)
+        try:
+            authorization = await self._sign_ins.request(pending)
+        except GrantFailed as error:
+            return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
+        host = urlsplit(authorization.url).hostname or ""
+        facts = [
+            ("Server", str(pending.server)),
+            ("You are sent to", host),
+            ("Authorization server", authorization.issuer),
+        ]
+        if not self._site.local:
+            facts.append(("The grant is for", pending.holder))
+        action = path_of(pending.server, pending.id)
+        page = form_page(
+            f"Sign in at {pending.server}", facts, action, pending.form_token(cookie), f"Continue to {host}"
+        )
+        if not admitted:
+            page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
+        return page
+
+    async def _begin(self, request: Request, pending: PendingSignIn) -> Response:
+        cookie = request.cookies.get(self._cookie_of(pending), "")
+        if not self._sign_ins.admits(pending, cookie):
+            return message_page("Another browser", _OTHER_BROWSER, 403)
+        token = (await _fields(request)).get("token", "")
+        if not (_is_own_form(request) and hmac.compare_digest(token.encode(), pending.form_token(cookie).encode())):
+            return message_page("Not sent from this page", _FOREIGN_FORM, 403)
+        try:
+            authorization, cookie = await self._sign_ins.begin(pending)
+        except GrantFailed as error:
+            return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
+        host = urlsplit(authorization.url).hostname or ""
+        page = onward_page(
+            f"Sign in at {pending.server}", f"You are sent to {host}.", authorization.url, f"Continue to {host}"
+        )
+        page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
+        return page
+
+    async def _take_answer(self, request: Request) -> Response:
+        pairs = parse_qsl(request.url.query, keep_blank_values=True)[:MAX_FIELDS]
+        answer = dict(pairs)
+        begun = self._sign_ins.of_answer(request.url.path, answer, request.cookies)
+        if begun is None or len(answer) < len(pairs):  # a parameter must not be repeated (RFC 6749 section 3.1)
+            return message_page("This sign-in is not open", _NOT_BEGUN, 403)
+        pending, authorization = begun
+        try:
+            remark = await self._sign_ins.finish(pending, authorization, answer)
+        except GrantFailed as error:
+            return message_page(f"Not signed in at {pending.server}", _sentence(error), 400)
+        page = message_page(
+            f"Signed in at {pending.server}", remark or "You can close this window; calls go on by themselves."
+        )
+        page.headers.append("set-cookie", browser_cookie(pending, "", self._site))
+        return page
+
+    def _describe_client(self, server: ServerKey) -> Response:
+        """The gateway as an OAuth client (draft-ietf-oauth-client-id-metadata-document-00 section 4)."""
+        document = self._site.client_document(server)
+        if not document or not self._sign_ins.wanted_by(server):
+            return message_page("Not available here", "This gateway is not an OAuth client of that server.", 404)
+        return JSONResponse(
+            {
+                "client_id": document,
+                "client_name": "Fairlead",
+                "software_version": VERSION,
+                "redirect_uris": [self._site.base() + server_path(CALLBACK, server)],
+                "grant_types": ["authorization_code", "refresh_token"],
+                "response_types": ["code"],
+                "token_endpoint_auth_method": "none",
+                "application_type": "web",
+            },
+            headers={"cache-control": "max-age=300", "x-content-type-options": "nosniff"},
+        )
+
+    def _cookie_of(self, pending: PendingSignIn) -> str:
+        return cookie_name(pending, self._site)
+
+
+class SignInRequest:
+    """One request for a page. As a `ForeignApi`, it needs no credential: the pages check who opens them."""
+
+    own_pages = True
+    public = True
+
+    def __init__(self, pages: SignInPages, scope: Scope) -> None:
+        self._pages = pages
+        self._scope = scope
+
+    def credential(self, scope: Scope) -> bytes | None:
+        """Never called, as all pages are public."""
+        return None
+
+    def refusal(self, problem: Problem) -> Response:
+        """Page for a request with a foreign `Host` or `Origin`."""
+        return message_page("Not available here", f"{problem}.", problem.document.status)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._pages.answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def cookie_name(pending: PendingSignIn, site: SignInSite) -> str:
+    """Name of a browser's cookie. With https it has a prefix by which browsers take it from this host alone: a cookie
+    that another host of the domain sets would make its own sign-in that of the browser's user.
+    """
+    return f"__Host-{pending.cookie}" if site.secure else pending.cookie
+
+
+def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
+    """`Set-Cookie` of a browser that was admitted to a sign-in; with an empty value, that which removes it.
+
+    The provider leads the browser back from another site, so the cookie is `Lax`.
+    """
+    seconds = int(SIGN_IN_SECONDS) if value else 0
+    scope = "Path=/; Secure" if site.secure else f"Path={ROOT}"
+    return f"{cookie_name(pending, site)}={value}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+
+
+def _is_own_form(request: Request) -> bool:
+    """Whether a form was posted by a page of this gateway, according to the browser."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if site is not None and site != "same-origin":
+        return False
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    """Fields of a posted form; none if it is too long."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_FORM:
+            return {}
+    return dict(parse_qsl(body.decode("latin-1"))[:MAX_FIELDS])
+
+
+def _sentence(error: GrantFailed) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,191 @@
+"""Servers that list their tools to people only: who has to sign in, the catalog until then, and the listing that a
+gateway read with a person's token. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import SIGN_IN_TOOL, Catalog, Credential, Endpoint, EventsEndpoint, HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import GrantedListing
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import Auth, McpServer, UserConsentAuth
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.credential_hosts import is_confidential
+from fairlead_mcp.errors import HttpRefused, McpError
+from fairlead_mcp.oauth.challenge import Challenge
+from fairlead_mcp.server_listing import RawListing
+from fairlead_operator.discovery.catalog_build import Reached, build_catalog
+from fairlead_operator.discovery.state import DiscoveryState, RefusalMeaning
+from fairlead_operator.ports import ConditionVerdict, Environment, ResolvedCredential
+from fairlead_operator.server.presented_credentials import present_client, settings_of_calls
+
+_FRESH_INTERVALS: Final = 2
+_FRESH_SLACK_S: Final = 60.0
+"""A granted listing counts as fresh for this time and so many intervals of the server."""
+_ONLY_EVENTS: Final = (
+    "the server only speaks HTTP+SSE (MCP 2024-11-05) at this URL, whose connections carry the credential, while each "
+    "person's calls have a token of their own: use its URL for streamable HTTP, often with /mcp in place of /sse"
+)
+NOT_SIGNED_IN: Final = "the server lists its tools only to people who have signed in, and nobody has yet"
+
+
+@dataclass(frozen=True)
+class TakenListing:
+    """A listing that a gateway read with a person's token."""
+
+    uid: str
+    url: str
+    at: float
+    """When it was listed, in seconds since the epoch."""
+    listing: RawListing
+
+    def is_of(self, uid: str, endpoint: Endpoint) -> bool:
+        """Whether the listing is of the server with this UID at this endpoint."""
+        reached = self.listing.endpoint
+        places = [self.url, *([reached.url] if isinstance(reached, HttpEndpoint | EventsEndpoint) else [])]
+        return self.uid == uid and all(is_same_place(endpoint, url) for url in places)
+
+    @property
+    def by_events(self) -> bool:
+        """Whether the server only speaks HTTP+SSE, by which calls cannot have a token each."""
+        return isinstance(self.listing.endpoint, EventsEndpoint)
+
+
+def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | None:
+    """The server and the listing of a report; None if it cannot be read."""
+    try:
+        listing = msgspec.json.decode(granted.listing, type=RawListing)
+    except jsonrpc.UNREADABLE:
+        return None
+    key = ServerKey(granted.namespace, granted.server)
+    return key, TakenListing(granted.uid, granted.url, granted.at, listing)
+
+
+def is_same_place(endpoint: Endpoint, url: str) -> bool:
+    """Whether a URL is that of an HTTP endpoint; a slash at the end of the path makes no difference."""
+    return isinstance(endpoint, HttpEndpoint) and _without_slash(endpoint.url) == _without_slash(url)
+
+
+def _without_slash(url: str) -> tuple[str, str]:
+    path, _, query = url.partition("?")
+    return path.rstrip("/"), query
+
+
+def refusal_meaning(server: McpServer, credential: Credential | None, environment: Environment) -> RefusalMeaning:
+    """Meaning of a refusal of the operator's requests, which have this credential.
+
+    On a laptop, a server whose declaration has no credential may be one that people sign in to, unless their tokens
+    would be readable on the network.
+    """
+    spec, local = server.spec, environment == "local"
+    if spec.lists_with_first_grant(default=local):
+        return RefusalMeaning.SIGN_IN
+    headers = {} if credential is None else credential.headers
+    is_bare = spec.auth is None and "authorization" not in map(str.lower, headers)
+    speaks_http = spec.url is not None and spec.effective_transport == "streamable-http"
+    if local and is_bare and speaks_http and is_confidential(spec.url or ""):
+        return RefusalMeaning.SIGN_IN_IF_OFFERED
+    return RefusalMeaning.FAILURE
+
+
+def wants_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
+    """Whether a server's refusal says that a person has to sign in."""
+    if not isinstance(error, HttpRefused) or error.status not in (401, 403):
+        return False
+    if meaning is RefusalMeaning.SIGN_IN:
+        return True
+    return may_want_sign_in(error, meaning) and Challenge.parse(error.challenge) is not None
+
+
+def may_want_sign_in(error: McpError, meaning: RefusalMeaning) -> bool:
+    """Whether a server's refusal may say that a person has to sign in, if the server offers that otherwise."""
+    asks_for_credential = isinstance(error, HttpRefused) and error.status == 401
+    return asks_for_credential and meaning is RefusalMeaning.SIGN_IN_IF_OFFERED
+
+
+def with_consent(server: McpServer, credential: ResolvedCredential) -> ResolvedCredential:
+    """The credential of a server that people sign in to; without `auth`, as if its spec had `userConsent: {}`."""
+    if server.spec.auth is not None:
+        return credential
+    spec = server.spec.model_copy(update={"auth": Auth(user_consent=UserConsentAuth())})
+    oauth = settings_of_calls(present_client(UserConsentAuth(), None), spec, first_grant=True)
+    return replace(credential, oauth=oauth)
+
+
+def sign_in_catalog(server: McpServer, reached: Reached) -> Catalog:
+    """Catalog with the tool `sign_in` alone, which a gateway answers with a link."""
+    name = server.metadata.name
+    definition = {
+        "name": SIGN_IN_TOOL,
+        "title": f"Sign in at {name}",
+        "description": f"{name} shows its tools after its user has signed in: call this tool for a link, which the "
+        "user opens in a browser.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+        "annotations": {"openWorldHint": True},
+    }
+    listing = RawListing(
+        eras.MODERN_VERSION, capabilities=Raw(b'{"tools":{}}'), tools=(Raw(msgspec.json.encode(definition)),)
+    )
+    catalog, _ = build_catalog(server, listing, reached)
+    tools = tuple(msgspec.structs.replace(tool, enabled=True) for tool in catalog.tools)
+    return msgspec.structs.replace(catalog, tools=tools, sign_in=True)
+
+
+def is_needless(state: DiscoveryState, stored: Catalog) -> bool:
+    """Whether a stored catalog asks for a sign-in that its server's spec does not want any more."""
+    return stored.sign_in and state.target.refusal is RefusalMeaning.FAILURE
+
+
+def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing | None:
+    """The listing that a stored catalog was built from, for a server that people sign in to and that no gateway has
+    listed for this operator yet; None if there is another listing, or the catalog is of another endpoint.
+    """
+    if not state.wants_sign_in or state.listing is not None or stored is None or stored.sign_in:
+        return None
+    if not isinstance(stored.endpoint, HttpEndpoint) or not is_same_place(state.target.endpoint, stored.endpoint.url):
+        return None
+    return RawListing(
+        protocol_version=stored.protocol_version,
+        server_info=stored.server_info,
+        capabilities=stored.capabilities,
+        instructions=stored.instructions,
+        tools=tuple(tool.definition for tool in stored.tools),
+        resources=tuple(definition.definition for definition in stored.resources),
+        resource_templates=tuple(definition.definition for definition in stored.resource_templates),
+        prompts=tuple(definition.definition for definition in stored.prompts),
+        skills=tuple(definition.definition for definition in stored.skills),
+        requires={tool.name: tool.requires for tool in stored.tools if tool.requires},
+        announced=stored.announced,
+        gateways=stored.gateways,
+        endpoint=stored.endpoint if stored.endpoint != state.target.endpoint else None,
+    )
+
+
+def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float, now: datetime) -> ConditionVerdict:
+    """The verdict Verified of a server that people sign in to. `of_listing` is that about its listing, `interval` that
+    of its discovery in seconds.
+    """
+    if state.only_events:
+        return ConditionVerdict(False, Cause.UNSUPPORTED_VERSION, _ONLY_EVENTS)
+    if state.listing is None:
+        return ConditionVerdict(False, Cause.SIGN_IN_REQUIRED, NOT_SIGNED_IN)
+    return ConditionVerdict(of_listing.ok, of_listing.cause, of_listing.message + _age(state, interval, now))
+
+
+def _age(state: DiscoveryState, interval: float, now: datetime) -> str:
+    """Clause about the age of a granted listing; without a time while it is fresh, so that the next one does not change
+    the status.
+    """
+    if not state.granted_at:
+        return "; listed with the grant of a person before this operator started: who signs in again renews the list"
+    if now.timestamp() - state.granted_at <= _FRESH_INTERVALS * interval + _FRESH_SLACK_S:
+        return "; listed with the grant of a person who signed in"
+    listed = datetime.fromtimestamp(state.granted_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"; listed with the grant of a person, for the last time on {listed}: who signs in again renews the list"

@@ -1,0 +1,270 @@
+"""Attacks on signing in at a server: nobody attaches an account to another person, by a link, a state or a page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from yarl import URL
+
+from consentservers import BrowserPage, FormBrowser, consent_server
+from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
+from fairlead_api.meta import ServerKey
+from fairlead_app.authentication import Trust
+from fairlead_app.gateway import Gateway
+from fairlead_gateway.core.identity import LOCAL, Identity
+from fairlead_gateway.sign_in.pending import COOKIE
+from fixed_authenticator import Names
+from gatewayworld import calling
+from ports import free_port
+
+ALICE, MALLORY = (Identity(kind="apiKey", principal=f"name:{name}", agent=name) for name in ("alice", "mallory"))
+
+
+@asynccontextmanager
+async def shared_gateway(folder: Path, url: str) -> AsyncIterator[Gateway]:
+    """A gateway of two persons, who sign in to its console."""
+    port = free_port()
+    async with laptop(
+        folder,
+        consent_catalog(url),
+        port=port,
+        public_url=f"http://127.0.0.1:{port}",
+        trust=Trust((Names("alice", "mallory"),)),
+    ) as gateway:
+        yield gateway
+
+
+async def console_session(browser: FormBrowser, gateway: Gateway, person: str) -> None:
+    """Sign the browser in to the console."""
+    page = await browser.get(f"http://127.0.0.1:{gateway.port}/console/sign-in")
+    await browser.press(page, key=person)
+
+
+def location_of(page: BrowserPage) -> str:
+    return page.headers.get("location", "")
+
+
+async def back_from(browser: FormBrowser, page: BrowserPage) -> str:
+    """Where the authorization server leads the browser back to, which it does not follow."""
+    begun = await browser.press(page, follow=False)
+    form = await browser.get(begun.onward)
+    return location_of(await browser.press(form, follow=False))
+
+
+async def test_the_person_who_called_opens_the_link_by_a_session_of_the_console(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url) as gateway,
+        FormBrowser() as browser,
+    ):
+        await console_session(browser, gateway, "alice")
+        page = await browser.sign_in(await link_of(gateway, ALICE))
+        assert title_of(page.text) == "Signed in at default/linear"
+        assert await whoami(gateway, calling("linear__whoami").with_headers(authorization="Bearer alice")) == "alice"
+        mallorys = calling("linear__whoami").with_headers(authorization="Bearer mallory")
+        assert (await called(gateway, mallorys)).message["result"]["isError"] is True
+
+
+async def test_link_of_somebody_else_is_refused_and_both_persons_are_named(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url) as gateway,
+        FormBrowser() as victim,
+    ):
+        await console_session(victim, gateway, "alice")
+        page = await victim.sign_in(await link_of(gateway, MALLORY))
+        assert page.status == 403
+        assert "name:alice" in page.text
+        assert "another" in page.text or "owner of an API key" in page.text
+        assert "mallory" not in page.text
+        assert not server.provider.requests
+        assert not gateway.sign_ins.has_token(MALLORY, SERVER)
+
+
+async def test_a_link_without_a_session_leads_to_the_consoles_sign_in(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url) as gateway,
+        FormBrowser() as browser,
+    ):
+        page = await browser.get(await link_of(gateway, ALICE))
+        assert urlsplit(page.url).path == "/console/sign-in"
+        page = await browser.press(page, key="alice")
+        assert title_of(page.text) == "Sign in at default/linear"
+
+
+async def test_a_link_is_used_once(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        link = await link_of(gateway)
+        back = await back_from(browser, await browser.get(link))
+        async with FormBrowser() as thief:
+            thief.jar.update_cookies({cookie.key: cookie.value for cookie in browser.jar}, URL(link))
+            assert (await browser.get(back)).status == 200
+            for each in (browser, thief):
+                again, opened = await each.get(back), await each.get(link)
+                assert again.status == 403
+                assert opened.status == 404
+        assert len(server.provider.refresh_tokens) == 1
+
+
+async def test_an_answer_is_of_no_use_in_another_browser(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        laptop(tmp_path, server) as gateway,
+        FormBrowser() as attacker,
+        FormBrowser() as victim,
+    ):
+        server.provider.person = "mallory"
+        back = await back_from(attacker, await attacker.get(await link_of(gateway)))
+        page = await victim.get(back)
+        assert page.status == 403
+        assert not gateway.sign_ins.has_token(LOCAL, SERVER)
+        assert not server.provider.refresh_tokens, "the code was not redeemed"
+
+
+async def test_a_cookie_of_one_sign_in_opens_no_other(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url) as gateway,
+        FormBrowser() as attacker,
+    ):
+        await console_session(attacker, gateway, "mallory")
+        await attacker.get(await link_of(gateway, MALLORY))
+        own = next(cookie.value for cookie in attacker.jar if cookie.key.startswith(COOKIE))
+        victims = gateway.sign_ins.find(parse_qs(urlsplit(link := await link_of(gateway, ALICE)).query)["id"][0])
+        assert victims is not None
+        attacker.jar.update_cookies({victims.cookie: own}, URL(link))
+        page = await attacker.get(link)
+        assert page.status == 403
+        assert "name:mallory" in page.text
+
+
+async def test_an_answer_with_a_state_of_somebody_else_attaches_no_account(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url) as gateway,
+        FormBrowser() as attacker,
+        FormBrowser() as victim,
+    ):
+        await console_session(attacker, gateway, "mallory")
+        await console_session(victim, gateway, "alice")
+        victims = await back_from(victim, await victim.get(await link_of(gateway, ALICE)))
+        attackers = await back_from(attacker, await attacker.get(await link_of(gateway, MALLORY)))
+        assert (await victim.get(attackers)).status == 403
+        state, own = (parse_qs(urlsplit(url).query)["state"][0] for url in (victims, attackers))
+        assert (await attacker.get(attackers.replace(own, state))).status == 403
+        assert not gateway.sign_ins.has_token(ALICE, SERVER)
+        assert not gateway.sign_ins.has_token(MALLORY, SERVER)
+
+
+async def test_an_answer_for_one_server_is_not_taken_at_the_address_of_another(tmp_path: Path) -> None:
+    async with consent_server("linear") as server:
+        other = consent_catalog(server.url, "notion")
+        async with laptop(tmp_path, server, other) as gateway, FormBrowser() as browser:
+            link = await link_of(gateway, server=ServerKey("default", "notion"))
+            back = await back_from(browser, await browser.get(link))
+            mixed_up = back.replace("/callback/default/notion", "/callback/default/linear")
+            assert mixed_up != back
+            assert (await browser.get(mixed_up)).status == 403
+            assert (await browser.get(back)).status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+    ids=lambda headers: " ".join(headers.values()),
+)
+async def test_a_form_of_another_page_begins_nothing(tmp_path: Path, headers: dict[str, str]) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        page = await browser.get(await link_of(gateway))
+        action, fields = page.form
+        answer = await browser.post(action, fields, **headers)
+        assert answer.status == 403
+        assert not server.provider.requests
+
+
+async def test_a_form_without_the_token_of_its_page_begins_nothing(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        page = await browser.get(await link_of(gateway))
+        assert (await browser.press(page, follow=False, token="guessed")).status == 403
+        assert (await browser.press(page, follow=False, token="x" * 10_000)).status == 403
+        assert not server.provider.requests
+
+
+async def test_no_page_can_be_framed_or_run_a_script(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        link = await link_of(gateway)
+        shown = await browser.get(link)
+        begun = await browser.press(shown, follow=False)
+        for page in (shown, begun, await browser.get(f"{link}x"), await browser.get(link.replace("?", "/x?"))):
+            policy = page.headers["content-security-policy"]
+            assert "frame-ancestors 'none'" in policy
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert page.headers["x-frame-options"] == "DENY"
+            assert page.headers["cache-control"] == "no-store"
+
+
+def leads(pages: Iterable[BrowserPage]) -> set[str]:
+    """Hosts that pages lead to."""
+    return {urlsplit(url).netloc for page in pages for url in (page.onward, location_of(page)) if url}
+
+
+async def test_no_parameter_leads_the_browser_to_another_host(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        base, evil = f"http://127.0.0.1:{gateway.port}", "http://evil.example/"
+        link = await link_of(gateway)
+        targets = [
+            f"{link}&next={evil}&redirect_uri={evil}&url={evil}",
+            f"{base}/callback?state=s&code=c&next={evil}",
+            f"{base}/callback?{evil}",
+            f"{base}/sign-in/callback?state=s&redirect_uri={evil}",
+            f"{base}/sign-in/{evil}",
+            f"{base}/sign-in//evil.example/x?id=1",
+        ]
+        pages = [await browser.get(target, follow=False) for target in targets]
+        assert leads(pages) <= {urlsplit(base).netloc}
+        begun = await browser.press(await browser.get(targets[0]), follow=False)
+        assert leads([begun]) == {urlsplit(server.url).netloc}
+
+
+async def test_the_page_of_a_laptop_is_for_browsers_of_this_machine(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        link = await link_of(gateway)
+        browser.headers["x-forwarded-for"] = "203.0.113.7"
+        forwarded = await browser.get(link)
+        browser.headers.clear()
+        rebound = await browser.get(link, host=f"evil.example:{gateway.port}")
+        assert forwarded.status == 403
+        assert rebound.status == 421
+        assert "form" not in forwarded.text
+
+
+async def test_a_repeated_parameter_of_an_answer_is_refused(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        back = await back_from(browser, await browser.get(await link_of(gateway)))
+        assert (await browser.get(f"{back}&code=another")).status == 403
+        assert (await browser.get(back)).status == 200
+
+
+async def test_links_say_nothing_of_the_person_and_cannot_be_guessed(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, shared_gateway(tmp_path, server.url) as gateway:
+        links = [await link_of(gateway, person) for person in (ALICE, MALLORY)]
+        idents = [parse_qs(urlsplit(link).query)["id"][0] for link in links]
+        assert len({*idents}) == 2
+        assert all(len(ident) >= 32 for ident in idents)
+        assert not any(name in link for link in links for name in ("alice", "mallory"))
+        for part in (0, len(idents[0]) // 2, -1):
+            altered = [*idents[0]]
+            altered[part] = "A" if altered[part] != "A" else "B"
+            assert gateway.sign_ins.find("".join(altered)) is None

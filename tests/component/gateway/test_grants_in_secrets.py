@@ -1,0 +1,160 @@
+"""Grants in Secrets of a real API server, which replicas share."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import msgspec
+import pytest
+
+from controlplane import ControlPlane
+from fairlead_gateway.grants.sealed_grant import encode_record, new_version, record_name
+from fairlead_gateway.grants.sealing import GrantSealer
+from fairlead_gateway.grants.sealing_keys import new_sealing_key
+from fairlead_gateway.grants.secret_store import MAX_BYTES, SLOTS, SecretGrantStore
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import load_configuration
+from fairlead_kube.resources import SECRETS
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
+from waiting import eventually
+
+NAME = "fairlead-grants"
+KEY = GrantKey(b"jwt:https://idp#ada", "default/linear")
+OTHER = GrantKey(b"jwt:https://idp#ada", "default/sentry")
+SOMEBODY = GrantKey(b"jwt:https://idp#ben", "default/linear")
+GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r1-secret", holder="ada")
+SEALING_KEY = new_sealing_key("k")
+
+
+@asynccontextmanager
+async def cluster(plane: ControlPlane, namespace: str) -> AsyncIterator[Kube]:
+    """The empty Secrets of the chart."""
+    for slot in range(SLOTS):
+        body = {"metadata": {"name": f"{NAME}-{slot}"}}
+        await asyncio.to_thread(plane.request, "POST", f"/api/v1/namespaces/{namespace}/secrets", body)
+    async with aclosing(Kube.connect(await load_configuration(plane.kubeconfig))) as kube:
+        yield kube
+
+
+@asynccontextmanager
+async def store_in(kube: Kube, namespace: str) -> AsyncIterator[SecretGrantStore]:
+    store = SecretGrantStore(kube, namespace, NAME, [SEALING_KEY])
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def fill(kube: Kube, namespace: str, secret: str, numbers: range, token: str) -> int:
+    """Put grants of numbered servers into a Secret; returns their bytes."""
+    sealer = GrantSealer([SEALING_KEY])
+    data = {}
+    for number in numbers:
+        key = GrantKey(KEY.person, f"default/other-{number}")
+        sealed = sealer.seal(key, msgspec.structs.replace(GRANT, refresh_token=token), new_version())
+        data[record_name(key)] = encode_record(sealed)
+    body = {"data": {name: base64.b64encode(value).decode() for name, value in data.items()}}
+    await kube.merge(SECRETS, namespace, secret, body)
+    return sum(map(len, data.values()))
+
+
+async def test_a_grant_is_shared_by_replicas_and_sealed(control_plane: ControlPlane, namespace: str) -> None:
+    async with (
+        cluster(control_plane, namespace) as kube,
+        store_in(kube, namespace) as store,
+        store_in(kube, namespace) as replica,
+    ):
+        assert await replica.read(KEY) is None
+        version = await store.write(KEY, GRANT)
+        assert await replica.read(KEY) == (GRANT, version)
+        secret = await kube.get(SECRETS, namespace, store.secret_of(KEY.person))
+        (value,) = secret["data"].values()
+        assert b"r1-secret" not in base64.b64decode(value)
+        assert {key for key, _ in await replica.everything()} == {KEY}
+
+
+async def test_a_version_is_replaced_by_one_of_many_writers_and_no_other_grant_is_lost(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with (
+        cluster(control_plane, namespace) as kube,
+        store_in(kube, namespace) as store,
+        store_in(kube, namespace) as replica,
+    ):
+        first = await store.write(KEY, GRANT, replaces="")
+        assert first
+        others = [GrantKey(KEY.person, f"default/other-{number}") for number in range(4)]
+        versions = await asyncio.gather(
+            *(each.write(KEY, GRANT, replaces=first) for each in (store, replica, store)),
+            *(replica.write(key, GRANT) for key in others),
+        )
+        assert sum(version is not None for version in versions[:3]) == 1
+        assert {key for key, _ in await store.of_person(KEY.person)} == {KEY, *others}
+        assert not await store.delete(KEY, first)
+        assert await store.delete(KEY)
+        assert not await replica.delete(KEY)
+        assert await store.write(KEY, GRANT, replaces=first) is None
+
+
+async def test_changes_of_another_replica_are_noticed(control_plane: ControlPlane, namespace: str) -> None:
+    async with (
+        cluster(control_plane, namespace) as kube,
+        store_in(kube, namespace) as store,
+        store_in(kube, namespace) as replica,
+    ):
+        changes = replica.changes()
+        await eventually(lambda: replica.watches)
+        await store.write(KEY, GRANT)
+        assert await anext(changes) == KEY
+        await store.write(SOMEBODY, GRANT)
+        assert await anext(changes) == SOMEBODY
+        await store.delete(KEY)
+        assert await anext(changes) == KEY
+
+
+async def test_a_record_of_another_person_is_refused_and_not_listed(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with cluster(control_plane, namespace) as kube, store_in(kube, namespace) as store:
+        await store.write(KEY, GRANT)
+        secret = await kube.get(SECRETS, namespace, store.secret_of(KEY.person))
+        (value,) = secret["data"].values()
+        body = {"data": {record_name(SOMEBODY): value, "odd": "e30="}}
+        await kube.merge(SECRETS, namespace, store.secret_of(SOMEBODY.person), body)
+        with pytest.raises(UnreadableGrant, match="somebody else"):
+            await store.read(SOMEBODY)
+        assert {key for key, _ in await store.everything()} == {KEY}
+
+
+async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
+    control_plane: ControlPlane, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(control_plane, namespace) as kube, store_in(kube, namespace) as store:
+        secret = store.secret_of(KEY.person)
+        token = "t" * 1_880
+        assert msgspec.structs.replace(GRANT, refresh_token=token).fits
+        size = sum([await fill(kube, namespace, secret, range(at, at + 100), token) for at in range(0, 300, 100)])
+        assert 0.8 * MAX_BYTES < size < MAX_BYTES
+        with caplog.at_level(logging.WARNING):
+            store.changes()
+            await eventually(lambda: store.fill > 0.8)
+        assert f"The Secret {secret} is " in caplog.text
+        room = (MAX_BYTES - size) // (size // 300)
+        await fill(kube, namespace, secret, range(300, 300 + room), token)
+        with pytest.raises(GrantStoreError, match=rf"{secret} is full \(3\d\d grants\): end accounts that nobody uses"):
+            await store.write(KEY, msgspec.structs.replace(GRANT, refresh_token=token))
+        assert await store.write(SOMEBODY, GRANT), "another Secret has room"
+
+
+async def test_a_secret_that_is_missing_is_named(control_plane: ControlPlane, namespace: str) -> None:
+    async with (
+        aclosing(Kube.connect(await load_configuration(control_plane.kubeconfig))) as kube,
+        store_in(kube, namespace) as store,
+    ):
+        for work in (store.read(KEY), store.write(KEY, GRANT), store.delete(KEY)):
+            with pytest.raises(GrantStoreError, match=f"{store.secret_of(KEY.person)} cannot be read or written"):
+                await work

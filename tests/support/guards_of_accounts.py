@@ -1,0 +1,73 @@
+"""Guards of grants that persons made, as they are stored, and of the accounts that they are. See `guards`."""
+
+from __future__ import annotations
+
+from product_guard import AT, GATEWAY, Guard
+
+_UNIT = "tests/unit/gateway/grants"
+_REST = "tests/component/rest/test_accounts.py"
+
+ACCOUNTS = (
+    Guard(
+        "a grant for one server, put in the place of that for another",
+        f"{GATEWAY}.grants.sealing",
+        (("    return msgspec.json.encode((key.person, key.server, issuer, version, key_id))\n", '    return b""\n'),),
+        f"{_UNIT}/test_sealing.py::test_a_record_of_another_server_is_refused",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a grant of somebody else, put in one's own place",
+        f"{GATEWAY}.grants.sealing",
+        (
+            ("    return msgspec.json.encode((key.person, key.server, issuer, version, key_id))\n", '    return b""\n'),
+            ("info=_INFO + person", "info=_INFO"),
+        ),
+        f"{_UNIT}/test_folder_store.py::test_a_record_in_the_place_of_another_one_is_refused_and_not_listed",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a person's token for one server, at another that took its name",
+        "fairlead_mcp.oauth.consented_grants",
+        (("        if grant.server_url != self._access.server_url:\n", "        if False:\n"),),
+        "tests/component/mcp/oauth/test_consent_attacks.py::"
+        "test_token_of_a_grant_is_not_obtained_for_a_server_that_has_another_url_by_now",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a refresh token that a slower process puts back in the place of its successor",
+        f"{GATEWAY}.grants.folder_store",
+        (("            if replaces is not None and replaces != self._version(path):\n", "            if False:\n"),),
+        f"{_UNIT}/test_folder_store.py::test_a_grant_replaces_only_the_version_that_the_writer_has_read",
+        "is None",
+    ),
+    Guard(
+        "a key of grants in a keyring of plain text",
+        f"{GATEWAY}.grants.machine_keys",
+        (
+            (
+                '        if package == "keyring.backends" and module in _OF_SYSTEMS:\n',
+                "        if package and module:\n",
+            ),
+        ),
+        f"{_UNIT}/test_machine_keys.py::test_only_keyrings_of_systems_are_used",
+        "is False",
+    ),
+    Guard(
+        "a grant that is used at one gateway after it was ended at another",
+        f"{GATEWAY}.grants.ended_grants",
+        (("                await self._tokens.review(server, key.person)\n", "                pass\n"),),
+        f"{AT}/test_ended_accounts.py::"
+        "test_a_gateway_drops_its_token_of_an_ended_grant_that_the_server_would_still_take",
+        "the other gateway refuses: not within",
+    ),
+    Guard(
+        "the accounts of others, for a principal that may not see them",
+        "fairlead_rest.resources.accounts",
+        (
+            ("        if everybody and not may_read(", "        if False and not may_read("),
+            ("        if wanted != own and not may_read(", "        if False and not may_read("),
+        ),
+        f"{_REST}::test_each_person_sees_and_ends_their_own_accounts_alone",
+        "application/problem+json",
+    ),
+)

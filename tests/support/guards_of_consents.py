@@ -1,0 +1,96 @@
+"""Guards of signing in at servers: who may open a link, and whose answer is taken. See `guards`."""
+
+from __future__ import annotations
+
+from product_guard import AT, GATEWAY, Guard
+
+_ATTACKS = f"{AT}/test_attacks_on_consents.py"
+_PAGES = "fairlead_web.sign_in_pages"
+
+CONSENTS = (
+    Guard(
+        "an account of one's own for the calls of somebody else, who opens one's link",
+        "fairlead_console.consent",
+        (("        if pending.person != person_of(identity):\n", "        if False:\n"),),
+        f"{_ATTACKS}::test_link_of_somebody_else_is_refused_and_both_persons_are_named",
+        "200 == 403",
+    ),
+    Guard(
+        "the cookie of one's own sign-in at the link of somebody else",
+        f"{GATEWAY}.sign_in.pending",
+        (
+            (
+                "return browser is not None and browser.ticket.nonce == pending.ticket.nonce",
+                "return browser is not None",
+            ),
+        ),
+        f"{_ATTACKS}::test_a_cookie_of_one_sign_in_opens_no_other",
+        "assert",
+    ),
+    Guard(
+        "a link that is used twice",
+        f"{GATEWAY}.sign_in.pending",
+        (("        self._use(pending.ticket.nonce, pending.ticket.until)\n", ""),),
+        f"{_ATTACKS}::test_a_link_is_used_once",
+        "200 == 404",
+    ),
+    Guard(
+        "an answer to a sign-in at one server, for another (mix-up)",
+        f"{GATEWAY}.sign_in.sign_ins",
+        (
+            (
+                "        return begun if path == self.site.callback_path(",
+                "        return begun if path or self.site.callback_path(",
+            ),
+        ),
+        f"{_ATTACKS}::test_an_answer_for_one_server_is_not_taken_at_the_address_of_another",
+        "200 == 403",
+    ),
+    Guard(
+        "a sign-in that a page of another site begins",
+        _PAGES,
+        (("        if not (_is_own_form(request) and hmac.", "        if not (True and hmac."),),
+        f"{_ATTACKS}::test_a_form_of_another_page_begins_nothing",
+        "200 == 403",
+    ),
+    Guard(
+        "a sign-in that a form without the page's token begins",
+        _PAGES,
+        (("hmac.compare_digest(token.encode(), pending.form_token(cookie).encode())", "True"),),
+        f"{_ATTACKS}::test_a_form_without_the_token_of_its_page_begins_nothing",
+        "200 == 403",
+    ),
+    Guard(
+        "a page of the sign-in in a frame",
+        "fairlead_web.sign_in_html",
+        (("    \"base-uri 'none'; frame-ancestors 'none'\",\n", "    \"base-uri 'none'\",\n"),),
+        f"{_ATTACKS}::test_no_page_can_be_framed_or_run_a_script",
+        "frame-ancestors",
+    ),
+    Guard(
+        "the page of a laptop, through a proxy",
+        _PAGES,
+        (("        if self._site.local and not (is_local(", "        if self._site.local and not (True or is_local("),),
+        f"{_ATTACKS}::test_the_page_of_a_laptop_is_for_browsers_of_this_machine",
+        "200 == 403",
+    ),
+    Guard(
+        "a page elsewhere that a parameter leads the browser to",
+        _PAGES,
+        (
+            (
+                '            address = f"{self._site.base()}{CALLBACK}?',
+                '            address = request.query_params.get("next") or f"{self._site.base()}{CALLBACK}?',
+            ),
+        ),
+        f"{_ATTACKS}::test_no_parameter_leads_the_browser_to_another_host",
+        "evil.example",
+    ),
+    Guard(
+        "the grant of another machine's user, at a gateway that knows nobody",
+        "fairlead_app.shared_parts",
+        ((" == LOCAL_ENVIRONMENT and is_loopback(listening.address)", " == LOCAL_ENVIRONMENT"),),
+        f"{AT}/test_sign_in.py::test_a_gateway_that_other_machines_reach_has_no_persons_without_authentication",
+        "assert",
+    ),
+)

@@ -1,0 +1,81 @@
+"""States that only have their client repeat a call: whose they are, how long, and for which call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.sealed.repeat_states import REPEAT_SECONDS, RepeatStates
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.core.request import McpRequest
+from fairlead_mcp.errors import RpcError
+
+ANN = Identity(kind="jwt", principal="jwt:https://idp.example#ann/desk")
+BOB = Identity(kind="jwt", principal="jwt:https://idp.example#bob/desk")
+SERVER = ServerKey("default", "demo")
+
+
+class Now:
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def request(arguments: Any = None, state: str | None = None, **more: Any) -> McpRequest:
+    params = {"name": "demo__x", "arguments": arguments or {}, **more}
+    if state is not None:
+        params["requestState"] = state
+    raw = {name: Raw(json.dumps(value).encode()) for name, value in params.items()}
+    return McpRequest(modern=True, method="tools/call", id=b"1", params=raw, session=None)
+
+
+def verified(states: RepeatStates, identity: Identity, state: str, arguments: Any = None, **more: Any) -> bool:
+    return states.verify(identity, SERVER, "x", request(arguments, state, **more), "name")
+
+
+def test_a_state_is_good_at_every_replica_until_it_expires() -> None:
+    now = Now()
+    state = RepeatStates(b"key", now).seal(ANN, SERVER, "x", request(), "name")
+    other = RepeatStates(b"key", now)
+    assert verified(other, ANN, state)
+    assert verified(other, ANN, state, _meta={"progressToken": 2}, inputResponses={"page0": {"action": "accept"}})
+    now.seconds += REPEAT_SECONDS - 1
+    assert verified(other, ANN, state)
+    now.seconds += 1
+    with pytest.raises(RpcError, match="expired"):
+        verified(other, ANN, state)
+
+
+@pytest.mark.parametrize("whose", [BOB, ANONYMOUS])
+def test_a_state_is_of_no_use_to_another_principal(whose: Identity) -> None:
+    states = RepeatStates(b"key")
+    state = states.seal(ANN, SERVER, "x", request(), "name")
+    with pytest.raises(RpcError):
+        verified(states, whose, state)
+
+
+def test_a_state_of_another_key_or_with_another_time_is_refused() -> None:
+    state = RepeatStates(b"key").seal(ANN, SERVER, "x", request(), "name")
+    with pytest.raises(RpcError):
+        verified(RepeatStates(b"other"), ANN, state)
+    prefix, expires, mac = state.split(".")
+    with pytest.raises(RpcError):
+        verified(RepeatStates(b"key"), ANN, f"{prefix}.{int(expires) + 1}.{mac}")
+
+
+def test_a_state_of_a_server_is_left_to_it() -> None:
+    states = RepeatStates(b"key")
+    assert not verified(states, ANN, "v1.of the server")
+    assert not states.verify(ANN, SERVER, "x", request(), "name")
+
+
+def test_a_state_says_nothing_of_the_call() -> None:
+    state = RepeatStates(b"key").seal(ANN, SERVER, "secret-tool", request({"secret": 1}), "name")
+    assert "secret" not in state
+    assert len(state) < 100

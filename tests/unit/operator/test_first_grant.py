@@ -1,0 +1,363 @@
+"""Servers that list to people only, in virtual time: the tool `sign_in`, and listings that gateways hand over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, Credential, EventsEndpoint, HttpEndpoint
+from fairlead_api.documents.codec import catalog_name, decode
+from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import GrantedListing
+from fairlead_api.v1alpha1.causes import cause_of
+from fairlead_api.v1alpha1.condition_types import ConditionType
+from fairlead_mcp.errors import HttpRefused
+from fairlead_mcp.server_listing import RawListing
+from fairlead_operator.clocks import Clocks
+from fairlead_operator.compose import InstallationOptions, compose
+from fairlead_operator.controller import Controller, World
+from fairlead_operator.discovery.state import DiscoveryOptions
+from fairlead_operator.ports import OperatorCredential, ResolvedCredential
+from fairlead_operator.reconciler import ReconcilerOptions
+from operatorfakes import (
+    NO_CREDENTIAL,
+    NOW,
+    URL,
+    MemoryDeclarations,
+    MemoryDocuments,
+    MemoryPlatform,
+    Script,
+    ScriptedConnector,
+    mcp_server,
+    tool_named,
+)
+from virtualtime import in_virtual_time
+
+pytestmark = in_virtual_time
+
+KEY = ServerKey("team", "demo")
+CONSENT: dict[str, Any] = {"auth": {"userConsent": {}}, "discovery": {"auth": {"firstGrant": True}}}
+BEARER = b'Bearer resource_metadata="http://demo.example/.well-known/oauth-protected-resource"'
+
+
+def refused(status: int = 401, challenge: bytes | None = BEARER) -> HttpRefused:
+    return HttpRefused("the server requires credentials", status=status, challenge=challenge)
+
+
+def consenting() -> ResolvedCredential:
+    oauth = OAuthSettings(grant=USER_CONSENT, first_grant=True, listing_interval_s=600.0)
+    return ResolvedCredential(NO_CREDENTIAL.verdict, oauth=oauth, operator=OperatorCredential())
+
+
+def listing(*tools: Any, **members: Any) -> RawListing:
+    definitions = [tool_named(tool) if isinstance(tool, str) else tool for tool in tools]
+    raw = tuple(Raw(msgspec.json.encode(definition)) for definition in definitions)
+    return RawListing("2026-07-28", server_info=Raw(b'{"name":"scripted","version":"1"}'), tools=raw, **members)
+
+
+@dataclass
+class Bench:
+    """One server, `team/demo`, that refuses the operator, and the operators that tests run over it."""
+
+    platform: MemoryPlatform = field(default_factory=lambda: MemoryPlatform(resolved=consenting()))
+    documents: MemoryDocuments = field(default_factory=MemoryDocuments)
+    script: Script = field(default_factory=lambda: Script(error=refused()))
+    controller: Controller | None = None
+
+    def declare(self, **spec: Any) -> None:
+        before = self.platform.servers.get(KEY)
+        server = mcp_server(**{**CONSENT, **spec})
+        self.platform.declare(server if before is None else server.model_copy(update={"status": before.status}))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        clocks = Clocks(now=lambda: NOW + timedelta(seconds=loop.time()), monotonic=loop.time)
+        world = World(self.platform, self.documents, ScriptedConnector({KEY: self.script}), MemoryDeclarations())
+        pace = DiscoveryOptions(floor=30, jitter=0)
+        self.controller = compose(world, InstallationOptions(options=ReconcilerOptions(pace=pace), clocks=clocks))
+        task = asyncio.create_task(self.controller.run())
+        await asyncio.sleep(0.5)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def hand_over(self, raw: RawListing, *, ago: float = 0.0, uid: str = "uid-of-demo", url: str = URL) -> None:
+        """Report a listing as a gateway does, `ago` seconds after it was read."""
+        at = NOW.timestamp() + asyncio.get_running_loop().time() - ago
+        granted = GrantedListing(KEY.namespace, KEY.name, uid, url, at, Raw(msgspec.json.encode(raw)))
+        assert self.controller is not None
+        self.controller.reconciler.take_listings([granted])
+        await asyncio.sleep(0.5)
+
+    def verified(self) -> tuple[str, str, str]:
+        condition = self.platform.servers[KEY].status.condition(ConditionType.VERIFIED)
+        assert condition is not None
+        return condition.status, str(cause_of(condition)[0]), condition.message
+
+    async def catalog(self) -> Catalog | None:
+        data = await self.documents.read(catalog_name(KEY))
+        document = decode(data) if data else None
+        assert document is None or isinstance(document, Catalog)
+        return document
+
+    async def tools(self) -> list[str]:
+        catalog = await self.catalog()
+        assert catalog is not None
+        return [tool.name for tool in catalog.tools]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_lists_to_people_only_has_one_tool_to_sign_in(status: int) -> None:
+    bench = Bench(script=Script(error=refused(status, None)))
+    bench.declare(tools=[{"name": "other"}], discovery={"auth": {"firstGrant": True}, "tools": "Named"}, pin=True)
+    async with bench.running():
+        catalog = await bench.catalog()
+        shown = bench.platform.servers[KEY].status
+
+    assert bench.verified()[:2] == ("False", "SignInRequired")
+    assert "fairlead login team/demo" in bench.verified()[2]
+    assert shown.tools == 0
+    assert catalog is not None
+    assert (catalog.sign_in, catalog.online, catalog.prefix) == (True, True, "demo")
+    assert [(tool.name, tool.enabled) for tool in catalog.tools] == [("sign_in", True)]
+    assert catalog.oauth == consenting().oauth
+    assert [name for name in bench.documents.blobs if "pins" in name] == []
+    assert "CatalogPublished" not in [announcement.reason for announcement in bench.platform.announced]
+
+
+async def test_a_granted_listing_is_checked_and_published_like_one_of_the_operator() -> None:
+    bench = Bench()
+    bench.declare(tools=[{"name": "a", "tags": ["mine"]}])
+    async with bench.running():
+        await bench.hand_over(listing("a", "b", {"name": "bad"}))
+        catalog = await bench.catalog()
+
+    assert bench.verified()[:2] == ("True", "InvalidSchemas")
+    assert "; listed with the grant of a person who signed in" in bench.verified()[2]
+    assert catalog is not None
+    assert (catalog.sign_in, catalog.online) == (False, True)
+    assert [(tool.name, tool.tags) for tool in catalog.tools] == [("a", ("mine",)), ("b", ())]
+
+
+async def test_the_first_granted_listing_of_a_pinned_server_is_approved_and_changes_are_held_back() -> None:
+    bench = Bench()
+    bench.declare(pin=True)
+    async with bench.running():
+        await bench.hand_over(listing("a"))
+        assert await bench.tools() == ["a"]
+        await bench.hand_over(listing("a", "b"))
+        catalog = await bench.catalog()
+
+    assert catalog is not None
+    assert (await bench.tools(), catalog.held) == (["a"], 1)
+
+
+@pytest.mark.parametrize(
+    ("raw", "members"),
+    [
+        (listing("b"), {"ago": 10.0}),
+        (listing("b"), {"uid": "another"}),
+        (listing("b"), {"url": "http://other.example/mcp"}),
+        (listing("b", endpoint=HttpEndpoint(url="http://other.example/mcp")), {}),
+        (listing("b", endpoint=EventsEndpoint(url=URL)), {}),
+    ],
+    ids=["older", "of another uid", "of another url", "from another place", "over HTTP+SSE"],
+)
+async def test_a_listing_of_something_else_is_not_published(raw: RawListing, members: dict[str, Any]) -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await asyncio.sleep(30)
+        await bench.hand_over(listing("a"))
+        await bench.hand_over(raw, **members)
+        assert await bench.tools() == ["a"]
+
+
+async def test_a_server_that_only_has_event_streams_is_told_by_its_first_listing() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("b", endpoint=EventsEndpoint(url=URL)))
+        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
+        assert "often with /mcp in place of /sse" in bench.verified()[2]
+        await asyncio.sleep(601)
+        assert bench.verified()[:2] == ("False", "UnsupportedVersion")
+        await bench.hand_over(listing("a"))
+        assert bench.verified()[:2] == ("True", "Verified")
+
+
+async def test_the_last_listing_stays_and_says_its_age_while_no_grant_renews_it() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("a"))
+        writes, reports = bench.documents.writes, len(bench.platform.reported)
+        for _ in range(3):
+            await asyncio.sleep(600)
+            await bench.hand_over(listing("a"))
+        assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
+        await asyncio.sleep(3600)
+        assert await bench.tools() == ["a"]
+
+    assert bench.verified()[:2] == ("True", "Verified")
+    assert "for the last time on 2026-11-20 12:30 UTC" in bench.verified()[2]
+
+
+async def test_the_server_is_asked_without_a_token_once_per_interval() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await asyncio.sleep(3599)
+    assert bench.script.connections == 6
+
+
+async def test_a_restart_keeps_the_published_tools_and_applies_a_changed_spec() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("a", instructions="Ask."))
+        before = await bench.catalog()
+    bench.platform.resolved = consenting()
+    bench.declare(prefix="other", generation=2)
+    async with bench.running():
+        after = await bench.catalog()
+
+    assert before is not None
+    assert after is not None
+    assert (after.prefix, after.generation, after.hash, after.server_info) == (
+        "other",
+        2,
+        before.hash,
+        before.server_info,
+    )
+    assert bench.verified()[0] == "True"
+    assert "before this operator started" in bench.verified()[2]
+
+
+async def test_a_restart_with_another_url_does_not_show_the_tools_of_the_earlier_one() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("a"))
+    moved = HttpEndpoint(url="http://moved.example/mcp")
+    bench.platform.workload = replace(bench.platform.workload, endpoint=moved)
+    async with bench.running():
+        assert await bench.tools() == ["sign_in"]
+
+
+async def test_a_listing_that_arrives_before_the_first_reconcile_is_published() -> None:
+    bench = Bench()
+    bench.declare()
+    bench.script.hang = True
+    async with bench.running():
+        await bench.hand_over(listing("a"))
+        assert await bench.tools() == ["a"]
+
+
+async def test_a_server_that_lists_to_everybody_again_is_listed_by_the_operator() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("a"))
+        bench.script.error, bench.script.tools = None, [tool_named("open")]
+        await asyncio.sleep(601)
+        assert await bench.tools() == ["open"]
+    assert bench.verified() == ("True", "Verified", "the server answered tools/list")
+
+
+async def test_a_refresh_says_that_nobody_has_signed_in() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        assert bench.controller is not None
+        bench.controller.reconciler.refresh(KEY)
+        await asyncio.sleep(1)
+        catalog = await bench.catalog()
+    assert catalog is not None
+    assert catalog.refreshed is not None
+    assert "nobody has yet" in catalog.refreshed.failure
+
+
+def laptop(script: Script, headers: dict[str, str] | None = None, url: str = "https://demo.example/mcp") -> Bench:
+    resolved = ResolvedCredential(NO_CREDENTIAL.verdict, value=Credential(headers=headers) if headers else None)
+    bench = Bench(platform=MemoryPlatform(environment="local", resolved=resolved), script=script)
+    bench.platform.declare(mcp_server(url=url))
+    return bench
+
+
+async def test_a_laptop_needs_no_configuration_for_a_server_that_challenges() -> None:
+    bench = laptop(Script(error=refused()), {"X-Client": "me"})
+    async with bench.running():
+        first = await bench.catalog()
+        await bench.hand_over(listing("a"))
+        second = await bench.catalog()
+
+    settings = OAuthSettings(
+        grant=USER_CONSENT, client_authentication="none", first_grant=True, listing_interval_s=600.0
+    )
+    assert first is not None
+    assert (first.sign_in, first.oauth) == (True, settings)
+    assert second is not None
+    assert (second.sign_in, second.oauth, await bench.tools()) == (False, settings, ["a"])
+    assert bench.verified()[:2] == ("True", "Verified")
+
+
+async def test_a_server_that_got_a_credential_does_not_ask_for_a_sign_in_any_more() -> None:
+    bench = laptop(Script(error=refused()))
+    async with bench.running():
+        assert await bench.tools() == ["sign_in"]
+    credential = Credential(headers={"Authorization": "Bearer wr0ng"})
+    bench.platform.resolved = ResolvedCredential(NO_CREDENTIAL.verdict, value=credential)
+    async with bench.running():
+        assert await bench.catalog() is None
+    assert bench.verified()[:2] == ("False", "Unauthorized")
+
+
+async def test_a_server_that_refuses_without_a_challenge_may_have_metadata() -> None:
+    bench = laptop(Script(error=refused(challenge=None), has_metadata=True))
+    async with bench.running():
+        assert await bench.tools() == ["sign_in"]
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        (refused(challenge=None), {}),
+        (refused(challenge=b'Basic realm="tools"'), {}),
+        (refused(403), {}),
+        (refused(), {"authorization": "Bearer t0p"}),
+    ],
+    ids=["without a challenge", "Basic", "forbidden", "with a credential"],
+)
+async def test_any_other_refusal_is_one_of_a_credential(error: HttpRefused, headers: dict[str, str]) -> None:
+    bench = laptop(Script(error=error), headers)
+    async with bench.running():
+        assert await bench.catalog() is None
+    assert bench.verified()[:2] == ("False", "Forbidden" if error.status == 403 else "Unauthorized")
+
+
+async def test_a_server_that_would_get_tokens_unencrypted_is_not_signed_in_to_by_itself() -> None:
+    bench = laptop(Script(error=refused()), url="http://demo.example/mcp")
+    async with bench.running():
+        assert await bench.catalog() is None
+    assert bench.verified()[:2] == ("False", "Unauthorized")
+
+
+async def test_on_a_cluster_people_sign_in_only_where_the_spec_says_so() -> None:
+    bench = laptop(Script(error=refused()))
+    bench.platform.environment = "cluster"
+    async with bench.running():
+        assert await bench.catalog() is None
+    assert bench.verified()[:2] == ("False", "Unauthorized")
