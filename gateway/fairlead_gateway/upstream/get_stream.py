@@ -12,10 +12,11 @@ import random
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
-from fairlead_gateway.upstream.server_session import ServerSession, get_head
-from fairlead_mcp import jsonrpc
+from fairlead_gateway.upstream.server_session import CompleteElicitation, ServerSession, get_head
+from fairlead_mcp import jsonrpc, url_elicitation
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
@@ -29,14 +30,17 @@ RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
 class GetStream:
-    """Reader of the stream of one session. Requests and answers go over `pool`."""
+    """Reader of the stream of one session. Requests and answers go over `pool`, ends of elicitations to `complete`."""
 
-    def __init__(self, pool: Pool, session: ServerSession, background: Background) -> None:
+    def __init__(
+        self, pool: Pool, session: ServerSession, background: Background, complete: CompleteElicitation
+    ) -> None:
         self.settled = asyncio.Event()
         """Set once the stream is open, or could not be opened."""
         self._pool = pool
         self._session = session
         self._background = background
+        self._complete = complete
         self._opened = False
         """Whether the server has opened a stream, so that it has one for this session."""
         self._cursor: Cursor | None = None
@@ -103,7 +107,15 @@ class GetStream:
             self._answer(jsonrpc.reply_to_server(message))
         elif isinstance(message.method, str) and session.active_sinks:
             session.active_sinks[-1].notify(message)
+        elif message.method == url_elicitation.COMPLETED and isinstance(message.params, Raw):
+            self._complete_elicitation(message.params)
         return False
+
+    def _complete_elicitation(self, params: Raw) -> None:
+        """Forward the end of an elicitation: a client that got the error -32042 has no call in progress any more."""
+        client = self._session.client
+        if client is not None and not client.passing and url_elicitation.declares_urls(client.features):
+            self._complete(client.session, params)
 
     def _answer(self, body: bytes) -> None:
         self._background.post(self._pool, self._session.head, body, self._session.authorization)

@@ -52,6 +52,7 @@ from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
+from fairlead_gateway.upstream.server_session import CompleteElicitation, forward_nothing
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.session_pool import MAX_SESSIONS
 from fairlead_gateway.upstream.settings import UpstreamSettings
@@ -66,9 +67,9 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
-from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
+from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
@@ -201,6 +202,8 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """`ObserveOutcome` of the credentials of a server."""
     forget_grants: Callable[[ServerKey], None] = lambda _: None
     """Called when a server's credentials are replaced or removed: earlier outcomes say nothing about the new ones."""
+    complete: CompleteElicitation = forward_nothing
+    """Forwards the end of an elicitation between the calls of a client."""
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
     links: SignInLinks
@@ -229,6 +232,7 @@ class Registry:
         """Seconds without calls after which a shared link is closed."""
         self._via = via.header(access.installation)
         self._credentials = access.credentials
+        self._complete = access.complete
         self._children = access.children
         self._shared = access.shared_children
         self._client = access.client
@@ -529,6 +533,7 @@ class Registry:
             self._resolve(key),
             credentials,
             self._settings.per_client.most if config.personal else MAX_SESSIONS,
+            self._complete,
         )
         return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
 

@@ -22,7 +22,13 @@ from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS
 from fairlead_gateway.upstream.get_stream import GetStream
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
-from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, pod_of, shared_key
+from fairlead_gateway.upstream.server_session import (
+    CompleteElicitation,
+    ServerSession,
+    SessionKey,
+    pod_of,
+    shared_key,
+)
 from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, PoolFull, RpcError, Timeout
@@ -55,6 +61,8 @@ class RequestForm(NamedTuple):
     """Returns the result in the answer to a request id. Raises McpError."""
     credentials: CallCredentials | None
     """Access tokens per request; None if `head` has the credential."""
+    complete: CompleteElicitation
+    """Forwards the end of an elicitation between the calls of a client."""
 
 
 class ServerSessions:
@@ -71,6 +79,7 @@ class ServerSessions:
         self.most = most
         """Limit on open sessions, beyond which the one that is idle for longest is ended."""
         self._credentials = form.credentials
+        self._complete = form.complete
         self._head = form.head
         self._client = form.client
         self._pools = pools
@@ -279,7 +288,7 @@ class ServerSessions:
         note_pool = self.pools(session).calls if pinned else calls
         await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
-            stream = GetStream(self.pools(session).control, session, self._background)
+            stream = GetStream(self.pools(session).control, session, self._background, self._complete)
             session.stream = asyncio.get_running_loop().create_task(stream.run(), name=f"listen {self._pools.host}")
             await wait_until_set(stream.settled, STREAM_SECONDS)
         return session

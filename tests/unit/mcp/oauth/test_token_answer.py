@@ -247,7 +247,10 @@ def test_words_about_a_person_are_for_the_person_alone() -> None:
         assert copy.impersonal == failed.impersonal
     with pytest.raises(GrantFailed) as own:
         read_token(
-            401, b'{"error":"invalid_client","error_description":"expired"}', REQUEST._replace(grant=CLIENT_CREDENTIALS), NOW
+            401,
+            b'{"error":"invalid_client","error_description":"expired"}',
+            REQUEST._replace(grant=CLIENT_CREDENTIALS),
+            NOW,
         )
     assert "expired" in own.value.impersonal
 
