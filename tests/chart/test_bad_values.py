@@ -37,6 +37,8 @@ OWN_VALUES = {
 }
 """Values of the chart that become a setting."""
 FROM_FIELD = {"fieldRef": {"fieldPath": "metadata.uid"}}
+LONGEST_LINE = 250
+"""Characters of a line that helm prints about a value."""
 OTHERS: list[tuple[str, Any]] = [
     ("nameOverride", "fair_lead"),
     ("fullnameOverride", "Foo_Bar"),
@@ -115,6 +117,25 @@ def test_every_setting_of_the_chart_is_refused_with_a_value_that_it_does_not_tak
     message = refusal(helm, tmp_path, nested(list(given.items())))
     taken = [path for path in given if f"at '/{path.replace('.', '/')}" not in message]
     assert not taken, message
+    assert [line for line in message.splitlines() if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("servers.allowedUrls", "host names, such as *.tools.svc, and networks, such as 192.168.0.0/16"),
+        ("servers.deniedNetworks", "networks, such as 10.96.0.0/12"),
+        ("gateway.settings.trustedProxies", "networks, such as 10.96.0.0/12"),
+        ("gateway.service.loadBalancerSourceRanges", "networks, such as 10.96.0.0/12"),
+        ("operator.dnsConfig.nameservers", "an IP address, such as 10.96.0.10 or fd00::10"),
+    ],
+)
+def test_a_text_of_another_form_is_refused_in_words_instead_of_its_pattern(
+    helm: Helm, tmp_path: Path, path: str, expected: str
+) -> None:
+    message = refusal(helm, tmp_path, nested([(path, ["http://tools.example.com"])]))
+    assert f"at '/{path.replace('.', '/')}/0': value must be '{expected}'" in message
+    assert "pattern" not in message
 
 
 @pytest.mark.parametrize(("path", "value"), OTHERS, ids=[f"{path}={value}" for path, value in OTHERS])
