@@ -101,6 +101,9 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
 
         text = " ".join(error.format_message().replace("Value error, ", "").split())
         advice = f"`{command.verb_of(words)} --help` shows its usage."
+        no_near_verb = text.startswith("No such command") and "Did you mean" not in text
+        if no_near_verb and (flags := command.flags_named_by(words)):
+            advice = f"Did you mean {' or '.join(f'`{flag}`' for flag in flags)}? {advice}"
         option = getattr(error, "option_name", "")
         if command.verb_of(words) == "fairlead call" and option.startswith("--"):
             advice = f"An argument of the tool is written without dashes: {option.lstrip('-')}=VALUE. {advice}"

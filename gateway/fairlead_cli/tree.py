@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from fairlead_cli.output import Output
 
 HELP = "Print JSON, for programs."
+MAX_FLAGS: Final = 2
+"""Maximum number of commands that are suggested for a word that is not a command but the name of their flag."""
 
 
 @dataclass(frozen=True)
@@ -26,22 +28,41 @@ class Command:
 
     def verb_of(self, words: Sequence[str]) -> str:
         """The command that the words name, such as `fairlead keys create`."""
-        words_so_far, at = ["fairlead"], self.group
-        for word in words:
-            if word.startswith("-"):
-                continue
-            each = at.commands.get(word)
-            if each is None:
-                break
-            words_so_far.append(word)
-            if not isinstance(each, TyperGroup):
-                break
-            at = each
-        return " ".join(words_so_far)
+        return self._parse(words)[0]
+
+    def flags_named_by(self, words: Sequence[str]) -> list[str]:
+        """Commands with a flag that is named like the first word that is not a command, such as `fairlead client setup
+        CLIENT --undo` for `client undo`. Empty if that word is a command, or if more than `MAX_FLAGS` commands have the
+        flag.
+        """
+        name, group, rest = self._parse(words)
+        if group is None or not rest:
+            return []
+        flag = f"--{rest[0]}"
+        commands = [
+            " ".join([name, verb, *_required_arguments(command), flag])
+            for verb, command in _verbs(group, "")
+            if any(flag in param.opts for param in command.params if isinstance(param, TyperOption) and param.is_flag)
+        ]
+        return commands if len(commands) <= MAX_FLAGS else []
 
     def verbs(self) -> Iterator[tuple[str, TyperCommand]]:
         """Every executable command by its words, such as `keys create`."""
         yield from _verbs(self.group, "")
+
+    def _parse(self, words: Sequence[str]) -> tuple[str, TyperGroup | None, list[str]]:
+        """The command that the words name; its group, None if it is executable; the words after it, without options."""
+        words_so_far, at = ["fairlead"], self.group
+        rest = [word for word in words if not word.startswith("-")]
+        while rest:
+            each = at.commands.get(rest[0])
+            if each is None:
+                break
+            words_so_far.append(rest.pop(0))
+            if not isinstance(each, TyperGroup):
+                return " ".join(words_so_far), None, rest
+            at = each
+        return " ".join(words_so_far), at, rest
 
     def main(self, **options: Any) -> None:
         """Answer a shell's request for completions, and end the process."""
@@ -77,6 +98,12 @@ def _commands(group: TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
 def _first_sentence(text: str | None) -> str:
     first, end, _ = " ".join((text or "").split("\n\n")[0].split()).partition(". ")
     return first + "." if end else first
+
+
+def _required_arguments(command: TyperCommand) -> Iterator[str]:
+    for param in command.params:
+        if isinstance(param, TyperArgument) and param.required:
+            yield param.metavar or str(param.name).upper()
 
 
 def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]:

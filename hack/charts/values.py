@@ -30,6 +30,7 @@ import yaml
 
 import fairlead_api.setting_types
 import fairlead_api.v1alpha1.latencytier
+import fairlead_api.v1alpha1.mcpserver.podtemplate
 import fairlead_api.v1alpha1.names
 import fairlead_app.settings
 import fairlead_operator.settings
@@ -184,6 +185,8 @@ def _plain(structural: Json, *, strict: bool) -> Json:
     for rule in rules:
         if structural.get("type") == "string" and (match := _MATCHES.match(rule["rule"])):
             made["pattern"] = match[1]
+    if made.get("pattern") == fairlead_api.v1alpha1.mcpserver.podtemplate.IP_PATTERN:
+        made = _in_words(made, "an IP address, such as 10.96.0.10 or fd00::10")
     if "properties" in made:
         members = {name: value for name, value in made["properties"].items() if not _is_moved(value)}
         made["properties"] = {name: _plain(value, strict=strict) for name, value in members.items()}
@@ -353,7 +356,7 @@ def schema_of(kind: Any) -> Json:
 def _of(info: msgspec.inspect.Type) -> Json:
     match info:
         case msgspec.inspect.Metadata():
-            return _of(info.type)
+            return _expecting(_of(info.type), info.extra)
         case msgspec.inspect.BoolType():
             return {"type": "boolean"}
         case msgspec.inspect.IntType():
@@ -373,6 +376,19 @@ def _of(info: msgspec.inspect.Type) -> Json:
         case msgspec.inspect.StructType():
             return _struct(info.cls)
     raise Unclear(f"settings: no schema is known for the type {info}")
+
+
+def _expecting(text: Json, extra: Mapping[str, Any] | None) -> Json:
+    """The schema of a text whose type says in words what is valid: helm prints these words in place of the pattern. The
+    words are the constant of a branch that only other texts reach, because JSON Schema has no messages.
+    """
+    rule = (extra or {}).get(fairlead_api.setting_types.RULE)
+    return _in_words(text, rule.expected) if rule is not None and "pattern" in text else text
+
+
+def _in_words(text: Json, expected: str) -> Json:
+    others = {name: word for name, word in text.items() if name != "pattern"}
+    return {**others, "if": {"pattern": text["pattern"]}, "else": {"const": expected}}
 
 
 def _bounds(info: msgspec.inspect.Type, keywords: Mapping[str, str]) -> Json:

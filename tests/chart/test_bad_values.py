@@ -37,6 +37,8 @@ OWN_VALUES = {
 }
 """Values of the chart that become a setting."""
 FROM_FIELD = {"fieldRef": {"fieldPath": "metadata.uid"}}
+LONGEST_LINE = 250
+"""Characters of a line that helm prints about a value."""
 OTHERS: list[tuple[str, Any]] = [
     ("nameOverride", "fair_lead"),
     ("fullnameOverride", "Foo_Bar"),
@@ -115,6 +117,25 @@ def test_every_setting_of_the_chart_is_refused_with_a_value_that_it_does_not_tak
     message = refusal(helm, tmp_path, nested(list(given.items())))
     taken = [path for path in given if f"at '/{path.replace('.', '/')}" not in message]
     assert not taken, message
+    assert [line for line in message.splitlines() if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("servers.allowedUrls", "host names, such as *.tools.svc, and networks, such as 192.168.0.0/16"),
+        ("servers.deniedNetworks", "networks, such as 10.96.0.0/12"),
+        ("gateway.settings.trustedProxies", "networks, such as 10.96.0.0/12"),
+        ("gateway.service.loadBalancerSourceRanges", "networks, such as 10.96.0.0/12"),
+        ("operator.dnsConfig.nameservers", "an IP address, such as 10.96.0.10 or fd00::10"),
+    ],
+)
+def test_a_text_of_another_form_is_refused_in_words_instead_of_its_pattern(
+    helm: Helm, tmp_path: Path, path: str, expected: str
+) -> None:
+    message = refusal(helm, tmp_path, nested([(path, ["http://tools.example.com"])]))
+    assert f"at '/{path.replace('.', '/')}/0': value must be '{expected}'" in message
+    assert "pattern" not in message
 
 
 @pytest.mark.parametrize(("path", "value"), OTHERS, ids=[f"{path}={value}" for path, value in OTHERS])
@@ -170,6 +191,39 @@ def test_values_that_the_schema_cannot_refuse_are_refused_with_a_sentence(
     helm: Helm, tmp_path: Path, values: dict[str, Any], sentence: str
 ) -> None:
     assert sentence in refusal(helm, tmp_path, values)
+
+
+@pytest.mark.parametrize("amount", [64, "64", "64m", "1e3", "1023Ki", "1M", 1048575, "0.5Mi"])
+@pytest.mark.parametrize("path", ["operator.resources.limits.memory", "gateway.resources.requests.ephemeral-storage"])
+def test_bytes_with_which_no_pod_runs_are_refused_with_a_sentence(
+    helm: Helm, tmp_path: Path, path: str, amount: Any
+) -> None:
+    message = refusal(helm, tmp_path, nested([(path, amount)]))
+    assert f": {path} is " in message
+    assert ": it must be at least 1Mi, such as 64Mi; a number without a unit means bytes" in message
+
+
+@pytest.mark.parametrize("amount", ["64Mi", "10001", "1e5"])
+def test_more_cores_than_a_node_has_are_refused_with_a_sentence(helm: Helm, tmp_path: Path, amount: Any) -> None:
+    path = "gateway.resources.limits.cpu"
+    message = refusal(helm, tmp_path, nested([(path, amount)]))
+    assert f": {path} is " in message
+    assert ": it must be at most 10000, such as 2 or 250m; the unit is cores, not bytes" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "amounts"),
+    [
+        ("memory", [0, "0", "1Mi", "1024Ki", 1048576, "1.5Gi", "2e6", ".5G", "1Ti", "1E"]),
+        ("cpu", [0, 1, 0.5, "250m", "500000u", ".5", "10k"]),
+        ("nvidia.com/gpu", [1]),
+    ],
+)
+def test_amounts_with_which_pods_run_are_taken(helm: Helm, tmp_path: Path, name: str, amounts: list[Any]) -> None:
+    file = tmp_path / "values.yaml"
+    for amount in amounts:
+        file.write_text(yaml.safe_dump({"operator": {"resources": {"limits": {name: amount}}}}))
+        helm.template("--values", file)
 
 
 def test_a_disruption_budget_that_keeps_every_node_is_refused_in_per_cent_too(helm: Helm) -> None:

@@ -26,7 +26,7 @@ STARTS: dict[str, Callable[[], int | None]] = {
     "operator": fairlead_operator.__main__.main,
 }
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-BOUNDS = ("enum", "minimum", "exclusiveMinimum", "maximum", "pattern", "maxLength", "items")
+BOUNDS = ("enum", "minimum", "exclusiveMinimum", "maximum", "pattern", "if", "maxLength", "items")
 
 
 def name_of(bad: BadSettingValue) -> str:

@@ -68,9 +68,9 @@ def _texts(schema: Json) -> Strategy:
     for rule in schema.get("x-kubernetes-validations", ()):
         if example := _EXAMPLE.search(rule["message"]):
             return st.just(example[1])
-    if "pattern" in schema:
+    if "pattern" in schema or "if" in schema:  # an `else` has the words that helm prints for other texts
         # `\Z`: Python's `$` is also in front of a final line break, RE2's is not.
-        pattern = re.sub(r"\$$", r"\\Z", schema["pattern"])
+        pattern = re.sub(r"\$$", r"\\Z", schema.get("if", schema)["pattern"])
         drawn = st.from_regex(pattern, alphabet=_CHARACTERS)
         awkward = [text for text in _AWKWARD if re.search(pattern, text)]
         either = drawn | st.sampled_from(awkward) if awkward else drawn

@@ -279,6 +279,14 @@ identity.yaml: |
 {{- $sum -}}
 {{- end -}}
 
+{{/* A quantity of Kubernetes, such as 64Mi or 250m, as a number in its base unit: bytes, or cores. Its form being right. */}}
+{{- define "fairlead.amount" -}}
+{{- $decimal := dict "n" 1e-9 "u" 1e-6 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 -}}
+{{- $binary := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- $unit := regexFind "[A-Za-z]+$" (toString .) -}}
+{{- mulf (trimSuffix $unit (toString .) | float64) (get (merge $decimal $binary) $unit | default 1) -}}
+{{- end -}}
+
 {{/* Refuses a variable that is there twice: the API server would say so in words that do not help. Call with
 (dict "component" "gateway" "env" TEXT), TEXT being the YAML of a list of variables. */}}
 {{- define "fairlead.variables" -}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -39,7 +40,7 @@ def run_servers(destination: Destination, server: str | None, output: Output) ->
         print_table(COLUMNS, [row(document) for document in documents])
     else:
         print(f"{destination.url} has no servers that you may see.")
-    for line in [*details(documents), *file_lines(files)]:
+    for line in [*details(documents), *file_lines(file["message"] for file in files)]:
         print(line)
 
 
@@ -76,9 +77,9 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
     return [ready_to_paste(printable(line)) for line in lines]
 
 
-def file_lines(problems: list[dict[str, Any]]) -> list[str]:
+def file_lines(messages: Iterable[str]) -> list[str]:
     """Lines about problems of files that declare servers, except problems that belong to a single server."""
-    return [line for problem in problems for line in ("", printable(f"problem: {problem['message']}"))]
+    return [line for message in messages for line in ("", printable(f"problem: {message}"))]
 
 
 def _lacks_message(server: dict[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.top.columns import SERVER_COLUMNS, TOOL_COLUMNS, per_minute
-from fairlead_cli.top.details import server_details, tool_details
+from fairlead_cli.top.details import file_notice, server_details, tool_details
 from fairlead_cli.top.dialogs import HELP, TextDialog
 from fairlead_cli.top.feed import RepeatedRequest, request_once
 from fairlead_cli.top.reading import GatewayReading, read
@@ -175,13 +175,17 @@ class TopApp(App[None]):
     def _draw(self) -> None:
         shown = self._rows.arrange(self._key, self._filter_text)
         self.query_one("#summary", Static).update(self._summary())
-        notice = self.query_one("#notice", Static)
-        notice.display = self._failure is not None
-        if self._failure is not None:
-            age = time.monotonic() - self._reading.at
-            notice.update(Text(f"Values are {age:,.0f} s old: {printable(str(self._failure))} Trying again."))
+        notice, text = self.query_one("#notice", Static), self._notice()
+        notice.display = bool(text)
+        notice.update(Text(text))
         self._servers.show(shown.servers)
         self._tools.show(shown.tools)
+
+    def _notice(self) -> str:
+        if self._failure is None:
+            return file_notice(self._reading.file_problems)
+        age = time.monotonic() - self._reading.at
+        return f"Values are {age:,.0f} s old: {printable(str(self._failure))} Trying again."
 
     def _summary(self) -> Text:
         total, not_ready = self._rows.total, not_ready_total(self._rows.servers)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from fairlead_api.documents.servers import FileProblem
 from fairlead_cli.output import printable
 from fairlead_cli.servers.showing import details
 from fairlead_cli.speed.tiers import explanation
 from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, per_minute
 from fairlead_cli.top.rows import CallStatistics, WatchedServerRow, WatchedToolRow
+from fairlead_cli.wording import ready_to_paste
 
 
 def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]:
@@ -31,6 +34,14 @@ def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]
         else []
     )
     return [printable(line) for line in (*lines, *server_lines, *left_out)]
+
+
+def file_notice(problems: Sequence[FileProblem]) -> str:
+    """Sentence about the first problem of a file that declares servers, and the number of others; empty without any."""
+    if not problems:
+        return ""
+    others = "" if len(problems) == 1 else f" ({len(problems) - 1:,} more: `fairlead servers`)"
+    return ready_to_paste(printable(f"problem: {problems[0].message}{others}"))
 
 
 def tool_details(row: WatchedToolRow, explained: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure, needs
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.rest import ManagementClient
+from fairlead_cli.servers.showing import file_lines
 from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, short_name
 from fairlead_cli.top.reading import GatewayReading, read
 from fairlead_cli.top.rows import WatchedRows, WatchedServerRow, WatchedToolRow, rows_of
@@ -27,15 +28,17 @@ def run_once(destination: Destination, key: SortKey, output: Output) -> None:
     if output is Output.json:
         print_json(document(reading, rows))
         return
-    if not rows.servers:
+    if rows.servers:
+        print_table(
+            ("SERVER", "STATE", "CALLS", "ERRORS", "P50", "P95", "RESTARTS", "TOOLS", "WHY"), map(_server, rows.servers)
+        )
+    else:
         print(f"{destination.url} has no servers that you may see.")
-        return
-    print_table(
-        ("SERVER", "STATE", "CALLS", "ERRORS", "P50", "P95", "RESTARTS", "TOOLS", "WHY"), map(_server, rows.servers)
-    )
     if rows.tools:
         print()
         print_table(("TOOL", "TIER", "CALLS", "ERRORS", "P50", "P95"), map(_tool, rows.tools))
+    for line in file_lines(problem.message for problem in reading.file_problems):
+        print(line)
 
 
 def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
@@ -87,6 +90,7 @@ def document(reading: GatewayReading, rows: WatchedRows) -> dict[str, Any]:
             for row in rows.servers
         ],
         "tools": [{"name": row.name, "server": row.server, "tier": row.tier, **_figures(row)} for row in rows.tools],
+        "fileProblems": [{"file": problem.file, "message": problem.message} for problem in reading.file_problems],
     }
 
 

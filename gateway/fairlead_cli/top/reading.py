@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fairlead_api.documents.servers import FileProblem
 from fairlead_cli.failure import Failure
 from fairlead_cli.rest import ManagementClient
 
@@ -56,8 +57,9 @@ class _Scores(msgspec.Struct, frozen=True):
     tools: tuple[MeasuredTool, ...]
 
 
-class _Servers(msgspec.Struct, frozen=True):
+class _Servers(msgspec.Struct, frozen=True, rename="camel"):
     servers: tuple[WatchedServer, ...]
+    file_problems: tuple[FileProblem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,19 +74,22 @@ class GatewayReading:
     tools: tuple[MeasuredTool, ...]
     documents: Mapping[str, dict[str, Any]]
     """Complete responses about servers, by `namespace/name`."""
+    file_problems: tuple[FileProblem, ...] = ()
+    """Problems of files that declare servers, if the gateway discloses them to this principal."""
 
 
 def read(client: ManagementClient, clock: Callable[[], float] = time.monotonic) -> GatewayReading:
     """Read from the gateway. Raises Failure."""
     documents = client.get("/v1/servers")
-    servers = _convert(documents, _Servers).servers
+    listed = _convert(documents, _Servers)
     scores = _convert(client.get("/v1/scores"), _Scores)
     return GatewayReading(
         at=clock(),
         origin=scores.origin,
-        servers=servers,
+        servers=listed.servers,
         tools=scores.tools,
         documents={str(document["server"]): document for document in documents["servers"]},
+        file_problems=listed.file_problems,
     )
 
 

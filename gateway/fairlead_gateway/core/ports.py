@@ -131,6 +131,10 @@ class AttemptMeter:
         """Record the end and the outcome of the attempt that `begin` gave this number."""
         raise NotImplementedError
 
+    def forget(self, number: int) -> None:
+        """Record nothing of the attempt that `begin` gave this number: it begins later."""
+        raise NotImplementedError
+
 
 class SchemaCheck(Protocol):
     """Validates arguments and results against the schemas of one tool."""

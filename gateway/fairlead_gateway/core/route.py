@@ -68,6 +68,10 @@ class Route:
     """Measures durations for the operator; None if they are not measured."""
     timeout: float
     """Timeout of a call in seconds. Each progress notification restarts the timeout of `binding`, up to `longest`."""
+    start_timeout: float = 0.0
+    """Timeout in seconds of a call whose server has to start a process first. The tool's own maximum (`maxDurationMs`)
+    then begins when the process takes requests. If at most `timeout`, a start does not extend the call.
+    """
     longest: float = 0.0
     """Longest duration in seconds of a call that keeps reporting progress. If at most `timeout`, progress does not
     extend the call.
@@ -166,9 +170,17 @@ class Route:
 
     def within(self, seconds: float) -> Route:
         """A route whose calls take at most `seconds`, also with progress; the route itself if its limits are lower."""
-        if seconds >= self.timeout:
-            return self if seconds >= self.longest else replace(self, longest=seconds, caller_longest=True)
-        return replace(self, timeout=seconds, longest=seconds, caller_deadline=True, caller_longest=True)
+        if seconds < self.timeout:
+            return replace(
+                self,
+                timeout=seconds,
+                start_timeout=seconds,
+                longest=seconds,
+                caller_deadline=True,
+                caller_longest=True,
+            )
+        route = self if seconds >= self.longest else replace(self, longest=seconds, caller_longest=True)
+        return route if seconds >= self.start_timeout else replace(route, start_timeout=seconds)
 
     def with_retries(self, times: int) -> Route:
         """A copy with `times` attempts after the first."""

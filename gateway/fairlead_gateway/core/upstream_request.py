@@ -98,6 +98,14 @@ class UpstreamRequest:
         copy.id = ident
         return copy
 
+    def until(self, deadline: float) -> UpstreamRequest:
+        """A copy with another deadline; the request itself if it has this one."""
+        if deadline == self.deadline:
+            return self
+        copy = self._copy()
+        copy.deadline = deadline
+        return copy
+
     def with_trace(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
         """A copy with a trace context, for a request that has none yet."""
         copy = self._copy()
@@ -170,6 +178,16 @@ class ResponseSink:
         """Receive a request of a legacy server to the client; rejected unless overridden."""
         answer(jsonrpc.reply_to_server(message))
 
+    def wait_for_start(self, deadline: float) -> float:
+        """Take note that the request waits until the server's process takes requests; returns when that wait has to
+        end, in place of the request's `deadline`.
+        """
+        return deadline
+
+    def process_started(self, deadline: float) -> float:
+        """Take note that the process takes requests, and the request is sent now; returns the request's deadline."""
+        return deadline
+
     def pause(self) -> None:
         """Take note that a legacy server ended its event stream, and expects to be polled for the rest (SEP-1699)."""
 
@@ -212,6 +230,12 @@ class RelaySink(ResponseSink):
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.sink.ask(message, answer)
+
+    def wait_for_start(self, deadline: float) -> float:
+        return self.sink.wait_for_start(deadline)
+
+    def process_started(self, deadline: float) -> float:
+        return self.sink.process_started(deadline)
 
     def pause(self) -> None:
         self.sink.pause()

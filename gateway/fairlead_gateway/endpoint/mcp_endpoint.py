@@ -39,8 +39,8 @@ from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.policy.decision import denial
 from fairlead_gateway.policy.selection import Selection, ServedSelection
-from fairlead_gateway.policy.tiers import in_tier
-from fairlead_gateway.policy.view import MERGED, View
+from fairlead_gateway.policy.unknown_endpoints import why_unknown
+from fairlead_gateway.policy.view import View
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.methods import method_in_era
@@ -217,7 +217,7 @@ class McpEndpoint(HttpService):
             elif not self.held_requests.hold_endpoint(
                 exchange, partial(self._route, may_wait=False) if may_wait else None
             ):
-                self.reject(exchange, self._unknown_endpoint(identity))
+                self.reject(exchange, self._unknown_endpoint(exchange))
         elif exchange.method not in (b"GET", b"DELETE") or view is None or SESSION not in exchange.headers:
             self.reject(exchange, client_message.NO_STREAM)
         elif not self.sessions.belongs_to(identity.owner, exchange.headers[SESSION]):
@@ -234,10 +234,9 @@ class McpEndpoint(HttpService):
         if not exchange.gone:
             self._route(exchange, identity)
 
-    def _unknown_endpoint(self, identity: Identity) -> Rejection:
-        views = self.selection.seen_by(identity)
-        tiers = ", ".join(tier for tier in self.selection.snapshot.tiers if in_tier(MERGED, tier) in views) or "none"
-        return Rejection(404, jsonrpc.INVALID_REQUEST, f"Unknown MCP endpoint or tier; your tiers: {tiers}")
+    def _unknown_endpoint(self, exchange: HttpExchange) -> Rejection:
+        why = why_unknown(self.selection, exchange.identity, exchange.target)
+        return Rejection(404, jsonrpc.INVALID_REQUEST, why)
 
     def _end_session(self, exchange: HttpExchange) -> None:
         if self.sessions.end(exchange.headers[SESSION]):
@@ -368,7 +367,7 @@ class McpEndpoint(HttpService):
     def _call_again(self, exchange: HttpExchange, request: McpRequest) -> None:
         view = self.selection.seen_by(exchange.identity).get(exchange.target)
         if view is None:
-            self.reject(exchange, self._unknown_endpoint(exchange.identity))
+            self.reject(exchange, self._unknown_endpoint(exchange))
         else:
             self._call(exchange, view, request, may_wait=False)
 

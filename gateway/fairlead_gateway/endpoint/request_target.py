@@ -12,7 +12,9 @@ from typing import Final
 import msgspec
 
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
-_SHAPE: Final = re.compile(rb"(?:/router)?/mcp(/[^/]+)?|/servers/[^/]+/[^/]+/mcp(/[^/]+)?")
+_SHAPE: Final = re.compile(rb"(?:/router|/servers/[^/]+(?:/[^/]+)?)?/mcp(?:/[^/]+)?")
+"""Paths of MCP endpoints, and `/servers/NAME/mcp`, which lacks the namespace: clients read the answer to it only in the
+form that MCP has."""
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 

@@ -112,6 +112,10 @@ class Meter(ports.AttemptMeter):
         if took > log.late_ms:
             log.late()
 
+    def forget(self, number: int) -> None:
+        """Record nothing of the attempt with this number."""
+        del self._log.running[number]
+
 
 class SampleLog:
     """Samples of all tools. `late_ms` is the limit of the fastest tier in milliseconds; `late` is called for each

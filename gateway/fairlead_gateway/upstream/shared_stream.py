@@ -159,6 +159,9 @@ class StreamUpstream(Upstream):
         """Send a request. Returns the raw result. Raises McpError."""
         with self.limit:
             stream = self.stream()
+            if stream.negotiated is None:
+                await stream.ready(sink.wait_for_start(request.deadline))
+                request = request.until(sink.process_started(request.deadline))
             process, is_own = None, self.client_stream is not None
             about_task = request.instance is not None and is_about_task(request)
             if request.tasks or about_task or is_own:

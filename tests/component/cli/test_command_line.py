@@ -77,6 +77,28 @@ async def test_a_wrong_use_is_one_line_that_begins_with_the_verb(words: list[str
     assert err.startswith(f"{verb}: ")
 
 
+async def test_the_flag_of_a_verb_that_is_written_as_a_verb_is_suggested() -> None:
+    code, _, err = await fairlead("client", "undo", "cursor")
+    assert code == 2
+    assert err.startswith(
+        "fairlead client: no such command 'undo'. Did you mean `fairlead client setup CLIENT --undo`? "
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["undo"], ["fairlead client setup CLIENT --undo"]),
+        (["client", "url"], []),  # takes a value
+        (["json"], []),  # too many verbs have it
+        (["client", "setup", "undo"], []),
+        (["client"], []),
+    ],
+)
+def test_flags_of_few_verbs_alone_are_suggested(words: list[str], flags: list[str]) -> None:
+    assert tree().flags_named_by(words) == flags
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -25,7 +25,7 @@ from textual.widgets import Static
 
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
-from fairlead_api.documents.servers import ServerEntry, Servers
+from fairlead_api.documents.servers import FileProblem, ServerEntry, Servers
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
@@ -36,7 +36,7 @@ from fairlead_cli.top.dialogs import TextDialog
 from fairlead_cli.top.reading import read
 from fairlead_cli.top.sort_key import SortKey
 from fairlead_cli.top.tables import MAX_ROWS, WatchedTable
-from gatewayworld import ask, calling, catalog, running
+from gatewayworld import ask, calling, catalog, publish, running
 from policyworld import Vouching, anybody
 from ports import free_port
 from restworld import get
@@ -61,6 +61,7 @@ SLOW = ToolState(name="slow", quantiles=FIGURES, tiers=("deep",), hidden={"fast"
 STATE = State(servers=(ServerState(namespace="default", name="demo", tools=(SLOW,)),))
 PAGE = Path(__file__).parents[3] / "docs/operate/top.md"
 _BLOCK = re.compile(r"^```sh\n(.+?)^```", re.MULTILINE | re.DOTALL)
+ONCE = ("--once",)
 TOOLS = ("add", "bad", "slow")
 
 
@@ -138,6 +139,33 @@ async def test_the_screen_shows_servers_and_tools_and_follows_their_calls(tmp_pa
     assert (second[0], second[6], second[7]) == ("demo__bad", "1", "1")
     assert (third[0], third[1], third[4], third[5]) == ("demo__slow", "deep", "700 ms", "900 ms")
     assert float(first[2]) > float(second[3]) > 0
+
+
+BROKEN = Servers(
+    servers=FAILED.servers,
+    files=(
+        FileProblem(file="mcp.json", message="mcp.json:2: not valid [red]JSON"),
+        FileProblem(file="b.yaml", message="b.yaml:1: not valid YAML"),
+    ),
+)
+
+
+async def test_problems_of_files_are_shown_on_the_screen_in_tables_and_in_json(tmp_path: Path) -> None:
+    async with world(tmp_path) as gateway, screen(gateway) as (app, pilot):
+        assert text_of(app, "notice") == ""
+        publish(tmp_path / "documents", BROKEN)
+        notice = f"problem: mcp.json:2: not valid [red]JSON (1 more: `fairlead servers --url {url_of(gateway)}`)"
+        await until_shown(pilot, "a problem", lambda: text_of(app, "notice") == notice)
+        table_, json_ = [await fairlead("top", *words, "--url", url_of(gateway)) for words in (ONCE, (*ONCE, "--json"))]
+    assert table_[1].endswith("\n\nproblem: mcp.json:2: not valid [red]JSON\n\nproblem: b.yaml:1: not valid YAML\n")
+    assert [problem["file"] for problem in json.loads(json_[1])["fileProblems"]] == ["mcp.json", "b.yaml"]
+
+
+async def test_a_gateway_whose_only_file_is_broken_has_a_problem_and_no_servers(tmp_path: Path) -> None:
+    async with running(tmp_path, Servers(files=BROKEN.files[:1])) as gateway:
+        code, out, _ = await fairlead("top", *ONCE, "--url", url_of(gateway))
+    assert code == 0
+    assert "has no servers that you may see.\n\nproblem: mcp.json:2: not valid" in out
 
 
 async def test_keys_order_filter_and_pause(tmp_path: Path) -> None:

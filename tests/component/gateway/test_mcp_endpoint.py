@@ -99,6 +99,38 @@ async def test_an_unknown_tool_is_refused_with_32602(gateway: Gateway) -> None:
         assert answer.message["error"]["message"] == "Unknown tool: demo__nope"
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("/servers/demo/mcp", "Unknown MCP endpoint: that of the server demo is /servers/default/demo/mcp"),
+        ("/servers/demo/mcp/fast", "Unknown MCP endpoint: that of the server demo is /servers/default/demo/mcp"),
+        ("/servers/other/demo/mcp", "Unknown MCP endpoint: that of the server demo is /servers/default/demo/mcp"),
+        (
+            "/servers/nope/mcp",
+            (
+                "Unknown MCP endpoint: the endpoint of a server is /servers/NAMESPACE/NAME/mcp, and /v1/servers lists "
+                "your servers"
+            ),
+        ),
+        ("/servers/default/demo/mcp/nope", "Unknown MCP endpoint or tier; your tiers: none"),
+        ("/mcp/nope", "Unknown MCP endpoint or tier; your tiers: none"),
+    ],
+)
+async def test_an_unknown_endpoint_is_answered_with_the_url_that_was_meant(
+    gateway: Gateway, target: str, message: str
+) -> None:
+    answer = await ask(gateway, legacy("initialize", {}).to(target))
+    assert (answer.status, answer.code) == (404, -32600)
+    assert answer.message["error"]["message"] == message
+
+
+async def test_a_name_that_servers_of_two_namespaces_have_gets_no_suggestion(tmp_path: Path, server: RawServer) -> None:
+    twice = [catalog("demo", server.url, ["add"], namespace=namespace) for namespace in ("one", "two")]
+    async with running(tmp_path, *twice) as gateway:
+        answer = await ask(gateway, legacy("initialize", {}).to("/servers/demo/mcp"))
+        assert "/servers/NAMESPACE/NAME/mcp" in answer.message["error"]["message"]
+
+
 async def test_a_session_is_named_by_initialize_and_nothing_needs_one(gateway: Gateway) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     first, second = [await ask(gateway, legacy("initialize", hello)) for _ in range(2)]

@@ -43,6 +43,15 @@ def names(answer: dict[str, Any]) -> list[str]:
     return [tool["name"] for tool in answer["tools"]]
 
 
+async def test_a_tool_is_found_by_its_name_alone_among_tools_that_share_the_other_words(tmp_path: Path) -> None:
+    units = catalog("units", AWAY, [named("celsius", "Read the thermometer on another scale.")])
+    things = ("money", "video", "audio", "image", "text", "time", "case", "mass", "colour", "length")
+    others = catalog("convert", AWAY, [named(f"convert_{thing}", f"Convert {thing}.") for thing in things])
+    async with running(tmp_path, units, others) as gateway:
+        for query in ("convert celsius", "Convert 12 degrees Celsius, please", "celsius"):
+            assert names(await search(gateway, query=query, limit=1)) == ["units__celsius"], query
+
+
 async def test_the_best_tools_of_several_queries_come_in_turn(tmp_path: Path) -> None:
     async with running(tmp_path, SHIP, SHORE) as gateway:
         both = await search(gateway, queries=["furl the sail", "cook rice"], limit=2)

@@ -358,11 +358,13 @@ async def test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts(tm
                 await get(gateway, f"/v1/tools/{name}", authorization="Bearer npc") for name in (real, none)
             ]
             assert same_but(hidden, real, unknown, none)
-        for path in ("/servers/default/{}/mcp",):
+        for path in ("/servers/default/{}/mcp", "/servers/{}/mcp"):
             hidden, unknown = [
                 await ask(gateway, by("npc", modern("ping").to(path.format(name)))) for name in ("demo", "nope")
             ]
             assert (hidden.status, hidden.body) == (unknown.status, unknown.body) == (404, unknown.body)
+        seen = await ask(gateway, by("qa", modern("ping").to("/servers/demo/mcp")))
+        assert "/servers/default/demo/mcp" in seen.message["error"]["message"]
         hidden, unknown = [
             await get(gateway, f"/v1/servers/{name}", authorization="Bearer npc") for name in ("demo", "nope")
         ]

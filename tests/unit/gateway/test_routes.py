@@ -17,9 +17,13 @@ REFUSAL: Final = Refusal(OVER_BUDGET, "too slow")
 COPIES: Final[dict[str, tuple[Callable[[Route], Route], dict[str, Any]]]] = {
     "with less time": (
         lambda route: route.within(2.0),
-        {"timeout": 2.0, "longest": 2.0, "caller_deadline": True, "caller_longest": True},
+        {"timeout": 2.0, "start_timeout": 2.0, "longest": 2.0, "caller_deadline": True, "caller_longest": True},
     ),
-    "with less time for progress": (lambda route: route.within(60.0), {"longest": 60.0, "caller_longest": True}),
+    "with less time for progress": (lambda route: route.within(90.0), {"longest": 90.0, "caller_longest": True}),
+    "with less time for a start": (
+        lambda route: route.within(60.0),
+        {"start_timeout": 60.0, "longest": 60.0, "caller_longest": True},
+    ),
     "with other attempts": (lambda route: route.with_retries(7), {"retries": 7}),
     "unavailable": (lambda route: route.refusing(REFUSAL), {"unavailable": REFUSAL}),
 }
@@ -49,6 +53,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "recorder": CallRecorder(),
     "meter": AttemptMeter(),
     "timeout": 30.0,
+    "start_timeout": 90.0,
     "longest": 600.0,
     "max_bytes": 4096,
     "server_info": b"{}",

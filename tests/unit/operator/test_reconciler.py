@@ -370,6 +370,26 @@ async def test_a_catalog_that_is_refused_is_said_in_the_status_until_it_is_publi
         assert bench.platform.servers[KEY].status.tools == 2
 
 
+async def test_tools_that_are_held_back_or_no_longer_listed_are_not_counted_in_the_status() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a", "b", pin=True)
+
+    async def counts() -> tuple[int | None, int | None, int]:
+        status, catalog = bench.platform.servers[KEY].status, await bench.catalog()
+        assert catalog is not None
+        assert status.tools == len(catalog.tools)
+        return status.tools, status.tools_offline, catalog.held
+
+    async with bench.running() as controller:
+        await asyncio.sleep(5)
+        assert await counts() == (2, 0, 0)
+        for tools, expected in (("abc", (2, 0, 1)), ("bc", (1, 0, 1)), ("c", (0, 0, 1)), ("ab", (2, 0, 0))):
+            script.tools[:] = [tool_named(name) for name in tools]
+            controller.reconciler.refresh(KEY)
+            await asyncio.sleep(20)
+            assert await counts() == expected, tools
+
+
 async def test_a_resource_that_cannot_be_read_keeps_its_catalog_and_every_other_ones() -> None:
     bench = Bench()
     bench.declare("demo", "a")

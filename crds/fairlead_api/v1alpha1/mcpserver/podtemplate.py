@@ -47,7 +47,8 @@ class PodOverlayMetadata(Model):
 
 
 GroupId = Annotated[int, Field(ge=0, le=2147483647)]
-IpAddress = Annotated[str, Field(min_length=1, max_length=64, pattern=f"^({IPV4_ADDRESS}|{IPV6_ADDRESS})$")]
+IP_PATTERN: Final = f"^({IPV4_ADDRESS}|{IPV6_ADDRESS})$"
+IpAddress = Annotated[str, Field(min_length=1, max_length=64, pattern=IP_PATTERN)]
 
 
 class PodSecurity(UserSecurity):

@@ -25,7 +25,8 @@ class ToolLatency(Model):
     estimated: Annotated[Duration, duration_rule("0ms", "300ms")] | None = None
     """Declared median. Absent: that of the tool's definition, if any."""
     max: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
-    """Declared upper bound, which is the timeout of a call. Absent: that of the tool's definition, if any."""
+    """Declared upper bound, which is the timeout of a call; it begins after the start of a process for the call.
+    Absent: that of the tool's definition, if any."""
     idempotent: bool | None = None
     """Whether a call may be repeated without harm. Absent: the server's annotation, if its annotations are trusted."""
     cacheable: Annotated[Duration, duration_rule("0s", "1m", "720h")] | None = None

@@ -109,6 +109,8 @@ class Attempts(ResponseSink):
         "_owner",
         "_renewed_for",
         "_responses_seen",
+        "_start_began",
+        "_start_seconds",
         "_ticket",
         "_watched",
         "answered_at",
@@ -160,6 +162,12 @@ class Attempts(ResponseSink):
         """Whether progress may extend the deadline. If so, `WatchedCalls` enforces the current deadline, because the
         upstream only knows the latest deadline possible.
         """
+        self._start_began = NEVER
+        """Time when the attempt began to wait for the start of the server's process, less earlier such waits; NEVER
+        where it does not wait."""
+        self._start_seconds = 0.0
+        """Duration of the starts of the server's process, which the deadline does not count; the most that this can
+        become while the process starts."""
         self.sent_at = NEVER
         """Start of the last attempt; NEVER once the attempt is in `trail`."""
         self.answered_at = NEVER
@@ -173,7 +181,7 @@ class Attempts(ResponseSink):
 
     @property
     def deadline(self) -> float:
-        return self.started + self.route.timeout if self.moved_to < 0 else self.moved_to
+        return self.started + self._start_seconds + self.route.timeout if self.moved_to < 0 else self.moved_to
 
     def begin(self) -> None:
         """Send the request as soon as it has a credential and the server's guard admits it. Raises nothing."""
@@ -229,6 +237,10 @@ class Attempts(ResponseSink):
 
     def take_error(self, error: Exception) -> None:
         self.answered_at = self.context.clock()
+        if self._start_began >= 0:  # a process that does not start counts against its tool
+            self._start_seconds = min(self._start_seconds, self.answered_at - self._start_began)
+            self._begin_measurement(self._start_began)
+            self._start_began = NEVER
         # a timeout that the caller chose may be too short for the tool, and does not show that the tool is slow
         caller_timeout = isinstance(error, Timeout) and self._is_bounded_by_caller()
         self.measure(NEUTRAL if caller_timeout else outcome_of(error))
@@ -256,6 +268,23 @@ class Attempts(ResponseSink):
         self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)  # from here on a person or a model is awaited, whose time is not the tool's latency
         self._owner.ask(message, answer)
+
+    def wait_for_start(self, deadline: float) -> float:
+        self.enter_phase(SESSION)
+        number, meter = self._measured, self.route.meter
+        if number and meter is not None:
+            self._measured = 0
+            meter.forget(number)
+        self._start_began = self.context.clock() - self._start_seconds
+        self._start_seconds = max(self.route.start_timeout - self.route.timeout, 0.0)
+        return max(deadline, self.deadline)
+
+    def process_started(self, deadline: float) -> float:
+        now = self.context.clock()
+        self._start_seconds = min(self._start_seconds, now - self._start_began)
+        self._start_began = NEVER
+        self._begin_attempt(now)
+        return max(deadline, self.deadline)
 
     def pause(self) -> None:
         self._owner.pause()
@@ -372,8 +401,13 @@ class Attempts(ResponseSink):
     def _is_bounded_by_caller(self) -> bool:
         """Whether the deadline was set by the caller or by a tier, not by the server's own timeout."""
         if self.moved_to < 0:
-            return self.route.caller_deadline
+            return self.route.caller_deadline or self._has_used_start_timeout()
         return self.route.caller_longest and self.moved_to >= self.started + self.route.longest
+
+    def _has_used_start_timeout(self) -> bool:
+        """Whether the caller or a tier set the deadline because the server's process took so long to start."""
+        route, seconds = self.route, self._start_seconds
+        return 0 < seconds >= route.start_timeout - route.timeout and route.start_timeout < route.binding.timeout
 
     def _leave_attempt(self, error: str) -> None:
         """Append the last attempt to the trail, before another phase begins; no-op without an attempt."""
@@ -391,17 +425,22 @@ class Attempts(ResponseSink):
             request = request.with_trace(jsonrpc.encode(params), lines)  # each attempt has a span of its own
         if self._credential is not None:
             request.authorize(self._credential)
-        now = self.context.clock()
+        self._begin_attempt(self.context.clock())
+        pending = route.upstream.send(request, self)
+        if self._ticket:  # otherwise the attempt ended within `send`
+            self.pending = pending
+
+    def _begin_attempt(self, now: float) -> None:
         if self.trail is not None:
             self.trail.end(now)
         self.sent_at = now
         self.answered_at = NEVER
-        meter = route.meter
+        self._begin_measurement(now)
+
+    def _begin_measurement(self, now: float) -> None:
+        meter = self.route.meter
         if meter is not None:
             self._measured = meter.begin(now)
-        pending = route.upstream.send(request, self)
-        if self._ticket:  # otherwise the attempt ended within `send`
-            self.pending = pending
 
     def _negotiate(self) -> None:
         self.enter_phase(SESSION)

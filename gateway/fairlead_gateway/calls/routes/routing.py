@@ -43,6 +43,7 @@ def tool_route(
         recorder=recorder,
         meter=meter,
         timeout=binding.timeout if limit_ms is None else min(binding.timeout, limit_ms / 1000),
+        start_timeout=binding.timeout,
         longest=binding.max_timeout if limit_ms is None else min(binding.max_timeout, limit_ms / 1000),
         max_bytes=binding.max_bytes,
         server_info=binding.server_info,
