@@ -27,7 +27,7 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
-from fairlead_mcp.oauth.consent import Authorization, ConsentFlow
+from fairlead_mcp.oauth.consent import UNKNOWN_CODE, Authorization, ConsentFlow
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 from fairlead_mcp.oauth.subject import TokenSubject
@@ -98,6 +98,11 @@ class ConsentIssuer:
     def consent_of(self, person: str) -> Consent:
         """The last consent of a person."""
         return next(consent for consent in reversed(self.consents) if consent.person == person)
+
+    @property
+    def redemptions(self) -> list[dict[str, str]]:
+        """Token requests with a code that somebody could have got."""
+        return [form for form in self.requests_of("authorization_code") if form["code"] != UNKNOWN_CODE]
 
     def requests_of(self, grant_type: str) -> list[dict[str, str]]:
         """Token requests of one grant."""

@@ -14,7 +14,7 @@ ISSUERS = (
         f"{_OAUTH}.authorization_request",
         (("    if named is not None and named != issuer:\n", "    if False:\n"),),
         f"{_ATTACKS}::test_code_of_an_honest_issuer_never_reaches_the_token_endpoint_of_an_evil_one",
-        "evil.issuer.token_requests",
+        "evil.issuer.redemptions",
     ),
     Guard(
         "a code without the name of an authorization server that always gives it",
@@ -28,7 +28,7 @@ ISSUERS = (
         f"{_OAUTH}.authorization_request",
         (("    if not hmac.compare_digest(", "    if False and not hmac.compare_digest("),),
         f"{_ATTACKS}::test_code_that_somebody_else_got_is_not_redeemed_for_the_person",
-        "world.issuer.token_requests",
+        "world.issuer.redemptions",
     ),
     Guard(
         "a sign-in without PKCE, at an authorization server that claims to have none",

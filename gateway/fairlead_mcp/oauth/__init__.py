@@ -1,4 +1,5 @@
-"""Access tokens for the calls of one server: client credentials and token exchange, with the discovery that they need.
+"""Access tokens for the calls of one server: client credentials, token exchange and the consent of persons, with the
+discovery and registration that they need.
 
-Start at `TokenSource`. Parsers and forms are pure; only `TokenHttp` sends requests.
+Start at `TokenSource`, and for sign-ins at `ConsentFlow`. Parsers and forms are pure; only `TokenHttp` sends requests.
 """

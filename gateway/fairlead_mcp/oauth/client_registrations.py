@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from fairlead_mcp.http.target import InvalidTarget, Target
@@ -45,14 +45,15 @@ class ClientRegistrations:
         redirect_uri: str,
         scopes: tuple[str, ...],
         ca_bundle: str | None,
+        is_known: Callable[[StoredGrant], Awaitable[bool]],
     ) -> StoredGrant:
         """The client for an issuer and a redirect URI: the registered one, or a new one in its place if that has
-        expired. Raises GrantFailed.
+        expired. `is_known` looks whether the issuer still knows it. Raises GrantFailed.
         """
         key = registration_key(metadata.issuer, redirect_uri)
         async with self._turn:
             stored, replaces = await self._read(key)
-            if stored is not None and is_current(stored.grant, self._access.clock()):
+            if stored is not None and is_current(stored.grant, self._access.clock()) and await is_known(stored.grant):
                 return stored.grant
             registered = await self._register(metadata, redirect_uri, scopes, ca_bundle)
             with reading_grants():

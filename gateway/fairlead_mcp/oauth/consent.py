@@ -38,7 +38,7 @@ from fairlead_mcp.oauth.client_registrations import ClientRegistrations
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.consented_grants import renewed_grant
 from fairlead_mcp.oauth.discovery import discover_challenge, discover_issuer, discover_resource
-from fairlead_mcp.oauth.errors import INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
+from fairlead_mcp.oauth.errors import CLOSED, INVALID_CLIENT, TIMEOUT, UNAUTHORIZED_CLIENT, GrantFailed
 from fairlead_mcp.oauth.grants import check_settings, code_parameters
 from fairlead_mcp.oauth.issuer_client import TokenForm
 from fairlead_mcp.oauth.metadata import (
@@ -53,6 +53,8 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 
 FLOW_SECONDS: Final = 15.0
 """Time limit of each step, with its discovery and registration."""
+UNKNOWN_CODE: Final = "-"
+"""Authorization code that no authorization server gives."""
 OFFLINE_ACCESS: Final = "offline_access"
 """Scope without which some authorization servers give no refresh token (OpenID Connect Core 1.0 section 11)."""
 
@@ -145,8 +147,12 @@ class ConsentFlow:
     async def finish(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, AccessToken]:
         """Redeem the code in the parameters with which the browser came back. The grant has no `holder` yet.
 
-        Raises GrantFailed.
+        Raises GrantFailed, also if the settings have changed since it was begun.
         """
+        settings = self._settings
+        same_issuer = issuer_of(settings, authorization.issuer) == authorization.issuer
+        if not same_issuer or settings.client_id not in ("", authorization.client_id):
+            raise GrantFailed("the settings of the server have changed meanwhile: sign in again", cause=CLOSED)
         code = read_code(
             answer,
             state=authorization.state,
@@ -222,7 +228,20 @@ class ConsentFlow:
             return StoredGrant(metadata.issuer, self._settings.client_id)
         if client_document_url and metadata.takes_documents:
             return StoredGrant(metadata.issuer, client_document_url)
-        return await self._registrations.client(metadata, redirect_uri, scopes, self._settings.ca_bundle)
+        ca_bundle = self._settings.ca_bundle
+        return await self._registrations.client(metadata, redirect_uri, scopes, ca_bundle, self._is_known)
+
+    async def _is_known(self, client: StoredGrant) -> bool:
+        """Whether the authorization server still knows a client that the gateway registered: many keep clients in
+        memory, and tell an unknown one to the browser alone, which then never comes back. A code that cannot exist is
+        refused with another error to a client that is known.
+        """
+        form = TokenForm(code_parameters(UNKNOWN_CODE, new_secret(), client.redirect_uri, ""))
+        try:
+            await self._clients.of(client).request(form)
+        except GrantFailed as error:
+            return error.cause not in (INVALID_CLIENT, UNAUTHORIZED_CLIENT)
+        return True
 
     def _scopes(self, challenge: Challenge, provider: _Provider, more: frozenset[str]) -> tuple[str, ...]:
         """Scopes of the settings, else of the challenge, else of the server's metadata; and all that were asked for."""

@@ -15,6 +15,7 @@ from fairlead_mcp.http.dial import Address
 from fairlead_mcp.oauth.consent import FLOW_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
+    CLOSED,
     CONFIGURATION,
     DISCOVERY,
     HOST_NOT_ALLOWED,
@@ -51,7 +52,7 @@ async def test_code_of_an_honest_issuer_never_reaches_the_token_endpoint_of_an_e
         answer = honest.issuer.browse(deceived)
         with pytest.raises(GrantFailed) as failed:
             await evil.flow.finish(authorization, answer)
-        assert evil.issuer.token_requests == []
+        assert evil.issuer.redemptions == []
     assert failed.value.cause == ISSUER_MISMATCH
     assert honest.issuer.url in str(failed.value)
     assert evil.issuer.url in str(failed.value)
@@ -63,7 +64,7 @@ async def test_code_of_an_issuer_that_always_names_itself_is_not_used_without_it
         authorization = await world.begin()
         with pytest.raises(GrantFailed) as failed:
             await world.flow.finish(authorization, world.issuer.browse(authorization.url))
-        assert world.issuer.token_requests == []
+        assert world.issuer.redemptions == []
     assert failed.value.cause == ISSUER_MISMATCH
 
 
@@ -75,7 +76,7 @@ async def test_code_that_somebody_else_got_is_not_redeemed_for_the_person() -> N
         authorization = await world.begin()
         with pytest.raises(GrantFailed) as failed:
             await world.flow.finish(authorization, attackers)
-        assert world.issuer.token_requests == []
+        assert world.issuer.redemptions == []
         with pytest.raises(GrantFailed):
             await world.flow.finish(authorization, {**attackers, "state": authorization.state})
         assert world.issuer.consents == []
@@ -109,6 +110,25 @@ async def test_registration_at_one_issuer_is_not_used_at_another() -> None:
     assert "honest client" not in seen
     assert base64.b64encode(b"the+honest+client:the+honest+secret").decode() not in seen
     assert len(evil.issuer.registrations) == 1
+
+
+async def test_code_goes_to_no_token_endpoint_that_settings_name_later() -> None:
+    async with consent_world() as world, consent_world() as evil:
+        authorization = await world.begin()
+        answer = world.issuer.browse(authorization.url)
+        url = evil.issuer.url
+        urls = {"authorization_url": url + "/authorize", "token_url": url + "/token"}
+        others: list[dict[str, str]] = [
+            {"issuer": url},
+            {"client_id": "other", "client_authentication": "none"},
+            {"client_id": authorization.client_id, "client_authentication": "none", **urls},
+        ]
+        for other in others:
+            with pytest.raises(GrantFailed, match="have changed") as failed:
+                await world.make_flow(**other).finish(authorization, answer)
+            assert failed.value.cause == CLOSED
+        assert evil.issuer.received == []
+        assert (await world.flow.finish(authorization, answer))[0].refresh_token
 
 
 async def test_refresh_token_goes_to_no_issuer_that_the_server_names_later() -> None:

@@ -260,6 +260,29 @@ async def test_authorization_has_a_new_client_when_the_issuer_has_forgotten_the_
     assert grant.client_id == "registered-2"
 
 
+async def test_authorization_is_not_sent_with_a_client_that_the_issuer_has_forgotten() -> None:
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        world.issuer.clients.clear()
+        grant, _ = await world.sign_in("bob")
+
+        def fail(request: Request, reply: Reply) -> bool:
+            reply.send(503)
+            return True
+
+        world.issuer.answer["/token"] = fail
+        still = await world.begin()
+        world.issuer.answer["/token"] = lambda request, reply: answer_token(reply)
+        odd = await world.begin()
+    assert grant.client_id == still.client_id == odd.client_id == "registered-2"
+
+
+def answer_token(reply: Reply) -> bool:
+    """Give a token for whatever code."""
+    reply.send(200, b'{"access_token":"a","token_type":"Bearer"}')
+    return True
+
+
 async def test_registration_of_a_faster_replica_is_used_by_all() -> None:
     async with consent_world() as world:
         faster = StoredGrant(world.issuer.url, "faster")
