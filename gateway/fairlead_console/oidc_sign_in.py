@@ -28,10 +28,10 @@ from fairlead_console.paths import ROOT, header
 from fairlead_console.session_cookie import SESSION_SECONDS, ConsoleSession
 from fairlead_console.sign_in_form import SignInForm, safe_return_path, with_cookies
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.sealed_values import ValueTooLong
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.identity.id_tokens import id_token_fault, serves_as_hint
 from fairlead_gateway.identity.refusal import CredentialRefusal
+from fairlead_gateway.identity.sealed_values import ValueTooLong
 
 START: Final = COOKIE_PATH
 _GONE: Final = (

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.core.sealed_values import ValueSealer
+from fairlead_gateway.identity.sealed_values import ValueSealer
 
 SESSION_SECONDS: Final = 8 * 3600
 """Maximum duration of a session."""

@@ -12,7 +12,7 @@ from fairlead_console.html import redirect
 from fairlead_console.paths import ROOT
 from fairlead_console.sign_in_form import SignInForm, safe_return_path
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.sealed_values import ValueTooLong
+from fairlead_gateway.identity.sealed_values import ValueTooLong
 
 if TYPE_CHECKING:
     from fairlead_console.oidc_sign_in import OidcSignIn

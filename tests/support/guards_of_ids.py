@@ -153,7 +153,7 @@ IDS = (
     ),
     Guard(
         "a sign-in on its way, by a cookie that was sealed for another purpose",
-        "fairlead_gateway.core.sealed_values",
+        "fairlead_gateway.identity.sealed_values",
         (
             ("msgspec.json.encode(content), purpose.encode())", 'msgspec.json.encode(content), b"")'),
             ("data[_NONCE_BYTES:], purpose.encode())", 'data[_NONCE_BYTES:], b"")'),

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core.sealed_values import ValueTooLong
+from fairlead_gateway.identity.sealed_values import ValueTooLong
 from fairlead_gateway.sign_in.sealed_sign_ins import BrowserPass, SignInSealer, SignInTicket
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core.sealed_values import ValueSealer
+from fairlead_gateway.identity.sealed_values import ValueSealer
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization
 

@@ -27,7 +27,7 @@ from fairlead_cli.up.board import Board, row_for
 from fairlead_cli.up.clients import KEY_VARIABLE, client_lines
 from fairlead_cli.up.command import UpOptions, is_own_address
 from fairlead_cli.up.display import Addresses, JsonChanges, LiveTable, PlainLines
-from fairlead_cli.up.folders import folders, package_cache
+from fairlead_cli.up.folders import folders, grants_folder, package_cache
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway import CustomTool, CustomTools
 from fairlead_gateway.custom.load import LoadedTools, LoadProblem
@@ -306,3 +306,10 @@ def test_packages_lie_with_the_run_where_the_users_cache_cannot_be_written(
 def test_packages_lie_in_the_users_cache() -> None:
     assert package_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/fairlead/packages")
     assert package_cache({"XDG_CACHE_HOME": "relative"}).parts[-3:] == (".cache", "fairlead", "packages")
+
+
+def test_grants_outlive_a_run_also_without_a_state_folder(tmp_path: Path) -> None:
+    assert grants_folder(tmp_path, {"XDG_STATE_HOME": "/s"}) == tmp_path / "grants"
+    assert grants_folder(None, {"XDG_STATE_HOME": "/s"}) == Path("/s/fairlead/grants")
+    assert grants_folder(None, {}).parts[-4:] == (".local", "state", "fairlead", "grants")
+    assert grants_folder(None, {"XDG_STATE_HOME": "relative"}) == grants_folder(None, {})
