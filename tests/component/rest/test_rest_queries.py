@@ -36,7 +36,9 @@ GETS = [
     "/v1/calls/events",
     "/v1/tier-moves",
     "/v1/keys",
+    "/v1/accounts",
     "/v1/servers/demo/held",
+    "/v1/servers/demo/sign-in",
 ]
 POSTS = [
     "/v1/tools",
@@ -50,8 +52,9 @@ POSTS = [
     "/v1/executions",
     "/v1/keys",
     "/v1/servers/demo/approve",
+    "/v1/servers/demo/sign-in",
 ]
-DELETES = ["/v1/context", "/v1/keys/0071cb3c749f"]
+DELETES = ["/v1/context", "/v1/keys/0071cb3c749f", "/v1/accounts/default/demo"]
 
 
 async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_path: Path) -> None:
