@@ -5,6 +5,7 @@ Nothing of them is shared by replicas but the installation's key, so each step m
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -52,7 +53,11 @@ class SignInSealer:
 
     def __init__(self, key: bytes) -> None:
         """`key` is the installation's key; if it is empty, this process makes a random key."""
-        self._sealer = ValueSealer(key, _USE)
+        self._key = key
+
+    @cached_property
+    def _sealer(self) -> ValueSealer:
+        return ValueSealer(self._key, _USE)
 
     def link(self, ticket: SignInTicket) -> str:
         """Raises ValueTooLong."""
