@@ -100,3 +100,23 @@ async def test_two_persons_call_the_server_of_an_mcp_json_as_themselves(
         (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"desk": entry}}))
         async with up_with(tmp_path, world, "mcp.json", CLIENT_SECRET=SECRET) as up:
             await each_is_themselves(up, world)
+
+
+async def test_a_wrong_secret_that_only_calls_find_is_shown_as_the_servers_failure(
+    shared_provider: TokenProvider, tmp_path: Path
+) -> None:
+    async with exchange_world(tmp_path, shared_provider) as world:
+        client = client_of(world, secret="${CLIENT_SECRET}", tokenURL=world.provider.token_url)
+        own = {
+            "auth": {"tokenExchange": {**client, "secret": "wr0ng"}},
+            "discovery": {"auth": {"clientCredentials": client}},
+        }
+        entry = {"url": world.server.url, "fairlead": own}
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"desk": entry}}))
+        async with up_with(tmp_path, world, "mcp.json", CLIENT_SECRET=SECRET) as up:
+            async with signed_in(up, await world.token("alice")) as client_of_alice:
+                assert (await client_of_alice.call_tool("desk__whoami", {})).is_error
+            failed = await up.server("default/desk", "failed")
+    assert failed["cause"] == "CallsNotGranted"
+    assert "fairlead.auth" in failed["message"]
+    assert "wr0ng" not in failed["message"]
