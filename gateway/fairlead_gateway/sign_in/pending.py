@@ -66,6 +66,11 @@ class PendingSignIn:
         return self.ticket.key
 
     @property
+    def opened_at(self) -> float:
+        """When it was opened, in seconds since the epoch."""
+        return self.ticket.until - SIGN_IN_SECONDS
+
+    @property
     def cookie(self) -> str:
         """Name of the cookie by which a browser proves to be the person's."""
         return COOKIE + hashlib.blake2b(self.ticket.nonce.encode(), digest_size=6).hexdigest()
