@@ -37,6 +37,7 @@ from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.policy.gateways_behind import gateways_behind
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.upstream.registry import Registry, UpstreamAccess
+from fairlead_gateway.upstream.server_session import CompleteElicitation
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import join_names
@@ -70,7 +71,9 @@ class McpPath(msgspec.Struct, frozen=True, kw_only=True):
     """Makes tool calls for REST and other internal callers."""
 
 
-def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox, links: SignInLinks) -> Registry:
+def server_registry(
+    shared: SharedParts, servers: ServerAccess, outbox: Outbox, links: SignInLinks, complete: CompleteElicitation
+) -> Registry:
     """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
@@ -94,6 +97,7 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox, 
         ),
         keep_tokens=shared.identities.keep_tokens,
         observe_grant=observe_grant,
+        complete=complete,
         is_own_audience=shared.trust.audiences.accepts,
         links=links,
         grants=shared.grants,

@@ -94,7 +94,13 @@ def compose(
     )
     listings = granted_listings(shared, lambda: registry, outbox)
     sign_ins = make_sign_ins(shared, lambda: registry, listings, lambda: listener.port)
-    registry = server_registry(shared, servers, outbox, sign_ins)
+    registry = server_registry(
+        shared,
+        servers,
+        outbox,
+        sign_ins,
+        lambda session, params: path.endpoint.streams.complete_elicitation(session, params),  # noqa: PLW0108 - see `path`
+    )
     path = call_path(shared, registry, RouterTools(lambda: tools), sign_ins)
     activation = Activation(shared, path.endpoint, registry, outbox)
     sources = AdminSources(

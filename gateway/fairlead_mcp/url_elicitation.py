@@ -178,6 +178,16 @@ def is_accepted(response: Raw | bytes) -> bool:
         return False
 
 
+def completion(params: object) -> bytes | None:
+    """Make `notifications/elicitation/complete` of a server's params; None if they name no elicitation."""
+    try:
+        members = jsonrpc.decode_object(params) if isinstance(params, Raw) else {}
+    except jsonrpc.UNREADABLE:
+        return None
+    named = _is_text(members.get(ELICITATION_ID))
+    return jsonrpc.notification(COMPLETED, jsonrpc.encode(members)) if named else None
+
+
 def described(pages: Sequence[UrlElicitation]) -> str:
     """Describe pages for a person or model that gets text alone."""
     if len(pages) == 1:

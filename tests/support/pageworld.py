@@ -120,6 +120,10 @@ class PageServer:
         self.opened = False
         self.late = 0
         self.odd: dict[str, Any] = {}
+        self.completes: asyncio.Queue[dict[str, Any]] | None = None
+        """Params of `notifications/elicitation/complete` to send on the GET stream of a session, if it has any."""
+        self.completed = asyncio.Event()
+        """Set once all of them were sent."""
         self.calls: list[dict[str, Any]] = []
         self.declared: list[Any] = []
         self.cancelled: list[Any] = []
@@ -135,7 +139,7 @@ class PageServer:
             self.calls.append(request.params)
             return await self._call(request, reply)
         if request.verb == "GET":
-            return reply.send(405)
+            return reply.send(405) if self.completes is None else await self._stream(reply)
         if request.method == "initialize" and self.revision != MODERN:
             self.declared.append(request.params["capabilities"])
             hello = {"protocolVersion": self.revision, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
@@ -147,6 +151,23 @@ class PageServer:
         if "id" in request.message and request.method:
             return reply.error(request, 404, -32601, "Method not found")
         return reply.send(202)
+
+    def complete(self, params: dict[str, Any]) -> None:
+        """Say on the GET stream that a page is done with."""
+        assert self.completes is not None
+        self.completed.clear()
+        self.completes.put_nowait(params)
+
+    async def _stream(self, reply: Reply) -> None:
+        assert self.completes is not None
+        reply.open_stream()
+        await reply.flush()
+        while True:
+            params = await self.completes.get()
+            reply.event({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": params})
+            await reply.flush()
+            if self.completes.empty():
+                self.completed.set()
 
     async def _call(self, request: Request, reply: Reply) -> None:
         params = request.params

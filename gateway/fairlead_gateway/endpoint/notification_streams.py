@@ -44,7 +44,7 @@ from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import View, server_target
 from fairlead_gateway.yielding import in_turns
-from fairlead_mcp import eras, jsonrpc, methods
+from fairlead_mcp import eras, jsonrpc, methods, url_elicitation
 from fairlead_mcp.uris import UPDATE, UriNames
 
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -317,6 +317,12 @@ class NotificationStreams:
         if stream is None or not self._sees(stream.exchange, params):
             return False
         return stream.exchange.notify(jsonrpc.notification(UPDATED, params))
+
+    def complete_elicitation(self, session: bytes, params: Raw) -> None:
+        """Notify a legacy session that a page is done with; no-op without an open stream."""
+        stream, completion = self._of_session.get(session), url_elicitation.completion(params)
+        if stream is not None and completion is not None:
+            stream.exchange.notify(completion)
 
     def _sees(self, exchange: HttpExchange, params: Raw) -> bool:
         try:

@@ -13,8 +13,6 @@ import secrets
 from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 MAX_SEALED: Final = 3800
 """Maximum length of a sealed value in characters. Browsers store cookies of up to 4,096 bytes, with name and
@@ -34,6 +32,11 @@ class ValueSealer:
         """`key` is the installation's key; if it is empty, this process makes a random key. `use` has at most 16 bytes;
         values of one use are of no use for another.
         """
+        # imported with the first sealer: calls do not need `cryptography`
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._invalid = InvalidTag
         derived = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=use).digest()
         self._cipher = AESGCM(derived)
         self.key_id = hashlib.blake2b(derived, digest_size=4).hexdigest()
@@ -58,5 +61,5 @@ class ValueSealer:
         try:
             data = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
             return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], purpose.encode())
-        except (binascii.Error, InvalidTag, ValueError):
+        except (binascii.Error, self._invalid, ValueError):
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -20,6 +21,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp import via
+from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
@@ -34,8 +36,10 @@ log = logging.getLogger(__name__)
 
 LISTING_SECONDS: Final = 60.0
 """Time limit of reading all lists of a server."""
-RETRY_SECONDS: Final = 60.0
-"""Pause after a failure, and while no person has signed in."""
+IDLE_SECONDS: Final = 60.0
+"""Time between two looks for grants of a server at which no person of this replica has signed in."""
+RETRY_SECONDS: Final = 2.0
+"""Pause after a failure, which doubles up to IDLE_SECONDS."""
 LOOK_SECONDS: Final = 1.0
 """Time between two looks at which lists are due."""
 MAX_TRIED: Final = 4
@@ -67,6 +71,8 @@ class GrantedListings:
         """When the lists of a server are read again; a server that is missing is due now."""
         self._signed_in: dict[ServerKey, bytes] = {}
         """The last person who signed in, and whose lists were not read since."""
+        self._pauses: dict[ServerKey, Backoff] = {}
+        """Pauses of servers whose last listing failed."""
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -109,6 +115,7 @@ class GrantedListings:
         for key in [key for key in self._due if key not in servers]:
             del self._due[key]
             self._signed_in.pop(key, None)
+            self._pauses.pop(key, None)
         due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
         if due:
             persons = await self._persons({str(key) for key in due})
@@ -135,7 +142,7 @@ class GrantedListings:
         tried = [*persons[:MAX_TRIED]]
         if newest is not None and newest not in tried:
             tried.append(newest)
-        self._due[key] = self._clock() + RETRY_SECONDS
+        self._due[key] = self._clock() + IDLE_SECONDS
         for person in tried:
             try:
                 async with asyncio.timeout(LISTING_SECONDS):
@@ -144,8 +151,11 @@ class GrantedListings:
                 why = str(error) or f"it took over {LISTING_SECONDS:g} s"
                 log.warning("The server %s could not be listed with the grant of a person: %s", key, why)
                 if not isinstance(error, GrantFailed):
+                    pause = self._pauses.setdefault(key, Backoff(random.random, base=RETRY_SECONDS, cap=IDLE_SECONDS))
+                    self._due[key] = self._clock() + pause.after(0.0)
                     return
             else:
+                self._pauses.pop(key, None)
                 self._due[key] = self._clock() + (consent.settings.listing_interval_s or float("inf"))
                 self._report(_report_of(key, consent, self._wall(), listing))
                 return

@@ -5,6 +5,7 @@ Nothing of them is shared by replicas but the installation's key, so each step m
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -19,8 +20,8 @@ _LINK: Final = "link"
 _COOKIE: Final = "cookie"
 
 
-class SignInTicket(msgspec.Struct, frozen=True):
-    """Sign-in of one person at one server."""
+class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
+    """Sign-in of one person at one server, as an array: links are read by people and copied from terminals."""
 
     nonce: str
     """Random name of the sign-in."""
@@ -29,7 +30,7 @@ class SignInTicket(msgspec.Struct, frozen=True):
     """The person in words of the person's provider."""
     namespace: str
     server: str
-    until: float
+    until: int
     """End, in seconds since the epoch."""
     challenge: Challenge | None = None
     """Challenge of the server, where it refused a request."""
@@ -39,7 +40,7 @@ class SignInTicket(msgspec.Struct, frozen=True):
         return ServerKey(self.namespace, self.server)
 
 
-class BrowserPass(msgspec.Struct, frozen=True):
+class BrowserPass(msgspec.Struct, frozen=True, array_like=True):
     """Proof that a browser is the person's, with the request that it takes to the authorization server."""
 
     ticket: SignInTicket
@@ -52,7 +53,11 @@ class SignInSealer:
 
     def __init__(self, key: bytes) -> None:
         """`key` is the installation's key; if it is empty, this process makes a random key."""
-        self._sealer = ValueSealer(key, _USE)
+        self._key = key
+
+    @cached_property
+    def _sealer(self) -> ValueSealer:
+        return ValueSealer(self._key, _USE)
 
     def link(self, ticket: SignInTicket) -> str:
         """Raises ValueTooLong."""

@@ -28,7 +28,12 @@ from fairlead_gateway.upstream.http_call import HttpCall
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
 from fairlead_gateway.upstream.server_facts import ServerTraits
-from fairlead_gateway.upstream.server_session import ServerSession, shared_key
+from fairlead_gateway.upstream.server_session import (
+    CompleteElicitation,
+    ServerSession,
+    forward_nothing,
+    shared_key,
+)
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS, MAX_SESSIONS, RequestForm, ServerSessions
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, UnsupportedVersion
@@ -72,6 +77,8 @@ class HttpAccess:
     """Access tokens per request; None if `headers` have the credential."""
     most_sessions: int = MAX_SESSIONS
     """Limit on the sessions with a legacy server."""
+    complete: CompleteElicitation = forward_nothing
+    """Forwards the end of an elicitation between the calls of a client."""
 
 
 class HttpUpstream(Upstream):
@@ -106,7 +113,7 @@ class HttpUpstream(Upstream):
         self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
         self.pool = self._pools.pools_of_any_pod.calls
         self.background = Background(target.host, self.pool.clock)
-        form = RequestForm(self._head, client, self.next_id, self._read_plainly, access.credentials)
+        form = RequestForm(self._head, client, self.next_id, self._read_plainly, access.credentials, access.complete)
         self.sessions = ServerSessions(form, self._pools, self.background, session_idle, access.most_sessions)
         # copied, because every call reads them
         self._sessions = self.sessions.open

@@ -52,6 +52,7 @@ from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
+from fairlead_gateway.upstream.server_session import CompleteElicitation, forward_nothing
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.session_pool import MAX_SESSIONS
 from fairlead_gateway.upstream.settings import UpstreamSettings
@@ -198,6 +199,8 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
     observe_grant: Callable[[ServerKey, Identity, str, float], None] = lambda *_: None
     """`ObserveOutcome` of the credentials of a server."""
+    complete: CompleteElicitation = forward_nothing
+    """Forwards the end of an elicitation between the calls of a client."""
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
     links: SignInLinks
@@ -226,6 +229,7 @@ class Registry:
         """Seconds without calls after which a shared link is closed."""
         self._via = via.header(access.installation)
         self._credentials = access.credentials
+        self._complete = access.complete
         self._children = access.children
         self._shared = access.shared_children
         self._client = access.client
@@ -522,6 +526,7 @@ class Registry:
             self._resolve(key),
             credentials,
             self._settings.per_client.most if config.personal else MAX_SESSIONS,
+            self._complete,
         )
         return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
 

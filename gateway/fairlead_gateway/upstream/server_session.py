@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, TypeAlias
+
+from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink
@@ -17,6 +20,14 @@ SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
 PodAddress: TypeAlias = Address | None
 """Where a shared session is: the address of its pod, or None for a session that is not assigned to a pod."""
+
+
+CompleteElicitation: TypeAlias = Callable[[bytes, Raw], None]
+"""Sends the params of `notifications/elicitation/complete` to the client of a session with the gateway."""
+
+
+def forward_nothing(session: bytes, params: Raw) -> None:
+    """For upstreams whose clients have no streams."""
 
 
 # a NamedTuple takes ten times as long to make, which each call would pay

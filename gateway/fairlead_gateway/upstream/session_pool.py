@@ -22,9 +22,16 @@ from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
-from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head, pod_of, shared_key
+from fairlead_gateway.upstream.server_session import (
+    CompleteElicitation,
+    ServerSession,
+    SessionKey,
+    get_head,
+    pod_of,
+    shared_key,
+)
 from fairlead_gateway.upstream.session_authorization import SessionAuthorization
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras, jsonrpc, url_elicitation
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
@@ -57,6 +64,8 @@ class RequestForm(NamedTuple):
     """Returns the result in the answer to a request id. Raises McpError."""
     credentials: CallCredentials | None
     """Access tokens per request; None if `head` has the credential."""
+    complete: CompleteElicitation
+    """Forwards the end of an elicitation between the calls of a client."""
 
 
 class ServerSessions:
@@ -73,6 +82,7 @@ class ServerSessions:
         self.most = most
         """Limit on open sessions, beyond which the one that is idle for longest is ended."""
         self._credentials = form.credentials
+        self._complete = form.complete
         self._head = form.head
         self._client = form.client
         self._pools = pools
@@ -287,6 +297,12 @@ class ServerSessions:
             await wait_until_set(stream_opened, STREAM_SECONDS)
         return session
 
+    def _complete_elicitation(self, session: ServerSession, params: Raw) -> None:
+        """Forward the end of an elicitation: a client that got the error -32042 has no call in progress any more."""
+        client = session.client
+        if client is not None and not client.passing and url_elicitation.declares_urls(client.features):
+            self._complete(client.session, params)
+
     async def _listen(self, session: ServerSession, stream_opened: asyncio.Event) -> None:
         """Read the session's GET stream, on which the server sends requests and notifications."""
         pools = self.pools(session)
@@ -307,6 +323,8 @@ class ServerSessions:
                 answer(jsonrpc.reply_to_server(message))
             elif isinstance(message.method, str) and session.active_sinks:
                 session.active_sinks[-1].notify(message)
+            elif message.method == url_elicitation.COMPLETED and isinstance(message.params, Raw):
+                self._complete_elicitation(session, message.params)
             return False
 
         try:

@@ -60,7 +60,8 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Server as `namespace/name`."""
     state: str
     """State of the server. `ready`; `waiting`, `installing` or `starting` if it has not answered yet; `offline` if it
-    answered before but cannot be reached; `stopped` if it has 0 replicas; `failed`.
+    answered before but cannot be reached; `stopped` if it has 0 replicas; `sign-in` if it lists its tools only to
+    people and nobody has signed in; `failed`.
     """
     prefix: str | None
     """Prefix of the server's tools on `/mcp`. Empty: tools have no prefix. Null: another server has the prefix, and

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
-from gatewayworld import LEGACY, MODERN, ask
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask
 from pageworld import (
     ASKED,
     CLIENTS,
@@ -28,9 +31,11 @@ from pageworld import (
     PageClient,
     PageWorld,
     assert_valid,
+    legacy_ask,
     modern_ask,
     page_world,
     params_of,
+    session_as,
 )
 from waiting import eventually
 
@@ -38,6 +43,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OPENS: Final = CLIENTS["2026-07-28 with url"]
 OLD_OPENS: Final = CLIENTS["2025-11-25 with url"]
+NEEDS_PAGE: Final = params_of("legacy", "PerClient", ERROR, "tools/call")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -207,3 +213,41 @@ async def test_a_question_without_a_stream_is_cancelled_at_its_server(world: Pag
     server.cancelled.clear()
     await world.call(CLIENTS["2025-11-25 with url, without streams"], "legacy", QUESTION, "tools/call", "PerClient")
     await eventually(lambda: len(server.cancelled) == 1)
+
+
+async def listening(world: PageWorld, kind: PageClient) -> tuple[Wire, str]:
+    """The stream of a session whose call has got a page to open, and the session."""
+    world.servers["legacy"].completes = asyncio.Queue()
+    world.servers["legacy"].opened = False
+    session = await session_as(world.gateway, kind)
+    headers = {**legacy_ask(kind, "x", {}, session).headers, "accept": "text/event-stream"}
+    stream = await Wire.connect(world.gateway)
+    stream.send(Ask(verb="GET", headers=headers, body=b""))
+    await stream.reader.readuntil(b"\r\n\r\n")
+    await ask(world.gateway, legacy_ask(kind, "tools/call", NEEDS_PAGE, session))
+    return stream, session
+
+
+async def test_a_page_that_is_done_is_announced_between_calls(tmp_path: Path) -> None:
+    async with page_world(tmp_path) as world:
+        stream, _ = await listening(world, OLD_OPENS)
+        for completed in ({"elicitationId": 7}, {}, {"elicitationId": OWN_ID}):
+            world.servers["legacy"].complete(completed)
+        async with asyncio.timeout(30):
+            event = await stream.reader.readuntil(b"elicitation/complete")
+            event += await stream.reader.readuntil(b"\n\n")
+        message = json.loads(event.rpartition(b"data: ")[2])
+        assert_valid(LEGACY, "ServerNotification", message)
+        assert message["params"] == {"elicitationId": OWN_ID}, "and none that names no elicitation"
+        stream.close()
+
+
+@pytest.mark.parametrize("client", ["2025-11-25 with forms", "2025-06-18 with forms"])
+async def test_a_client_of_forms_alone_hears_nothing_of_pages(tmp_path: Path, client: str) -> None:
+    async with page_world(tmp_path) as world:
+        stream, session = await listening(world, CLIENTS[client])
+        world.servers["legacy"].complete({"elicitationId": OWN_ID})
+        await eventually(world.servers["legacy"].completed.is_set)
+        await ask(world.gateway, legacy_ask(CLIENTS[client], "tools/call", NEEDS_PAGE, session))
+    assert b"elicitation" not in await stream.closed()
+    stream.close()

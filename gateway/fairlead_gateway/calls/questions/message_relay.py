@@ -109,8 +109,10 @@ class MessageRelay:
                 self._server_requests.send_update(self._session, shown)
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._forward_cancellation(params)
-        elif message.method == url_elicitation.COMPLETED and isinstance(params, Raw) and self.opens_pages:
-            self._send(jsonrpc.notification(url_elicitation.COMPLETED, params))
+        elif message.method == url_elicitation.COMPLETED and self.opens_pages:
+            completion = url_elicitation.completion(params)
+            if completion is not None:
+                self._send(completion)
         return False
 
     @property

@@ -1,0 +1,115 @@
+"""Lists that are read with grants of persons: whose, when, and again after what."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import GrantedListing
+from fairlead_gateway.sign_in.granted_listings import IDLE_SECONDS, GrantedListings
+from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
+from fairlead_mcp.oauth.subject import TokenSubject
+from virtualtime import HandClock
+
+LINEAR = ServerKey("default", "linear")
+
+
+class Listed:
+    """A server whose sessions fail, and who was asked to list."""
+
+    def __init__(self, *, interval: float = 0.0) -> None:
+        self.persons: list[str] = []
+        self.ended: set[bytes] = set()
+        settings = OAuthSettings(grant=USER_CONSENT, first_grant=True, listing_interval_s=interval)
+        endpoint = HttpEndpoint(url="http://linear/mcp")
+        self.consent = ServerConsent(settings, "uid", endpoint, "", cast("Any", None), cast("Any", self), self.session)
+
+    def cached(self, subject: TokenSubject) -> AccessToken | None:
+        return None
+
+    async def obtain(self, subject: TokenSubject) -> AccessToken:
+        if subject.person in self.ended:
+            raise GrantFailed("ended", cause=SIGN_IN_REQUIRED)
+        return AccessToken.bearer(subject.person.decode(), float("inf"), frozenset())
+
+    @contextlib.asynccontextmanager
+    async def _failing(self) -> AsyncIterator[Any]:
+        raise ConnectFailed("away")
+        yield
+
+    def session(self, token: AccessToken) -> Any:
+        self.persons.append(token.value)
+        return self._failing()
+
+
+async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, HandClock, list[GrantedListing]]:
+    """Lists of a server with grants of persons, who made them in this order."""
+    store, clock, reports = MemoryGrants(), HandClock(0.0), cast("list[GrantedListing]", [])
+    for number, person in enumerate(persons, 1):
+        grant = StoredGrant("https://issuer", "client", granted_at=number)
+        await store.write(GrantKey(person.encode(), str(LINEAR)), grant)
+    await store.write(GrantKey(b"", "registration:https://issuer"), StoredGrant("https://issuer", "client"))
+    lists = GrantedListings(lambda: {LINEAR: server.consent}, store, reports.append, clock=clock)
+    return lists, clock, reports
+
+
+async def test_lists_are_those_of_the_oldest_grant_that_is_still_good() -> None:
+    server = Listed()
+    lists, clock, _ = await lists_of(server, "alice", "bob", "carol")
+    await lists._read_due()
+    assert server.persons == ["alice"]
+    server.ended = {b"alice", b"bob"}
+    clock.now += IDLE_SECONDS
+    await lists._read_due()
+    assert server.persons == ["alice", "carol"]
+
+
+async def test_a_server_that_cannot_be_listed_is_tried_again_after_longer_pauses() -> None:
+    server = Listed()
+    lists, clock, reports = await lists_of(server, "alice")
+    tried = []
+    while clock.now < 300:
+        before = len(server.persons)
+        await lists._read_due()
+        if len(server.persons) > before:
+            tried.append(clock.now)
+        clock.now += 1
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tried)]
+    assert pauses[0] <= 2
+    assert max(pauses) <= IDLE_SECONDS + 1
+    assert len(tried) < 15
+    assert reports == []
+
+
+@pytest.mark.parametrize("persons", [(), ("alice",)])
+async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) -> None:
+    server = Listed()
+    lists, _, _ = await lists_of(server, *persons)
+    await lists._read_due()
+    lists.signed_in(LINEAR, b"dora")
+    await lists._read_due()
+    assert server.persons == ([*persons, "alice"] if persons else ["dora"])
+    lists.refresh(LINEAR)
+    await lists._read_due()
+    assert len(server.persons) == (3 if persons else 1)
+
+
+async def test_servers_that_list_to_everybody_are_left_alone() -> None:
+    server = Listed()
+    lists, _, _ = await lists_of(server, "alice")
+    lists._consents = dict
+    lists.signed_in(LINEAR, b"alice")
+    await lists._read_due()
+    assert server.persons == []
