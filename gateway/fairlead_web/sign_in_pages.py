@@ -223,7 +223,7 @@ def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
 
     The provider leads the browser back from another site, so the cookie is `Lax`.
     """
-    seconds = int(SIGN_IN_SECONDS) if value else 0
+    seconds = SIGN_IN_SECONDS if value else 0
     scope = "Path=/; Secure" if site.secure else f"Path={ROOT}"
     return f"{cookie_name(pending, site)}={value}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
 

@@ -126,6 +126,7 @@ async def test_each_replica_takes_part_in_a_sign_in(tmp_path: Path) -> None:
             page = await browser.press(page)
         assert title_of(page.text) == "Signed in at default/linear"
         await waiting
+        assert await link_of(calls, alice) != link, "which is used up"
         assert await calls.sign_ins.is_signed_in(alice, SERVER)
         assert [await whoami(gateway, request) for gateway in (calls, pages)] == ["alice", "alice"]
 
