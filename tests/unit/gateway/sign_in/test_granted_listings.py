@@ -45,13 +45,14 @@ class Listed:
         return AccessToken.bearer(subject.person.decode(), float("inf"), frozenset())
 
     @contextlib.asynccontextmanager
-    async def _failing(self) -> AsyncIterator[Any]:
-        raise ConnectFailed("away")
+    async def session_of(self, person: str) -> AsyncIterator[None]:
+        self.persons.append(person)
+        if person:
+            raise ConnectFailed("away")
         yield
 
     def session(self, token: AccessToken) -> Any:
-        self.persons.append(token.value)
-        return self._failing()
+        return self.session_of(token.value)
 
 
 async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, HandClock, list[GrantedListing]]:
