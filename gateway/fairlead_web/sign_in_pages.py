@@ -93,7 +93,7 @@ class SignInPages:
         if method == "POST":
             return await self._begin(request, pending)
         base = self._site.base()
-        if self._site.local and request.url.netloc != urlsplit(base).netloc:
+        if self._site.local and request.url.hostname != urlsplit(base).hostname:
             # the answer arrives at this address, and cookies belong to a host
             return RedirectResponse(base + path_of(pending.server, pending.id), 303, {"cache-control": "no-store"})
         return await self._show(request, pending)
