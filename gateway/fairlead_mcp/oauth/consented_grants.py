@@ -5,7 +5,7 @@ A provider that rotates refresh tokens gives each one once, and may end a consen
 - a replica claims the grant before it renews it, by compare-and-set; others wait until it is done or the claim ends;
 - the new refresh token replaces the old one, by compare-and-set, before the access token is used;
 - a renewal that began runs to its end, whatever becomes of the calls that wait for it; a pair that the store did not
-  take is written before the next renewal.
+  take is written as soon as it does, and before the next renewal.
 
 A process that is killed between the provider's answer and the write leaves the old refresh token in the store. A
 provider that takes it once more, as many do for some seconds, gives another pair; at the others the person signs in
@@ -47,6 +47,7 @@ from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_answer import IssuedToken
 from fairlead_mcp.oauth.token_grants import GrantRequest, TokenGrants
 from fairlead_mcp.oauth.token_http import REQUEST_SECONDS
+from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 
 CLAIM_SECONDS: Final = 15.0
 """Time for which a replica renews a grant alone; longer than the request and the write take."""
@@ -54,7 +55,6 @@ PAUSE_SECONDS: Final = 0.1
 """Time between two looks at a grant that another replica renews."""
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
-_MOST_UNSAVED: Final = 1_024
 _ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
 """Causes for which the person signs in again, although the grant may still be good: errors of a provider's own, as
 GitHub's `bad_refresh_token`, count as INVALID_REQUEST.
@@ -77,8 +77,7 @@ class ConsentedGrants(TokenGrants):
         self._renewals: dict[GrantKey, asyncio.Task[AccessToken]] = {}
         self._consents: OrderedDict[bytes, float] = OrderedDict()
         """`granted_at` of the consent that a person's last token is of."""
-        self._unsaved: OrderedDict[GrantKey, VersionedGrant] = OrderedDict()
-        """Renewed grants that the store did not take, with the versions that they replace."""
+        self._unsaved = UnsavedGrants(store)
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
@@ -119,9 +118,7 @@ class ConsentedGrants(TokenGrants):
             _, late = await asyncio.wait([*self._renewals.values()], timeout=REQUEST_SECONDS)
             for renewal in late:
                 renewal.cancel()
-        with contextlib.suppress(GrantFailed):
-            for key in [*self._unsaved]:
-                await self._read(key)
+        await self._unsaved.aclose()
         await self._clients.aclose()
 
     # Internals
@@ -219,16 +216,11 @@ class ConsentedGrants(TokenGrants):
         try:
             return await self._write(key, renewed, claimed.version) is not None
         except GrantFailed:
-            self._unsaved[key] = VersionedGrant(renewed, claimed.version)
-            if len(self._unsaved) > _MOST_UNSAVED:
-                self._unsaved.popitem(last=False)
+            self._unsaved.add(key, VersionedGrant(renewed, claimed.version))
             raise
 
     async def _read(self, key: GrantKey) -> VersionedGrant | None:
-        unsaved = self._unsaved.get(key)
-        if unsaved is not None:
-            await self._write(key, unsaved.grant, unsaved.version)  # if the grant has changed, it is obsolete
-            self._unsaved.pop(key, None)
+        await self._unsaved.save(key)
         with reading_grants():
             return await self._store.read(key)
 

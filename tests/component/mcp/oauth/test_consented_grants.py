@@ -33,6 +33,7 @@ from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request
 from tokenendpoint import token_access
+from waiting import until_async
 
 
 async def failure(
@@ -51,6 +52,12 @@ def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
         return True
 
     return answer
+
+
+async def stores_last(world: ConsentWorld, name: str) -> bool:
+    """Whether the store has the refresh token that the issuer gave last."""
+    grant = await world.grant(name)
+    return grant is not None and grant.refresh_token == world.issuer.consent_of(name).refresh
 
 
 async def test_tokens_go_on_after_a_restart_and_each_refresh_token_replaces_the_one_before() -> None:
@@ -217,6 +224,24 @@ async def test_pair_that_the_store_did_not_take_is_not_used_before_it_is_stored(
     assert not world.issuer.consent_of("alice").ended
     assert grant is not None
     assert grant.refresh_token == world.issuer.consent_of("alice").refresh
+
+
+async def test_pair_that_the_store_did_not_take_is_stored_without_another_call_at_this_replica() -> None:
+    """The person's next call may be at another replica, which must not find the refresh token that was used."""
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        world.issuer.arrived.clear()
+        world.issuer.hold = asyncio.Event()
+        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
+        await world.issuer.arrived.wait()
+        world.store.full = True
+        world.issuer.hold.set()
+        with pytest.raises(GrantFailed):
+            await caller
+        world.store.full = False
+        await until_async("the new pair", lambda: stores_last(world, "alice"))
+        assert (await world.make_source().obtain(world.person("alice"))).value
+        assert not world.issuer.consent_of("alice").ended
 
 
 async def test_pair_that_the_store_did_not_take_is_stored_when_the_source_is_closed() -> None:
