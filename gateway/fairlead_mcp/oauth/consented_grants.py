@@ -29,7 +29,7 @@ from fairlead_mcp.oauth.client_registrations import ClientRegistrations, reading
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
-    GRANT_UNREADABLE,
+    GRANT_STORE,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
     INVALID_GRANT,
@@ -135,7 +135,7 @@ class ConsentedGrants(TokenGrants):
             if issued is not None and await self._save(key, claimed, issued):
                 self._note_consent(key.person, claimed.grant)
                 return issued.access
-        raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_UNREADABLE)
+        raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_STORE)
 
     async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
         """Wait until no other replica renews the grant, and let others wait from now on. Returns the grant with the

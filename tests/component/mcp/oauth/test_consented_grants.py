@@ -19,6 +19,7 @@ from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CONFIGURATION,
+    GRANT_STORE,
     GRANT_UNREADABLE,
     INSUFFICIENT_SCOPE,
     INVALID_CLIENT,
@@ -220,7 +221,7 @@ async def test_pair_that_the_store_did_not_take_is_not_used_before_it_is_stored(
         world.later(60)
         assert (await world.source.obtain(world.person("alice"))).value
         grant = await world.grant("alice")
-    assert failed.value.cause == still.cause == GRANT_UNREADABLE
+    assert failed.value.cause == still.cause == GRANT_STORE
     assert not world.issuer.consent_of("alice").ended
     assert grant is not None
     assert grant.refresh_token == world.issuer.consent_of("alice").refresh
@@ -276,8 +277,17 @@ async def test_store_that_is_away_stops_no_call_with_a_cached_token() -> None:
         world.store.away = False
         world.later(60)
         assert (await world.source.obtain(world.person("bob"))).value
-    assert error.cause == GRANT_UNREADABLE
+    assert error.cause == GRANT_STORE
     assert "away" in str(error)
+
+
+async def test_grant_whose_key_is_lost_is_told_from_a_store_that_is_away() -> None:
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        world.store.unreadable.add(world.key("alice"))
+        error = await failure(world, "alice")
+    assert error.cause == GRANT_UNREADABLE
+    assert "sign in again" in str(error)
 
 
 async def test_grant_that_the_issuer_refuses_is_deleted_and_the_person_is_asked_to_sign_in() -> None:
@@ -326,7 +336,7 @@ async def test_grant_that_changes_with_each_renewal_is_given_up_for_now() -> Non
 
         world.issuer.answer["/token"] = overwrite
         error = await failure(world, "alice")
-    assert error.cause == GRANT_UNREADABLE
+    assert error.cause == GRANT_STORE
     assert len(writing) == 4
 
 
