@@ -7,6 +7,9 @@ A provider that rotates refresh tokens gives each one once, and may end a consen
 - a renewal that began runs to its end, whatever becomes of the calls that wait for it; a pair that the store did not
   take is written as soon as it does, and before the next renewal.
 
+Where a renewal did not rotate, those of the next STEADY_SECONDS neither claim nor write the grant, unless something
+changes. Those after them do, so that the store seals each grant that is used with its newest key.
+
 A process that is killed between the provider's answer and the write leaves the old refresh token in the store. A
 provider that takes it once more, as many do for some seconds, gives another pair; at the others the person signs in
 again.
@@ -53,6 +56,8 @@ CLAIM_SECONDS: Final = 15.0
 """Time for which a replica renews a grant alone; longer than the request and the write take."""
 PAUSE_SECONDS: Final = 0.1
 """Time between two looks at a grant that another replica renews."""
+STEADY_SECONDS: Final = 86_400.0
+"""Time for which it is taken for granted that an authorization server does not rotate a refresh token."""
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
 _ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
@@ -138,8 +143,8 @@ class ConsentedGrants(TokenGrants):
         raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_STORE)
 
     async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
-        """Wait until no other replica renews the grant, and let others wait from now on. Returns the grant with the
-        version of the claim. Raises GrantFailed.
+        """Wait until no other replica renews the grant, and let others wait from now on, unless the grant is steady.
+        Returns the grant with the version of the claim. Raises GrantFailed.
         """
         while True:
             stored = self._usable(await self._read(key), request.step_up)
@@ -150,6 +155,8 @@ class ConsentedGrants(TokenGrants):
             if now < grant.renewing_until <= now + CLAIM_SECONDS:
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
+            if now < grant.steady_until:
+                return stored, client
             claim = msgspec.structs.replace(grant, renewing_until=now + CLAIM_SECONDS)
             version = await self._write(key, claim, stored.version)
             if version is not None:
@@ -202,8 +209,9 @@ class ConsentedGrants(TokenGrants):
                 if not await self._delete(key, claimed.version):
                     return None
                 raise sign_in_required(str(error)) from error
-            with contextlib.suppress(GrantFailed):
-                await self._write(key, grant, claimed.version)
+            if grant.steady_until <= self._access.clock():
+                with contextlib.suppress(GrantFailed):
+                    await self._write(key, grant, claimed.version)
             if error.cause in _REGISTRATION_GONE and not self._settings.client_id:
                 await self._registrations.forget(grant)
             elif error.cause not in _ASK_AGAIN:
@@ -213,6 +221,9 @@ class ConsentedGrants(TokenGrants):
     async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken) -> bool:
         """Replace the refresh token; False if the grant has changed meanwhile. Raises GrantFailed."""
         renewed = renewed_grant(claimed.grant, issued, self._access.clock())
+        if renewed == claimed.grant:
+            current = await self._read(key)
+            return current is not None and current.version == claimed.version
         try:
             return await self._write(key, renewed, claimed.version) is not None
         except GrantFailed:
@@ -257,6 +268,7 @@ def renewed_grant(grant: StoredGrant, issued: IssuedToken, now: float) -> Stored
         renewed_at=now if rotated else grant.renewed_at,
         expires_at=issued.refresh_expires_at or (0.0 if rotated else grant.expires_at),
         renewing_until=0.0,
+        steady_until=0.0 if rotated else grant.steady_until if now < grant.steady_until else now + STEADY_SECONDS,
     )
     if renewed.fits:
         return renewed

@@ -15,7 +15,7 @@ from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.client_registrations import registration_key
 from fairlead_mcp.oauth.consented_clients import MOST_CLIENTS
-from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS
+from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CONFIGURATION,
@@ -90,12 +90,42 @@ async def test_refresh_token_that_is_not_rotated_stays_with_its_time() -> None:
         world.later(400)
         await world.source.obtain(world.person("alice"))
         renewed = await world.grant("alice")
-        assert renewed == grant
+        assert renewed is not None
+        assert msgspec.structs.replace(renewed, steady_until=0.0) == grant
         assert grant.expires_at == grant.granted_at + 5_000
         world.later(5_000)
         error = await failure(world, "alice")
     assert error.cause == SIGN_IN_REQUIRED
     assert "expired" in str(error)
+
+
+async def test_grant_whose_refresh_token_is_not_rotated_is_not_written_with_each_renewal() -> None:
+    async with consent_world() as world:
+        world.issuer.rotates = False
+        await world.sign_in("alice")
+        key = world.key("alice")
+
+        async def renew_at_two_replicas() -> str:
+            """The version of the grant after it."""
+            sources = world.make_source(), world.make_source()
+            await asyncio.gather(*(source.obtain(world.person("alice")) for source in sources))
+            stored = await world.store.read(key)
+            assert stored is not None
+            return stored.version
+
+        first = await renew_at_two_replicas()
+        world.later(400)
+        assert await renew_at_two_replicas() == first
+        world.later(STEADY_SECONDS)
+        day_after = await renew_at_two_replicas()
+        assert day_after != first, "so that a new key seals it"
+        world.issuer.rotates = True
+        await world.make_source().obtain(world.person("alice"))
+        rotated = await world.grant("alice")
+    assert len(world.issuer.requests_of("refresh_token")) == 7
+    assert rotated is not None
+    assert rotated.refresh_token == world.issuer.consent_of("alice").refresh
+    assert rotated.steady_until == 0
 
 
 async def test_token_of_a_consent_that_was_just_finished_is_used_at_once() -> None:
@@ -340,9 +370,13 @@ async def test_grant_that_changes_with_each_renewal_is_given_up_for_now() -> Non
     assert len(writing) == 4
 
 
-async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody() -> None:
+@pytest.mark.parametrize("rotates", [True, False])
+async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody(rotates: bool) -> None:
     async with consent_world() as world:
+        world.issuer.rotates = rotates
         await world.sign_in("alice")
+        await world.source.obtain(world.person("alice"))
+        world.later(400)
         world.issuer.arrived.clear()
         world.issuer.hold = asyncio.Event()
         caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
