@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,21 +15,20 @@ from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
 from fairlead_gateway.identity.persons import holder_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
+from fairlead_gateway.sign_in.consent_changes import ConsentChanges
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization
-from fairlead_mcp.oauth.errors import CLOSED, SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.oauth.consented_clients import issuer_of
+from fairlead_mcp.oauth.errors import CLOSED, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
-from fairlead_mcp.waiting import wait_until_set
 
 log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 20.0
 """Time limit of a request for a link, in which an access token is renewed if the caller has a grant."""
-LOOK_SECONDS: Final = 2.0
-"""Time between two looks whether another replica has completed a sign-in that is waited for."""
 _NO_ADDRESS: Final = (
     "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl)"
@@ -54,6 +52,8 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     """Grants that persons made; None if none can be stored."""
     consents: Callable[[ServerKey], ServerConsent | None]
     """The consent flow of a server; None if it does not want persons to sign in."""
+    everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
+    """The consent flows of all servers."""
     credentials: Callable[[ServerKey], CallCredentials | None]
     """Access tokens of a server; None without such."""
     granted: Callable[[ServerKey, bytes], None]
@@ -68,6 +68,7 @@ class SignIns(SignInLinks, SignInWait):
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
         self._services = services
         self._pending = pending
+        self._changes = None if services.store is None else ConsentChanges(services.store)
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
 
     @property
@@ -192,6 +193,7 @@ class SignIns(SignInLinks, SignInWait):
         self._pending.take(authorization)
         try:
             consent = self._consent(pending.server)
+            self._check_port(pending.server, consent, authorization, answer)
             grant, token = await consent.flow.finish(authorization, answer)
         except GrantFailed as error:
             pending.fail(str(error))
@@ -202,6 +204,24 @@ class SignIns(SignInLinks, SignInWait):
         self._ports.release(pending.id)
         self._services.granted(pending.server, pending.person)
         return remark
+
+    def _check_port(
+        self, server: ServerKey, consent: ServerConsent, authorization: Authorization, answer: Mapping[str, str]
+    ) -> None:
+        """Raise GrantFailed for an answer that does not name its authorization server (RFC 9207), at a port that takes
+        those of another one too, from which it may be (RFC 9700 section 4.4).
+        """
+        port = self.site.registered_port(consent.settings)
+        if not port or "iss" in answer:
+            return
+        for key, other in self._services.everywhere().items():
+            shares = key != server and self.site.registered_port(other.settings) == port
+            if shares and issuer_of(other.settings) != authorization.issuer:
+                raise GrantFailed(
+                    f"the answer does not say that it is of {authorization.issuer}, and the server {key} has the same "
+                    f"callbackPort, {port}: give each a port of its own, or set issuer at both if it is the same",
+                    cause=ISSUER_MISMATCH,
+                )
 
     async def _store(self, pending: PendingSignIn, grant: StoredGrant) -> str:
         """Store a grant. Returns a remark if it cannot be stored; the access token is good nevertheless."""
@@ -223,13 +243,16 @@ class SignIns(SignInLinks, SignInWait):
         pending = self.of_caller(identity, server)
         if pending is None:
             return
-        key = GrantKey(pending.person, str(server))
-        before = await self._granted_at(key)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not await wait_until_set(pending.ended, LOOK_SECONDS):
-                    if await self._granted_at(key) > before:
-                        return
+        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(pending.ended.wait())]
+        if self._changes is not None:
+            another = self._changes.another(GrantKey(pending.person, str(server)))
+            ends.append(asyncio.ensure_future(another))
+        try:
+            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
 
     async def _granted_at(self, key: GrantKey) -> float:
         """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
@@ -241,6 +264,8 @@ class SignIns(SignInLinks, SignInWait):
         return 0.0 if stored is None else stored.grant.granted_at
 
     async def aclose(self) -> None:
+        if self._changes is not None:
+            await self._changes.aclose()
         await self._ports.aclose()
 
     def _consent(self, server: ServerKey) -> ServerConsent:
