@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -13,9 +13,9 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
+from fairlead_gateway.grants.granted_server import granted_server
 from fairlead_gateway.identity.persons import holder_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
-from fairlead_gateway.sign_in.consent_changes import ConsentChanges
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
 from fairlead_gateway.upstream.server_consent import ServerConsent
@@ -24,6 +24,7 @@ from fairlead_mcp.oauth.consent import Authorization
 from fairlead_mcp.oauth.consented_clients import issuer_of
 from fairlead_mcp.oauth.errors import CLOSED, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
+from fairlead_mcp.waiting import wait_until_set
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +69,15 @@ class SignIns(SignInLinks, SignInWait):
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
         self._services = services
         self._pending = pending
-        self._changes = None if services.store is None else ConsentChanges(services.store)
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to notice sign-ins at other replicas. Must be called in the event loop."""
+        store = self._services.store
+        if store is not None:
+            work = self._watch(store.changes())
+            self._watching = asyncio.get_running_loop().create_task(work, name="sign-ins elsewhere")
 
     @property
     def site(self) -> SignInSite:
@@ -237,22 +245,17 @@ class SignIns(SignInLinks, SignInWait):
         return ""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
-        """Wait until the caller's open sign-in ends, here or at another replica, for at most some seconds; returns at
-        once if none is open.
-        """
         pending = self.of_caller(identity, server)
-        if pending is None:
-            return
-        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(pending.ended.wait())]
-        if self._changes is not None:
-            another = self._changes.another(GrantKey(pending.person, str(server)))
-            ends.append(asyncio.ensure_future(another))
-        try:
-            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for end in ends:
-                end.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
+        if pending is not None:
+            await wait_until_set(pending.ended, seconds)
+
+    async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
+        """End open sign-ins that are completed at another replica, whose links are used up."""
+        async for key in changes:
+            server = granted_server(key)
+            pending = None if server is None else self._pending.of_owner(key.person, server)
+            if pending is not None and await self._granted_at(key) >= pending.opened_at:
+                self._pending.close(pending)
 
     async def _granted_at(self, key: GrantKey) -> float:
         """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
@@ -264,8 +267,9 @@ class SignIns(SignInLinks, SignInWait):
         return 0.0 if stored is None else stored.grant.granted_at
 
     async def aclose(self) -> None:
-        if self._changes is not None:
-            await self._changes.aclose()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await self._ports.aclose()
 
     def _consent(self, server: ServerKey) -> ServerConsent:
