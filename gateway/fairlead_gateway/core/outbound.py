@@ -39,8 +39,8 @@ class CallCredentials(Protocol):
         ...
 
     def result_scope(self, identity: Identity) -> bytes | None:
-        """What cached results of a caller belong to: the person, and where people sign in at the server also the access
-        token, for the next one may be of another account. None: no result of the caller may be cached.
+        """Part of the keys of a caller's cached results: the person, and where people sign in at the server also the
+        access token, for the next one may be of another account. None: no result of the caller may be cached.
         """
         ...
 

@@ -122,8 +122,8 @@ async def test_grants_for_some_servers_are_found_in_few_round_trips_and_others_a
         return plain(key, record)
 
     sealer.open = noted  # type: ignore[method-assign]  # the real one, which tells
-    found = {key for key, _ in await counted.everything({"default/linear"})}
-    assert found == set(opened) == set(persons[::20])
+    listed = {key for key, _ in await counted.everything({"default/linear"})}
+    assert listed == set(opened) == set(persons[::20])
     assert counted.requests <= 4
     await counted.aclose()
 

@@ -63,8 +63,8 @@ def test_a_challenge_never_makes_a_link_too_long() -> None:
         url = "https://linear/".ljust(length, "m")
         challenge = Challenge("", scopes, url)
         holder = "https://login.example.com/realms/everybody alice@example.com"
-        kept = pending.open(b"a" * 200, holder, ServerKey("n" * 63, "s" * 253), challenge).ticket.challenge
-        assert kept == Challenge("", scopes, url if length == MAX_URL_CHARS else "")
+        sign_in = pending.open(b"a" * 200, holder, ServerKey("n" * 63, "s" * 253), challenge)
+        assert sign_in.ticket.challenge == Challenge("", scopes, url if length == MAX_URL_CHARS else "")
 
 
 def test_a_link_ends_after_ten_minutes() -> None:
