@@ -36,9 +36,7 @@ CONSENTED: Final = "sign-in"
 MORE_GOAL: Final = 3.0
 """Microseconds that a call with a cached token may take more than one with a fixed header."""
 BATCHES: Final = 100
-"""Batches of a round, of CONNECTIONS calls each. The slowest hundredth tells of the machine too: on one that others use
-it is no measure.
-"""
+"""Batches of a round, of CONNECTIONS calls each. The slowest hundredth tells most of what else the machine does."""
 _FILE: Final = "client"
 _TOKEN: Final = "x" * 900
 """As long as an ordinary JWT."""
