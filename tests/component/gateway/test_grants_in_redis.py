@@ -113,7 +113,7 @@ async def test_grants_for_some_servers_are_found_in_few_round_trips_and_others_a
     async with store_at(redis) as store, store_at(redis, foreign) as unreadable:
         await asyncio.gather(*(store.write(key, GRANT) for key in persons[::20]))
         await asyncio.gather(*(unreadable.write(key._replace(server="default/sentry"), GRANT) for key in persons[:50]))
-    counted = CountedRedisGrants(RedisSettings(url=redis.url), (SEALING_KEY,))
+    counted = CountedRedisGrants(RedisSettings(url=redis.url, timeout=LONGEST), (SEALING_KEY,))
     opened: list[GrantKey] = []
     sealer = await counted._sealer.get()
     plain = sealer.open
