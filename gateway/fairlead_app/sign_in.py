@@ -49,6 +49,7 @@ def make_sign_ins(
         site=SignInSite(base, local, settings.console.enabled),
         store=shared.grants,
         consents=lambda key: registry().consent(key),
+        everywhere=lambda: registry().consents(),
         credentials=lambda key: registry().credentials(key) if registry().consent(key) is not None else None,
         granted=listings.signed_in,
         clock=shared.clock,

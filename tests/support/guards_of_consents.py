@@ -47,6 +47,21 @@ CONSENTS = (
         "200 == 403",
     ),
     Guard(
+        "an answer of another authorization server, at a port that takes those of both (mix-up)",
+        f"{GATEWAY}.sign_in.sign_ins",
+        (("            self._check_port(pending.server, consent, authorization, answer)\n", ""),),
+        f"{_ATTACKS}::test_a_port_of_two_issuers_takes_no_answer_that_does_not_name_its_own",
+        "200 == 400",
+    ),
+    Guard(
+        "links of one person that push out the sign-ins of others",
+        f"{GATEWAY}.sign_in.pending",
+        (("        self._make_room(ticket.person)\n", ""),),
+        "tests/unit/gateway/sign_in/test_pending_sign_ins.py::"
+        "test_links_of_one_person_from_elsewhere_drop_nobody_elses",
+        "4096 ==",
+    ),
+    Guard(
         "a sign-in that a page of another site begins",
         _PAGES,
         (("        if not (_is_own_form(request) and hmac.", "        if not (True and hmac."),),

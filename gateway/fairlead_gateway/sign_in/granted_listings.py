@@ -154,11 +154,11 @@ class GrantedListings:
         if self._store is None:
             return {}
         try:
-            grants = await self._store.everything()
+            grants = await self._store.everything(servers)
         except GrantStoreError as error:
             log.warning("Servers are not listed with grants of persons, which cannot be read: %s", error)
             return {}
-        by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person and key.server in servers)
+        by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person)
         persons: dict[str, list[bytes]] = {}
         for _, key in by_age:
             persons.setdefault(key.server, []).append(key.person)

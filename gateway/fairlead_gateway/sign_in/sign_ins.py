@@ -21,7 +21,8 @@ from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization
-from fairlead_mcp.oauth.errors import CLOSED, SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.oauth.consented_clients import issuer_of
+from fairlead_mcp.oauth.errors import CLOSED, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
 from fairlead_mcp.waiting import wait_until_set
 
@@ -52,6 +53,8 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     """Grants that persons made; None if none can be stored."""
     consents: Callable[[ServerKey], ServerConsent | None]
     """The consent flow of a server; None if it does not want persons to sign in."""
+    everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
+    """The consent flows of all servers."""
     credentials: Callable[[ServerKey], CallCredentials | None]
     """Access tokens of a server; None without such."""
     granted: Callable[[ServerKey, bytes], None]
@@ -210,6 +213,7 @@ class SignIns(SignInLinks, SignInWait):
         self._pending.take(authorization)
         try:
             consent = self._consent(pending.server)
+            self._check_port(pending.server, consent, authorization, answer)
             grant, token = await consent.flow.finish(authorization, answer)
         except GrantFailed as error:
             pending.fail(str(error))
@@ -220,6 +224,24 @@ class SignIns(SignInLinks, SignInWait):
         self._ports.release(pending.id)
         self._services.granted(pending.server, pending.person)
         return remark
+
+    def _check_port(
+        self, server: ServerKey, consent: ServerConsent, authorization: Authorization, answer: Mapping[str, str]
+    ) -> None:
+        """Raise GrantFailed for an answer that does not name its authorization server (RFC 9207), at a port that takes
+        those of another one too, from which it may be (RFC 9700 section 4.4).
+        """
+        port = self.site.registered_port(consent.settings)
+        if not port or "iss" in answer:
+            return
+        for key, other in self._services.everywhere().items():
+            shares = key != server and self.site.registered_port(other.settings) == port
+            if shares and issuer_of(other.settings) != authorization.issuer:
+                raise GrantFailed(
+                    f"the answer does not say that it is of {authorization.issuer}, and the server {key} has the same "
+                    f"callbackPort, {port}: give each a port of its own, or set issuer at both if it is the same",
+                    cause=ISSUER_MISMATCH,
+                )
 
     async def _store(self, pending: PendingSignIn, grant: StoredGrant) -> str:
         """Store a grant. Returns a remark if it cannot be stored; the access token is good nevertheless."""

@@ -178,6 +178,27 @@ async def test_an_answer_for_one_server_is_not_taken_at_the_address_of_another(t
             assert (await browser.get(back)).status == 200
 
 
+@pytest.mark.parametrize("same_issuer", [False, True])
+async def test_a_port_of_two_issuers_takes_no_answer_that_does_not_name_its_own(
+    tmp_path: Path, same_issuer: bool
+) -> None:
+    """The answer may be of the other one, which gave it for a client that both know."""
+    async with consent_server("linear") as server:
+        shared = {"callback_port": free_port()}
+        issuer = f"{server.provider.url}/" if same_issuer else "https://login.example.com"
+        other = consent_catalog("http://127.0.0.1:1/mcp", "notion", oauth={**shared, "issuer": issuer})
+        linear = consent_catalog(server.url, oauth=shared)
+        async with laptop(tmp_path, linear, other) as gateway, FormBrowser() as browser:
+            page = await browser.sign_in(await link_of(gateway))
+            if same_issuer:
+                assert title_of(page.text) == "Signed in at default/linear"
+                return
+            assert page.status == 400
+            assert "default/notion has the same callbackPort" in page.text
+            assert not gateway.sign_ins.has_token(LOCAL, SERVER)
+            assert not server.provider.refresh_tokens, "the code was not redeemed"
+
+
 @pytest.mark.parametrize(
     "headers",
     [
