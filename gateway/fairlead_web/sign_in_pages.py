@@ -111,20 +111,19 @@ class SignInPages:
         if not admitted:
             cookie = self._sign_ins.admit_browser(pending)
         try:
-            authorization = await self._sign_ins.request(pending)
+            leads_to = await self._sign_ins.destination(pending)
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
-        host = urlsplit(authorization.url).hostname or ""
         facts = [
             ("Server", str(pending.server)),
-            ("You are sent to", host),
-            ("Authorization server", authorization.issuer),
+            ("You are sent to", leads_to.host),
+            ("Authorization server", leads_to.issuer),
         ]
         if not self._site.local:
             facts.append(("The grant is for", pending.holder))
         action = path_of(pending.server, pending.id)
         page = form_page(
-            f"Sign in at {pending.server}", facts, action, pending.form_token(cookie), f"Continue to {host}"
+            f"Sign in at {pending.server}", facts, action, pending.form_token(cookie), f"Continue to {leads_to.host}"
         )
         if not admitted:
             page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))

@@ -161,7 +161,7 @@ class TokenSource:
     async def review(self, person: bytes) -> None:
         """Forget all about a person whose token is of a consent that the store does not have any more, for the person
         signed out or signed in again, and earlier failures of anybody else. Call it when the store says that the
-        person's grant has changed.
+        person's grant has changed. Raises GrantStoreError if the store does not tell: then call it again.
         """
         if isinstance(self._grants, GrantFailed) or not await self._grants.has_consent(person):
             self.forget(person)
