@@ -93,6 +93,7 @@ class Gateway:
         await self.snapshots.start()
         if self._ended_grants is not None:
             self._ended_grants.start()
+        self.sign_ins.start()
         self._listings.start()
         self.models.start()
         with contextlib.suppress(TimeoutError):

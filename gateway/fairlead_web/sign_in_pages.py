@@ -93,7 +93,7 @@ class SignInPages:
         if method == "POST":
             return await self._begin(request, pending)
         base = self._site.base()
-        if self._site.local and request.url.netloc != urlsplit(base).netloc:
+        if self._site.local and request.url.hostname != urlsplit(base).hostname:
             # the answer arrives at this address, and cookies belong to a host
             return RedirectResponse(base + path_of(pending.server, pending.id), 303, {"cache-control": "no-store"})
         return await self._show(request, pending)
@@ -222,7 +222,7 @@ def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
 
     The provider leads the browser back from another site, so the cookie is `Lax`.
     """
-    seconds = int(SIGN_IN_SECONDS) if value else 0
+    seconds = SIGN_IN_SECONDS if value else 0
     scope = "Path=/; Secure" if site.secure else f"Path={ROOT}"
     return f"{cookie_name(pending, site)}={value}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
 

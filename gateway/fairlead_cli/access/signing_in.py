@@ -6,12 +6,13 @@ import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fairlead_cli.browsing import open_in_browser
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json, printable, remark
+from fairlead_cli.proxies import is_this_machine
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.waiting import attempts
 
@@ -47,7 +48,8 @@ def _show_link(state: dict[str, Any], output: Output, *, opened: bool) -> None:
     url = printable(state["signInUrl"])
     text = f"Sign in at {state['server']} in the browser; if none has opened, open {url}"
     if not opened:
-        text = f"Open this page in a browser on this machine to sign in at {state['server']}: {url}"
+        here = " on the gateway's machine" if is_this_machine(urlsplit(url).hostname or "") else ""
+        text = f"Open this page in a browser{here} to sign in at {state['server']}: {url}"
     if output is Output.json:
         remark("login", text)
     else:

@@ -11,6 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -73,6 +74,8 @@ class GrantedListings:
         """The last person who signed in, and whose lists were not read since."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
+        self._reading: dict[ServerKey, asyncio.Task[None]] = {}
+        """Listings in progress, none of which delays another."""
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -92,9 +95,10 @@ class GrantedListings:
         self._awake.set()
 
     async def aclose(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [*self._reading.values(), *([] if self._task is None else [self._task])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
@@ -117,9 +121,21 @@ class GrantedListings:
             self._signed_in.pop(key, None)
             self._pauses.pop(key, None)
         due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
+        due = {key: consent for key, consent in due.items() if key not in self._reading}
         if due:
             persons = await self._persons({str(key) for key in due})
-            await asyncio.gather(*(self._read(key, consent, persons.get(str(key), [])) for key, consent in due.items()))
+            for key, consent in due.items():
+                work = self._read(key, consent, persons.get(str(key), []))
+                task = asyncio.get_running_loop().create_task(work, name=f"list {key} with a grant")
+                self._reading[key] = task
+                task.add_done_callback(partial(self._end, key))
+
+    def _end(self, key: ServerKey, task: asyncio.Task[None]) -> None:
+        del self._reading[key]
+        if key in self._signed_in:  # meanwhile
+            self.refresh(key)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("Reading lists of the server %s failed", key, exc_info=error)
 
     async def _persons(self, servers: set[str]) -> dict[str, list[bytes]]:
         """For each server, the persons with a grant, that with the oldest first."""

@@ -24,7 +24,7 @@ from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization
 from fairlead_mcp.oauth.errors import BAD_ANSWER, SIGN_IN_REQUIRED, GrantFailed
 
-SIGN_IN_SECONDS: Final = 600.0
+SIGN_IN_SECONDS: Final = 600
 """Time to complete a sign-in."""
 MAX_OPEN: Final = 4_096
 """Limit on open sign-ins of all persons, and on those that were completed within their time."""
@@ -36,7 +36,7 @@ MAX_COOKIES: Final = 16
 """Limit on the cookies of one browser that are looked at."""
 COOKIE: Final = "fairlead_sign_in_"
 """Beginning of the names of cookies."""
-_RANDOM_BYTES: Final = 24
+_NONCE_BYTES: Final = 12
 
 
 class PendingSignIn:
@@ -64,6 +64,11 @@ class PendingSignIn:
     @property
     def server(self) -> ServerKey:
         return self.ticket.key
+
+    @property
+    def opened_at(self) -> float:
+        """When it was opened, in seconds since the epoch."""
+        return self.ticket.until - SIGN_IN_SECONDS
 
     @property
     def cookie(self) -> str:
@@ -116,7 +121,7 @@ class PendingSignIns:
                 f"{MAX_OPEN} sign-ins are open at this gateway: complete one, or try again in some minutes",
                 cause=SIGN_IN_REQUIRED,
             )
-        nonce, until = secrets.token_urlsafe(_RANDOM_BYTES), self._clock() + SIGN_IN_SECONDS
+        nonce, until = secrets.token_urlsafe(_NONCE_BYTES), int(self._clock()) + SIGN_IN_SECONDS
         ticket = SignInTicket(nonce, person, holder, server.namespace, server.name, until, challenge)
         try:
             return self._add(PendingSignIn(ticket, self._sealer.link(ticket)))

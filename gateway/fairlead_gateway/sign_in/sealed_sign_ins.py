@@ -20,8 +20,8 @@ _LINK: Final = "link"
 _COOKIE: Final = "cookie"
 
 
-class SignInTicket(msgspec.Struct, frozen=True):
-    """Sign-in of one person at one server."""
+class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
+    """Sign-in of one person at one server, as an array: links are read by people and copied from terminals."""
 
     nonce: str
     """Random name of the sign-in."""
@@ -30,7 +30,7 @@ class SignInTicket(msgspec.Struct, frozen=True):
     """The person in words of the person's provider."""
     namespace: str
     server: str
-    until: float
+    until: int
     """End, in seconds since the epoch."""
     challenge: Challenge | None = None
     """Challenge of the server, where it refused a request."""
@@ -40,7 +40,7 @@ class SignInTicket(msgspec.Struct, frozen=True):
         return ServerKey(self.namespace, self.server)
 
 
-class BrowserPass(msgspec.Struct, frozen=True):
+class BrowserPass(msgspec.Struct, frozen=True, array_like=True):
     """Proof that a browser is the person's, with the request that it takes to the authorization server."""
 
     ticket: SignInTicket

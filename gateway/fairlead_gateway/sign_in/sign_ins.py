@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -14,6 +13,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
+from fairlead_gateway.grants.granted_server import granted_server
 from fairlead_gateway.identity.persons import holder_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 20.0
 """Time limit of a request for a link, in which an access token is renewed if the caller has a grant."""
-LOOK_SECONDS: Final = 2.0
-"""Time between two looks whether another replica has completed a sign-in that is waited for."""
 _NO_ADDRESS: Final = (
     "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl)"
@@ -69,6 +67,14 @@ class SignIns(SignInLinks, SignInWait):
         self._services = services
         self._pending = pending
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to notice sign-ins at other replicas. Must be called in the event loop."""
+        store = self._services.store
+        if store is not None:
+            work = self._watch(store.changes())
+            self._watching = asyncio.get_running_loop().create_task(work, name="sign-ins elsewhere")
 
     @property
     def site(self) -> SignInSite:
@@ -222,19 +228,17 @@ class SignIns(SignInLinks, SignInWait):
         return ""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
-        """Wait until the caller's open sign-in ends, here or at another replica, for at most some seconds; returns at
-        once if none is open.
-        """
         pending = self.of_caller(identity, server)
-        if pending is None:
-            return
-        key = GrantKey(pending.person, str(server))
-        before = await self._granted_at(key)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not await wait_until_set(pending.ended, LOOK_SECONDS):
-                    if await self._granted_at(key) > before:
-                        return
+        if pending is not None:
+            await wait_until_set(pending.ended, seconds)
+
+    async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
+        """End open sign-ins that are completed at another replica, whose links are used up."""
+        async for key in changes:
+            server = granted_server(key)
+            pending = None if server is None else self._pending.of_owner(key.person, server)
+            if pending is not None and await self._granted_at(key) >= pending.opened_at:
+                self._pending.close(pending)
 
     async def _granted_at(self, key: GrantKey) -> float:
         """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
@@ -246,6 +250,9 @@ class SignIns(SignInLinks, SignInWait):
         return 0.0 if stored is None else stored.grant.granted_at
 
     async def aclose(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await self._ports.aclose()
 
     def _consent(self, server: ServerKey) -> ServerConsent:

@@ -44,7 +44,9 @@ async def test_a_person_signs_in_at_a_server_on_a_laptop(tmp_path: Path, chromiu
 
 
 @beside_the_browser
-async def test_a_person_signs_in_to_the_console_on_the_way(tmp_path: Path, chromium: Browser) -> None:
+async def test_a_link_in_another_site_is_opened_by_the_session_of_the_console(
+    tmp_path: Path, chromium: Browser
+) -> None:
     port = free_port()
     public = {"port": port, "public_url": f"http://127.0.0.1:{port}", "trust": Trust((Names("alice"),))}
     async with (
@@ -53,12 +55,14 @@ async def test_a_person_signs_in_to_the_console_on_the_way(tmp_path: Path, chrom
         laptop(tmp_path, consent_catalog(server.url), **public) as gateway,
     ):
         link = await link_of(gateway, ALICE)
-        page = await opened(chromium, gateway, "/healthz")
+        page = await opened(chromium, gateway, "/console/sign-in")
         problems = complaints(page)
-        await page.set_content(f'<a href="{link}">a link in a chat</a>')
-        await page.get_by_role("link").click()
         await page.get_by_label("API key").fill("alice")
         await page.get_by_role("button", name="Sign in", exact=True).click()
+        await page.get_by_role("link", name="Tools").wait_for()
+        await page.goto("about:blank")
+        await page.set_content(f'<a href="{link}">a link in a chat, which is another site</a>')
+        await page.get_by_role("link").click()
         await page.get_by_role("button", name="Continue to localhost").click()
         await page.get_by_role("button", name="Allow").click()
         await page.get_by_role("heading", name="Signed in at default/linear").wait_for()

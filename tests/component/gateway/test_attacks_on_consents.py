@@ -264,7 +264,7 @@ async def test_links_say_nothing_of_the_person_and_cannot_be_guessed(tmp_path: P
         assert len({*idents}) == 2
         assert all(len(ident) >= 32 for ident in idents)
         assert not any(name in link for link in links for name in ("alice", "mallory"))
-        for part in (0, len(idents[0]) // 2, -1):
+        for part in (0, len(idents[0]) // 2, -2):  # the last character has bits that say nothing
             altered = [*idents[0]]
             altered[part] = "A" if altered[part] != "A" else "B"
             assert gateway.sign_ins.find("".join(altered)) is None

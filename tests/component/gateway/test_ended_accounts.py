@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +14,13 @@ import pytest_asyncio
 from commands import fairlead
 from consentservers import ConsentServer, FormBrowser, consent_server
 from consentworld import SERVER, called, laptop, link_of, whoami
+from controlplane import ControlPlane
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import LOCAL
 from fairlead_gateway.grants.sealing_keys import new_sealing_key
+from fairlead_gateway.grants.secret_store import SLOTS
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import load_configuration
 from fairlead_mcp.oauth.stored_grant import GrantKey
 from redisserver import redis_server
 from waiting import until_async
@@ -44,17 +49,38 @@ async def gateways(folder: Path, **store: Any) -> AsyncIterator[Pair]:
         yield Pair(server, first, second, browser)
 
 
-@pytest_asyncio.fixture(params=["folder", "redis"])
-async def pair(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
-    if request.param == "folder":
-        async with gateways(tmp_path, grants_directory=tmp_path / "grants") as made:
+@asynccontextmanager
+async def in_redis(folder: Path, **store: Any) -> AsyncIterator[Pair]:
+    async with redis_server(folder) as redis, gateways(folder, grants="redis", redis=redis.url, **store) as made:
+        yield made
+
+
+@asynccontextmanager
+async def in_secrets(folder: Path, plane: ControlPlane, namespace: str, **store: Any) -> AsyncIterator[Pair]:
+    for slot in range(SLOTS):
+        body = {"metadata": {"name": f"grants-{slot}"}}
+        await asyncio.to_thread(plane.request, "POST", f"/api/v1/namespaces/{namespace}/secrets", body)
+    async with aclosing(Kube.connect(await load_configuration(plane.kubeconfig))) as kube:
+        store |= {"grants": "secrets", "grants_secret": "grants", "kube": kube, "namespace": namespace}
+        async with gateways(folder, **store) as made:
             yield made
-        return
-    keys = new_sealing_key("k").text
-    async with (
-        redis_server(tmp_path) as redis,
-        gateways(tmp_path, grants_directory=None, grants="redis", grant_keys=keys, redis=redis.url) as made,
-    ):
+
+
+@pytest.fixture(params=["folder", "redis", "secrets"])
+def opening(tmp_path: Path, request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Pair]:
+    """Opens the gateways over one kind of store."""
+    if request.param == "folder":
+        return gateways(tmp_path, grants_directory=tmp_path / "grants")
+    shared = {"grants_directory": None, "grant_keys": new_sealing_key("k").text}
+    if request.param == "redis":
+        return in_redis(tmp_path, **shared)
+    plane, namespace = (request.getfixturevalue(name) for name in ("control_plane", "namespace"))
+    return in_secrets(tmp_path, plane, namespace, **shared)
+
+
+@pytest_asyncio.fixture
+async def pair(opening: AbstractAsyncContextManager[Pair]) -> AsyncIterator[Pair]:
+    async with opening as made:
         yield made
 
 

@@ -7,6 +7,8 @@ import base64
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,10 +18,14 @@ from fairlead_gateway.grants.sealed_grant import encode_record, new_version, rec
 from fairlead_gateway.grants.sealing import GrantSealer
 from fairlead_gateway.grants.sealing_keys import new_sealing_key
 from fairlead_gateway.grants.secret_store import MAX_BYTES, SLOTS, SecretGrantStore
+from fairlead_gateway.identity.key_format import encode_keys, new_key
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from fairlead_kube.resources import SECRETS
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
+from gatewayprocess import started
+from gatewayworld import Ask, ask
+from restworld import get, problem
 from waiting import eventually
 
 NAME = "fairlead-grants"
@@ -162,3 +168,32 @@ async def test_a_secret_that_is_missing_is_named(control_plane: ControlPlane, na
         for work in (store.read(KEY), store.write(KEY, GRANT), store.delete(KEY)):
             with pytest.raises(GrantStoreError, match=f"{store.secret_of(KEY.person)} cannot be read or written"):
                 await work
+
+
+async def test_a_gateway_on_a_cluster_lists_and_ends_accounts_in_secrets(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    key, record = new_key("ada", [], now=datetime.now(UTC))
+    (tmp_path / "keys.json").write_bytes(encode_keys([record]))
+    account = GrantKey(b"key:ada", "default/linear")
+    async with cluster(control_plane, namespace) as kube, store_in(kube, namespace) as store:
+        await store.write(account, GRANT)
+        async with started(
+            KUBECONFIG=str(control_plane.kubeconfig),
+            FAIRLEAD_NAMESPACE=namespace,
+            FAIRLEAD_API_KEYS=str(tmp_path / "keys.json"),
+            FAIRLEAD_GRANTS="secrets",
+            FAIRLEAD_GRANTS_SECRET=NAME,
+            FAIRLEAD_GRANT_KEYS=SEALING_KEY.text,
+        ) as gateway:
+            match = await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp, metrics on port (\d+)")
+            gateway.port = int(match[1])
+            ada = {"authorization": f"Bearer {key}"}
+            listed = await get(gateway, "/v1/accounts", **ada)
+            target = "/v1/accounts/default/linear"
+            ended = await ask(gateway, Ask(verb="DELETE", target=target, body=b"", headers=ada))
+            again = await ask(gateway, Ask(verb="DELETE", target=target, body=b"", headers=ada))
+        assert [each["server"] for each in listed.message["accounts"]] == ["default/linear"]
+        assert ended.status == 200
+        assert problem(again) == (404, "UNKNOWN_ACCOUNT")
+        assert await store.read(account) is None

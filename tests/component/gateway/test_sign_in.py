@@ -58,6 +58,14 @@ async def test_the_page_says_where_it_leads_and_begins_with_a_click(tmp_path: Pa
         assert begun.headers["referrer-policy"] == "no-referrer"
 
 
+async def test_a_link_under_another_name_of_the_machine_leads_to_that_of_the_answer(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        link = await link_of(gateway)
+        page = await browser.get(link.replace("127.0.0.1", "localhost"))
+        assert page.url == link
+        assert title_of((await browser.sign_in(page.url)).text) == "Signed in at default/linear"
+
+
 async def test_all_calls_before_a_sign_in_get_the_same_link(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
         assert len({await link_of(gateway) for _ in range(5)}) == 1
@@ -129,6 +137,7 @@ async def test_each_replica_takes_part_in_a_sign_in(tmp_path: Path) -> None:
             page = await browser.press(page)
         assert title_of(page.text) == "Signed in at default/linear"
         await waiting
+        assert await link_of(calls, alice) != link, "which is used up"
         assert await calls.sign_ins.is_signed_in(alice, SERVER)
         assert [await whoami(gateway, request) for gateway in (calls, pages)] == ["alice", "alice"]
 

@@ -66,6 +66,7 @@ STORIES = {
     "FairleadCatalogStale": Story({'fairlead_catalog_stale{instance="g"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadDocumentsBroken": Story({'fairlead_documents_broken{instance="g"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadConfigReloadFailed": Story({'fairlead_config_reload_failed{instance="g"}': "1x10 0x20"}, 4, 6, 15),
+    "FairleadGrantsFull": Story({'fairlead_grants_fill_ratio{instance="g"}': "0.9x10 0.5x20"}, 4, 6, 15),
     "FairleadOperatorNotLeading": Story(
         {'fairlead_operator_leader{instance="o"}': "0x20", 'fairlead_operator_leader{instance="p"}': "0x5 1x15"},
         1,
@@ -142,6 +143,7 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
     "FairleadCatalogStale": {'fairlead_catalog_stale{instance="g"}': "1x3 0x57"},
     "FairleadDocumentsBroken": {'fairlead_documents_broken{instance="g"}': "1x3 0x57"},
     "FairleadConfigReloadFailed": {'fairlead_config_reload_failed{instance="g"}': "1x3 0x57"},
+    "FairleadGrantsFull": {'fairlead_grants_fill_ratio{instance="g"}': "0.8x60"},
     "FairleadOperatorNotLeading": {
         'fairlead_operator_leader{instance="o"}': "0x60",
         'fairlead_operator_leader{instance="p"}': "1x60",

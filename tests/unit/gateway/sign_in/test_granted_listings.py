@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator
@@ -32,6 +33,7 @@ class Listed:
     def __init__(self, *, interval: float = 0.0) -> None:
         self.persons: list[str] = []
         self.ended: set[bytes] = set()
+        self.hangs = False
         settings = OAuthSettings(grant=USER_CONSENT, first_grant=True, listing_interval_s=interval)
         endpoint = HttpEndpoint(url="http://linear/mcp")
         self.consent = ServerConsent(settings, "uid", endpoint, "", cast("Any", None), cast("Any", self), self.session)
@@ -45,13 +47,16 @@ class Listed:
         return AccessToken.bearer(subject.person.decode(), float("inf"), frozenset())
 
     @contextlib.asynccontextmanager
-    async def _failing(self) -> AsyncIterator[Any]:
-        raise ConnectFailed("away")
+    async def session_of(self, person: str) -> AsyncIterator[None]:
+        self.persons.append(person)
+        if self.hangs:
+            await asyncio.Event().wait()
+        if person:
+            raise ConnectFailed("away")
         yield
 
     def session(self, token: AccessToken) -> Any:
-        self.persons.append(token.value)
-        return self._failing()
+        return self.session_of(token.value)
 
 
 async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, HandClock, list[GrantedListing]]:
@@ -65,14 +70,21 @@ async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, Hand
     return lists, clock, reports
 
 
+async def read_due(lists: GrantedListings) -> None:
+    """Read the lists that are due, to their end."""
+    await lists._read_due()
+    await asyncio.gather(*lists._reading.values())
+    await asyncio.sleep(0)
+
+
 async def test_lists_are_those_of_the_oldest_grant_that_is_still_good() -> None:
     server = Listed()
     lists, clock, _ = await lists_of(server, "alice", "bob", "carol")
-    await lists._read_due()
+    await read_due(lists)
     assert server.persons == ["alice"]
     server.ended = {b"alice", b"bob"}
     clock.now += IDLE_SECONDS
-    await lists._read_due()
+    await read_due(lists)
     assert server.persons == ["alice", "carol"]
 
 
@@ -82,7 +94,7 @@ async def test_a_server_that_cannot_be_listed_is_tried_again_after_longer_pauses
     tried = []
     while clock.now < 300:
         before = len(server.persons)
-        await lists._read_due()
+        await read_due(lists)
         if len(server.persons) > before:
             tried.append(clock.now)
         clock.now += 1
@@ -97,12 +109,12 @@ async def test_a_server_that_cannot_be_listed_is_tried_again_after_longer_pauses
 async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, *persons)
-    await lists._read_due()
+    await read_due(lists)
     lists.signed_in(LINEAR, b"dora")
-    await lists._read_due()
+    await read_due(lists)
     assert server.persons == ([*persons, "alice"] if persons else ["dora"])
     lists.refresh(LINEAR)
-    await lists._read_due()
+    await read_due(lists)
     assert len(server.persons) == (3 if persons else 1)
 
 
@@ -111,5 +123,22 @@ async def test_servers_that_list_to_everybody_are_left_alone() -> None:
     lists, _, _ = await lists_of(server, "alice")
     lists._consents = dict
     lists.signed_in(LINEAR, b"alice")
-    await lists._read_due()
+    await read_due(lists)
     assert server.persons == []
+
+
+async def test_a_server_that_hangs_delays_no_other_and_is_asked_once() -> None:
+    hanging, quick = Listed(), Listed()
+    hanging.hangs = True
+    lists, _, _ = await lists_of(hanging, "alice")
+    other = ServerKey("default", "notion")
+    lists._consents = lambda: {LINEAR: hanging.consent, other: quick.consent}
+    await lists._read_due()
+    lists.signed_in(other, b"bob")
+    lists.signed_in(LINEAR, b"bob")
+    await lists._read_due()
+    await lists._read_due()
+    await lists._reading[other]
+    assert (hanging.persons, quick.persons) == (["alice"], ["bob"])
+    await lists.aclose()
+    assert lists._reading == {}
