@@ -195,19 +195,8 @@ class ConsentFlow:
         return renewed_grant(grant, issued, grant.granted_at), issued.access
 
     async def revoke(self, grant: StoredGrant) -> bool:
-        """End a consent at its authorization server (RFC 7009); False if that has no revocation endpoint, cannot be
-        reached or refuses, so that the person may have to end it there.
-        """
-        issuer = self._settings.issuer if self._settings.token_url else grant.issuer
-        if not issuer or not grant.refresh_token or issuer_of(self._settings, grant.issuer) != grant.issuer:
-            return False  # the refresh token is sent to nobody but who gave it
-        try:
-            async with _time_limit(f"the authorization server {issuer}"):
-                metadata = await discover_issuer(self._access, issuer, self._settings.ca_bundle)
-                url = metadata.revocation_endpoint
-                return bool(url) and await self._clients.of(grant).revoke(url, grant.refresh_token)
-        except GrantFailed:
-            return False
+        """As `ConsentedClients.revoke`."""
+        return await self._clients.revoke(grant)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -222,7 +222,11 @@ class ConsentedGrants(TokenGrants):
         """Replace the refresh token; False if the grant has changed meanwhile. Raises GrantFailed."""
         renewed = renewed_grant(claimed.grant, issued, self._access.clock())
         try:
-            return await self._write(key, renewed, claimed.version) is not None
+            if await self._write(key, renewed, claimed.version) is not None:
+                return True
+            if await self._read(key) is None:  # ended meanwhile, and revoked by the refresh token that was replaced
+                await self._clients.revoke(renewed)
+            return False
         except GrantFailed:
             self._unsaved[key] = VersionedGrant(renewed, claimed.version)
             if len(self._unsaved) > _MOST_UNSAVED:
