@@ -154,10 +154,13 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
         with pytest.raises(GrantStoreError, match=rf"{secret} is full \(3\d\d grants\): end accounts that nobody uses"):
             await store.write(KEY, msgspec.structs.replace(GRANT, refresh_token=token))
         assert await store.write(SOMEBODY, GRANT), "another Secret has room"
-        stored = [key for key, _ in await store.of_person(KEY.person)]
-        claim = msgspec.structs.replace(GRANT, refresh_token=token, renewing_until=1_700_000_000.5)
-        for key in stored:
-            assert await store.write(key, claim), "grants of a full Secret can be renewed"
+        with pytest.raises(GrantStoreError, match="is full"):
+            for number in range(32):
+                await store.write(GrantKey(KEY.person, f"default/small-{number}"), GRANT)
+        longer = msgspec.structs.replace(GRANT, refresh_token=token, holder="x" * 60, renewing_until=1_700_000_000.5)
+        for number in range(10):
+            renewed = GrantKey(KEY.person, f"default/other-{number}")
+            assert await store.write(renewed, longer), "grants of a full Secret can be renewed"
 
 
 async def test_a_secret_that_is_missing_is_named(control_plane: ControlPlane, namespace: str) -> None:
