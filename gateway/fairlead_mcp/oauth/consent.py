@@ -101,8 +101,8 @@ class _Provider(NamedTuple):
 class ConsentDestination(NamedTuple):
     """Where a sign-in leads the person's browser."""
 
-    host: str
-    """Host of the authorization endpoint."""
+    url: str
+    """Authorization endpoint."""
     issuer: str
 
 
@@ -122,7 +122,7 @@ class ConsentFlow:
         async with _time_limit("the authorization server"):
             metadata = (await self._provider(challenge or await self._challenge())).metadata
         require_authorization_endpoint(metadata)
-        return ConsentDestination(urlsplit(metadata.authorization_endpoint).hostname or "", metadata.issuer)
+        return ConsentDestination(metadata.authorization_endpoint, metadata.issuer)
 
     async def begin(
         self,

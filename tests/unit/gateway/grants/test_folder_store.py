@@ -24,7 +24,7 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGra
 KEY = GrantKey(b"local", "default/linear")
 OTHER = GrantKey(b"local", "default/sentry")
 SOMEBODY = GrantKey(b"jwt:https://idp#ada", "default/linear")
-GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r1", holder="local")
+GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r1-secret", holder="local")
 RACER = """
 import asyncio, sys
 from pathlib import Path
@@ -141,6 +141,7 @@ async def test_grants_are_listed_for_their_person_and_for_administrators(tmp_pat
             await store.write(key, GRANT)
         assert {key for key, _ in await store.of_person(b"local")} == {KEY, OTHER}
         assert {key for key, _ in await store.everything()} == {KEY, OTHER, SOMEBODY}
+        assert {key for key, _ in await store.everything({OTHER.server})} == {OTHER}
 
 
 async def test_two_processes_lose_no_change_of_a_grant(tmp_path: Path) -> None:
