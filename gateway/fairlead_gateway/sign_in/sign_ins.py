@@ -20,7 +20,7 @@ from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, Pen
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.oauth.challenge import Challenge
-from fairlead_mcp.oauth.consent import Authorization
+from fairlead_mcp.oauth.consent import Authorization, ConsentDestination
 from fairlead_mcp.oauth.consented_clients import issuer_of
 from fairlead_mcp.oauth.errors import CLOSED, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
@@ -172,8 +172,12 @@ class SignIns(SignInLinks, SignInWait):
         """The caller's open sign-in at a server."""
         return self._pending.of_owner(person_of(identity), server)
 
-    async def request(self, pending: PendingSignIn) -> Authorization:
-        """An authorization request for an open sign-in. Raises GrantFailed."""
+    async def destination(self, pending: PendingSignIn) -> ConsentDestination:
+        """Where an open sign-in leads. Raises GrantFailed."""
+        return await self._consent(pending.server).flow.destination(pending.ticket.challenge)
+
+    async def _request(self, pending: PendingSignIn) -> Authorization:
+        """An authorization request for an open sign-in, with a registration where it needs one. Raises GrantFailed."""
         consent = self._consent(pending.server)
         return await consent.flow.begin(
             self.site.redirect_uri(pending.server, consent.settings),
@@ -198,12 +202,13 @@ class SignIns(SignInLinks, SignInWait):
 
         Raises GrantFailed.
         """
+        authorization = await self._request(pending)
+        cookie = self._pending.admit_browser(pending, authorization)
         port = self.site.registered_port(self._consent(pending.server).settings)
         if port and not self.site.listens_at(port):
             await self._ports.open(port, pending.id, SIGN_IN_SECONDS)
-        authorization = await self.request(pending)
         pending.failure = ""
-        return authorization, self._pending.admit_browser(pending, authorization)
+        return authorization, cookie
 
     async def finish(self, pending: PendingSignIn, authorization: Authorization, answer: Mapping[str, str]) -> str:
         """Take the answer of the authorization server, store the grant and let waiting calls go on.
