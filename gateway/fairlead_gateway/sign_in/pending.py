@@ -131,6 +131,10 @@ class PendingSignIns:
             text = "the name of the caller is too long for a link to sign in"
             raise GrantFailed(text, cause=SIGN_IN_REQUIRED) from error
 
+    def is_recent(self, at: float) -> bool:
+        """Whether a time, in seconds since the epoch, is at most as long ago as a sign-in may take."""
+        return at + SIGN_IN_SECONDS > self._clock()
+
     def find(self, ident: str) -> PendingSignIn | None:
         """The open sign-in of a link, which another replica may have made."""
         ticket = self._sealer.open_link(ident)

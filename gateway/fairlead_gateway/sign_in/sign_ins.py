@@ -100,6 +100,10 @@ class SignIns(SignInLinks, SignInWait):
         """Whether a server wants persons to sign in."""
         return self._services.consents(server) is not None
 
+    def url_of(self, server: ServerKey) -> str:
+        """URL that calls of a server go to. Raises GrantFailed for a server that does not want persons to sign in."""
+        return self._consent(server).endpoint.url
+
     def has_token(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has a valid access token for a server."""
         credentials = self._services.credentials(server)
@@ -109,10 +113,18 @@ class SignIns(SignInLinks, SignInWait):
             return False
 
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
-        """Whether the caller has signed in at a server, at any replica."""
+        """Whether the caller has signed in at a server, at any replica. A grant that cannot be used any more does not
+        count: a sign-in is open because of it, or it has no refresh token.
+        """
         if self.has_token(identity, server):
             return True
-        return await self._granted_at(GrantKey(person_of(identity), str(server))) > 0
+        grant = await self._grant(GrantKey(person_of(identity), str(server)))
+        if grant is None:
+            return False
+        pending = self.of_caller(identity, server)
+        if pending is not None:
+            return grant.granted_at >= pending.opened_at
+        return bool(grant.refresh_token) or self._pending.is_recent(grant.granted_at)
 
     async def ask(self, identity: Identity, server: ServerKey) -> None:
         """Open a sign-in of the caller, unless an access token can be had by the caller's grant. The failure of an
@@ -277,12 +289,17 @@ class SignIns(SignInLinks, SignInWait):
 
     async def _granted_at(self, key: GrantKey) -> float:
         """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
+        grant = await self._grant(key)
+        return 0.0 if grant is None else grant.granted_at
+
+    async def _grant(self, key: GrantKey) -> StoredGrant | None:
+        """A person's stored grant, if there is one that can be read."""
         store = self._services.store
         try:
             stored = None if store is None or not key.person else await store.read(key)
         except GrantStoreError:
-            return 0.0
-        return 0.0 if stored is None else stored.grant.granted_at
+            return None
+        return None if stored is None else stored.grant
 
     async def aclose(self) -> None:
         if self._watching is not None:
