@@ -287,11 +287,6 @@ class SignIns(SignInLinks, SignInWait):
                     self._pending.close(pending)
                 return
 
-    async def _granted_at(self, key: GrantKey) -> float:
-        """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
-        grant = await self._grant(key)
-        return 0.0 if grant is None else grant.granted_at
-
     async def _grant(self, key: GrantKey) -> StoredGrant | None:
         """A person's stored grant, if there is one that can be read."""
         store = self._services.store
