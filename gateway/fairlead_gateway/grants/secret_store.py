@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 SLOTS: Final = 16
 MAX_BYTES: Final = 1_000_000
 """Limit on the values of one Secret, below the API server's of 1 MiB: more than 300 grants of 2 kB."""
+RESERVE_BYTES: Final = 16_000
+"""Room beyond it for changes of grants that are stored already: a renewal writes some bytes more for a moment."""
 WARNED_FILL: Final = 0.8
 API_SECONDS: Final = 5.0
 """Time limit of one request to the API server, and of one change with all its tries."""
@@ -92,7 +94,7 @@ class SecretGrantStore(ClosableGrantStore):
             if replaces not in (None, version):
                 return None
             others = {member: encoded for member, encoded in data.items() if member != name}
-            if _size(others) + len(value) > MAX_BYTES:
+            if _size(others) + len(value) > MAX_BYTES + (RESERVE_BYTES if name in data else 0):
                 raise GrantStoreError(
                     f"the Secret {secret} is full ({len(others)} grants): end accounts that nobody uses "
                     "(`fairlead accounts --everybody`), or keep grants in Redis"

@@ -44,7 +44,8 @@ from fairlead_mcp.oauth.errors import (
 )
 from fairlead_mcp.oauth.grants import refresh_parameters
 from fairlead_mcp.oauth.issuer_client import IssuerClient, TokenForm
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, VersionedGrant
+from fairlead_mcp.oauth.named_hosts import guard_named_hosts
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant, VersionedGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_answer import IssuedToken
@@ -75,7 +76,7 @@ class ConsentedGrants(TokenGrants):
         if settings.client_id:
             ClientAuthentication(settings, credential)
         self._settings = settings
-        self._access = access
+        self._access = access = guard_named_hosts(settings, access)
         self._store = store
         self._clients = ConsentedClients(settings, credential, access)
         self._registrations = ClientRegistrations(access, store)
@@ -104,7 +105,7 @@ class ConsentedGrants(TokenGrants):
         key = GrantKey(person, self._access.server)
         try:
             stored = await self._store.read(key)
-        except GrantStoreError:
+        except UnreadableGrant:  # there is one, of a replica that has another key by now
             return True
         if stored is None:
             return False
@@ -178,10 +179,14 @@ class ConsentedGrants(TokenGrants):
         grant, settings, now = stored.grant, self._settings, self._access.clock()
         missing = sorted(step_up.difference(grant.scopes))
         problem = ""
-        if grant.server_url != self._access.server_url:
-            problem = f"you signed in at {grant.server_url}, but the server is at {self._access.server_url} now"
+        if grant.server_address != self._access.address:
+            problem = f"you signed in at {grant.server_address}, but the server is at {self._access.address} now"
+        elif grant.server_uid != self._access.server_uid:
+            problem = "the server was removed since you signed in, and is another one now"
         elif issuer_of(settings, grant.issuer) != grant.issuer:
             problem = f"you signed in at {grant.issuer}, but the server's sign-in is at {issuer_of(settings)} now"
+        elif grant.token_url != settings.token_url:
+            problem = "the token endpoint in the settings of the server is another one since you signed in"
         elif settings.client_id not in ("", grant.client_id):
             problem = "the gateway's client at the authorization server is another one since you signed in"
         elif not grant.refresh_token:
@@ -225,7 +230,11 @@ class ConsentedGrants(TokenGrants):
             current = await self._read(key)
             return current is not None and current.version == claimed.version
         try:
-            return await self._write(key, renewed, claimed.version) is not None
+            if await self._write(key, renewed, claimed.version) is not None:
+                return True
+            if await self._read(key) is None:  # ended meanwhile, and revoked by the refresh token that was replaced
+                await self._clients.revoke(renewed)
+            return False
         except GrantFailed:
             self._unsaved.add(key, VersionedGrant(renewed, claimed.version))
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -176,6 +177,15 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
         with pytest.raises(GrantStoreError, match=rf"{secret} is full \(3\d\d grants\): end accounts that nobody uses"):
             await store.write(KEY, msgspec.structs.replace(GRANT, refresh_token=token))
         assert await store.write(SOMEBODY, GRANT), "another Secret has room"
+        with contextlib.suppress(GrantStoreError):
+            for number in range(32):
+                await store.write(GrantKey(KEY.person, f"default/small-{number}"), GRANT)
+        with pytest.raises(GrantStoreError, match="is full"):
+            await store.write(KEY, GRANT)
+        longer = msgspec.structs.replace(GRANT, refresh_token=token, holder="x" * 60, renewing_until=1_700_000_000.5)
+        for number in range(10):
+            renewed = GrantKey(KEY.person, f"default/other-{number}")
+            assert await store.write(renewed, longer), "grants of a full Secret can be renewed"
 
 
 async def test_a_secret_that_is_missing_is_named(control_plane: ControlPlane, namespace: str) -> None:

@@ -29,7 +29,7 @@ from fairlead_mcp.oauth.errors import (
     TOKEN_REFUSED,
     GrantFailed,
 )
-from fairlead_mcp.oauth.stored_grant import StoredGrant
+from fairlead_mcp.oauth.stored_grant import GrantStoreError, StoredGrant
 from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request
@@ -301,7 +301,8 @@ async def test_store_that_is_away_stops_no_call_with_a_cached_token() -> None:
         token = await world.source.obtain(world.person("alice"))
         world.store.away = True
         assert await world.source.obtain(world.person("alice")) == token
-        await world.source.review(b"alice")
+        with pytest.raises(GrantStoreError):
+            await world.source.review(b"alice")
         assert world.source.cached(world.person("alice")) == token
         error = await failure(world, "bob")
         world.store.away = False
@@ -386,6 +387,7 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
         with pytest.raises(GrantFailed) as failed:
             await caller
         assert await world.grant("alice") is None
+        assert world.issuer.consent_of("alice").ended, "the refresh token that nobody has any more is revoked"
         assert world.source.cached(world.person("alice")) is None
     assert failed.value.cause == SIGN_IN_REQUIRED
 
