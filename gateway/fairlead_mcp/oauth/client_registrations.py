@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from fairlead_mcp.http.target import InvalidTarget, Target
-from fairlead_mcp.oauth.errors import DISCOVERY, GRANT_UNREADABLE, GrantFailed
+from fairlead_mcp.oauth.errors import DISCOVERY, GRANT_STORE, GRANT_UNREADABLE, GrantFailed
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata, require_confidential
 from fairlead_mcp.oauth.registration import (
     authentication_method,
@@ -135,5 +135,7 @@ def reading_grants() -> Iterator[None]:
     """Turn the failure of a store of grants into GrantFailed."""
     try:
         yield
-    except GrantStoreError as error:
+    except UnreadableGrant as error:
         raise GrantFailed(str(error), cause=GRANT_UNREADABLE) from error
+    except GrantStoreError as error:
+        raise GrantFailed(str(error), cause=GRANT_STORE) from error

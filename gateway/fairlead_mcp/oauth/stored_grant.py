@@ -44,6 +44,10 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """Seconds since the epoch until which a replica renews the access token alone, for a provider may end a consent
     whose refresh token it sees twice; 0: none does.
     """
+    steady_until: float = 0.0
+    """Seconds since the epoch until which replicas renew at once and without a write, for the last renewal did not
+    replace the refresh token; 0: they may not.
+    """
     expires_at: float = 0.0
     """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
     server_address: str = ""
