@@ -203,6 +203,22 @@ async def test_a_sign_in_that_fails_leaves_the_text_with_a_new_link(tmp_path: Pa
         assert refusal(await stream.next())["code"] == "SIGN_IN_REQUIRED"
 
 
+async def test_a_person_who_does_not_sign_in_in_time_gets_the_text_with_the_link(tmp_path: Path) -> None:
+    async with (
+        asked_sign_ins(tmp_path, timeout_ms=400, max_timeout_ms=800) as world,
+        await Wire.connect(world.gateway) as wire,
+        await Wire.connect(world.gateway) as other,
+    ):
+        stream = await begin(world, wire)
+        await stream.answer(await stream.next(), result={"action": "accept"})
+        other.send(legacy_ask(OLD, "tools/call", CALL, await session_as(world.gateway, OLD)))
+        for message in ((await other.answer()).message, await stream.next()):
+            detail = refusal(message)
+            assert (detail["code"], detail["signInUrl"]) == ("SIGN_IN_REQUIRED", LINK)
+            assert LINK in text_in(message)
+        assert (world.calls, len(world.gateway.endpoint.context.sign_in_questions)) == (0, 0)
+
+
 @pytest.mark.parametrize("kind", [OPENS, OLD], ids=["modern", "legacy"])
 async def test_of_many_calls_at_once_one_asks_and_all_run(tmp_path: Path, kind: PageClient) -> None:
     async with asked_sign_ins(tmp_path) as world:

@@ -44,7 +44,9 @@ PROGRESS_SECONDS: Final = 5.0
 _PROGRESS_STEP: Final = 0.001
 """Progress of one notification: small, because progress must increase and the server begins to count afterwards."""
 ENDED: Final = "ended"
-"""The sign-in has ended, or the wait for it: the call shows which."""
+"""The sign-in has ended: the call shows whether it succeeded."""
+LATE: Final = "late"
+"""The sign-in has not ended in time."""
 NO_STREAM: Final = "no stream"
 DECLINED_BY_PERSON: Final = "declined"
 
@@ -83,18 +85,21 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
         questions.reopen(key, page.url, REPEAT_SECONDS)
         ask_by_answer(call, [page], SIGN_IN_REQUIRED)
     elif repeated:
-        _wait(call, key, page, hold_seconds(call), asks=False)
+        _wait(call, key, error, hold_seconds(call), asks=False)
     elif not questions.open(key, page.url, REPEAT_SECONDS):
-        _wait(call, key, page, _seconds_left(call), asks=False)
+        _wait(call, key, error, _seconds_left(call), asks=False)
     elif modern:
         ask_by_answer(call, [page], SIGN_IN_REQUIRED)
     else:
-        _wait(call, key, page, _longest(call), asks=True)
+        _wait(call, key, error, _longest(call), asks=True)
     return True
 
 
-def _wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float, *, asks: bool) -> None:
-    """Wait for the sign-in, then make the call. With `asks`, the client is asked in the call meanwhile."""
+def _wait(call: ClientCall, key: Key, error: GrantFailed, seconds: float, *, asks: bool) -> None:
+    """Wait for the sign-in that an error asks for, then make the call, or fail it with the error if the person did not
+    sign in. With `asks`, the client is asked in the call meanwhile.
+    """
+    page = refusals.sign_in_page(error)
 
     def go_on(outcome: str) -> None:
         if outcome == NO_STREAM:
@@ -104,7 +109,10 @@ def _wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float, *, a
             call.refuse(DECLINED)
             return
         call.attempts.restart_timeout()
-        call.send()
+        if outcome == LATE or not _seconds_left(call):
+            call.attempts.reject(error)
+        else:
+            call.send()
 
     call.waited = True
     call.attempts.enter_phase(CLIENT)
@@ -115,7 +123,7 @@ def _wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float, *, a
 async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Future[bytes] | None = None) -> str:
     """Wait until the sign-in ends, for at most `seconds`, or until `answer` is that the person declined.
 
-    Returns ENDED or DECLINED_BY_PERSON.
+    Returns ENDED, LATE or DECLINED_BY_PERSON.
     """
     server = call.route.server.key
     work = call.context.sign_in_questions.waits.wait(call.identity, server, seconds)
@@ -126,15 +134,14 @@ async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Fu
             _report(call, step, str(server))
             done, _ = await asyncio.wait(waiting, timeout=PROGRESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if ended in done:
-                ended.result()
-                break
+                return ENDED if ended.result() else LATE
             if answer is not None and answer in done:
                 if not _is_accepted(answer.result()):
                     return DECLINED_BY_PERSON
                 waiting.discard(answer)
     finally:
         ended.cancel()
-    return ENDED
+    raise AssertionError("steps have no end")
 
 
 async def _ask_and_wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float) -> str:
