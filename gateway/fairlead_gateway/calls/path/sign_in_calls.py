@@ -2,13 +2,13 @@
 
 | client | how |
 |---|---|
-| of 2026-07-28 with `elicitation.url` | `input_required`, repeated until the person has signed in |
+| of 2026-07-28 with `elicitation.url` | `input_required`, repeated MAX_ASKED times in all |
 | of 2025-11-25 with `elicitation.url` and a stream | a question in the call, which waits, and then is made |
 | the same without a stream | the error -32042 |
 | any other | a refusal whose text has the link |
 
 One question per sign-in is open at a time at this replica: other calls of the person wait for the sign-in too, and get
-the text with the link if it does not come. A call waits once.
+the text with the link if it does not come, as those do whose person does not sign in in time. A call waits once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from msgspec import Raw
 from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
 from fairlead_gateway.calls.path.page_answers import (
     DECLINED,
+    MAX_ASKED,
     answer_with_pages,
     ask_by_answer,
-    hold_seconds,
     new_elicitation_id,
     opens_pages,
 )
@@ -41,6 +41,11 @@ from fairlead_tools.refusal import SIGN_IN_REQUIRED
 
 PROGRESS_SECONDS: Final = 5.0
 """Seconds between two progress notifications of a call that waits."""
+HOLD_SECONDS: Final = 45.0
+"""Limit on the seconds, and HELD_SHARE on the part of its time, for which a repeated call waits for the sign-in: less
+than the minute for which many clients wait for an answer.
+"""
+HELD_SHARE: Final = 0.75
 _PROGRESS_STEP: Final = 0.001
 """Progress of one notification: small, because progress must increase and the server begins to count afterwards."""
 ENDED: Final = "ended"
@@ -82,10 +87,13 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
     if call.waited:
         if not repeated:
             return False
+        if call.asked >= MAX_ASKED:
+            questions.close(key)
+            return False
         questions.reopen(key, page.url, REPEAT_SECONDS)
         ask_by_answer(call, [page], SIGN_IN_REQUIRED)
     elif repeated:
-        _wait(call, key, error, hold_seconds(call), asks=False)
+        _wait(call, key, error, min(HOLD_SECONDS, call.route.timeout * HELD_SHARE), asks=False)
     elif not questions.open(key, page.url, REPEAT_SECONDS):
         _wait(call, key, error, _seconds_left(call), asks=False)
     elif modern:
