@@ -26,7 +26,7 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     api = served_rest(pages, rest, shared.heap)
     console = served_console(settings.console, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)
-    sign_in = SignInPages(parts.sign_ins)
+    sign_in = SignInPages(parts.sign_ins, rest.guard)
     guarded = GuardMiddleware(api, rest.guard, *models_api, sign_in.request, console.request)
     fallbacks = FallbackServer(guarded, shared.heap, models.speech)
     listening = settings.listening

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from fairlead_api.meta import ServerKey
 from fairlead_app.shared_parts import SharedParts
+from fairlead_gateway.identity.persons import identity_of
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.sign_in.granted_listings import GrantedListings
 from fairlead_gateway.sign_in.pending import PendingSignIns
@@ -18,7 +20,13 @@ from fairlead_mcp.addresses import authority
 
 def granted_listings(shared: SharedParts, registry: Callable[[], Registry], outbox: Outbox) -> GrantedListings:
     """Lists of servers that list nothing without a person's token. `registry` is called after the start."""
-    return GrantedListings(lambda: registry().consents(), shared.grants, outbox.add_listing)
+    auditor = shared.governance.auditor
+
+    def observe(server: ServerKey, person: bytes, cause: str, seconds: float) -> None:
+        if auditor is not None:
+            auditor.record_grant(identity_of(person), server, cause, seconds)
+
+    return GrantedListings(lambda: registry().consents(), shared.grants, outbox.add_listing, observe=observe)
 
 
 def make_sign_ins(
@@ -41,6 +49,7 @@ def make_sign_ins(
         site=SignInSite(base, local, settings.console.enabled),
         store=shared.grants,
         consents=lambda key: registry().consent(key),
+        everywhere=lambda: registry().consents(),
         credentials=lambda key: registry().credentials(key) if registry().consent(key) is not None else None,
         granted=listings.signed_in,
         clock=shared.clock,

@@ -69,7 +69,7 @@ class Console:
         for module in modules:
             app.router.routes.extend(module.router(self._context).routes)
         app.router.routes.extend(self._sign_in(None if token else sign_in).routes)
-        app.router.routes.extend(consent.router(rest.sign_ins).routes)
+        app.router.routes.extend(consent.router(rest.sign_ins, rest.guard).routes)
         _add_shared_routes(app, self._context, entries[0].path)
         self._app = app
 

@@ -10,10 +10,11 @@ from fairlead_gateway.identity.persons import holder_of, person_of
 from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_gateway.sign_in.site import path_of
 from fairlead_offers.problems import FORBIDDEN, NOT_FOUND, Problem
+from fairlead_web.guard import RequestGuard
 from fairlead_web.sign_in_pages import CONSENT, browser_cookie
 
 
-def router(sign_ins: SignIns) -> APIRouter:
+def router(sign_ins: SignIns, guard: RequestGuard) -> APIRouter:
     """Make the route."""
     routes = APIRouter()
 
@@ -24,6 +25,7 @@ def router(sign_ins: SignIns) -> APIRouter:
         if pending is None:
             raise Problem(NOT_FOUND, "this link is not open any more: call the tool again to get a new one")
         if pending.person != person_of(identity):
+            guard.record_refusal(request.scope, 403, f"link of {pending.holder} to sign in at {pending.server}")
             raise Problem(FORBIDDEN, _other_person(identity, pending.holder))
         cookie = browser_cookie(pending, sign_ins.admit_browser(pending), sign_ins.site)
         return redirect(path_of(pending.server, pending.id), cookie)

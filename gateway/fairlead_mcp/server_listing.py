@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Endpoint
-from fairlead_mcp import capabilities, methods
+from fairlead_mcp import capabilities, jsonrpc, methods
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError
 from fairlead_mcp.session import LIST_SECONDS, McpSession
 
@@ -25,6 +25,8 @@ TEMPLATES: Final = "resources/templates/list"
 PROMPTS: Final = "prompts/list"
 SKILLS: Final = "skills/list"
 _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
+_OF_OTHER_LISTS: Final = frozenset({*_CAPABILITY.values(), "completions", "extensions", "experimental"})
+"""Capabilities that a listing of tools alone does not have."""
 
 
 class RawListing(msgspec.Struct, frozen=True):
@@ -66,6 +68,28 @@ class RawListing(msgspec.Struct, frozen=True):
         """Bytes of all definitions."""
         return sum(memoryview(raw).nbytes for items in self._lists for raw in items)
 
+    def of_tools(self) -> RawListing:
+        """The listing of the tools alone. Resources and prompts are often those of one person, such as the titles of
+        their files, and the instructions may speak of that person.
+        """
+        try:
+            declared = jsonrpc.decode_object(self.capabilities)
+        except jsonrpc.UNREADABLE:
+            declared = {}
+        members = {name: value for name, value in declared.items() if name not in _OF_OTHER_LISTS}
+        extensions = capabilities.extension_settings(self.capabilities)
+        if methods.TASKS in extensions:
+            members["extensions"] = Raw(jsonrpc.encode({methods.TASKS: extensions[methods.TASKS]}))
+        return msgspec.structs.replace(
+            self,
+            capabilities=Raw(jsonrpc.encode(members)),
+            instructions=None,
+            resources=(),
+            resource_templates=(),
+            prompts=(),
+            skills=(),
+        )
+
     @property
     def _lists(self) -> tuple[tuple[Raw, ...], ...]:
         return self.tools, self.resources, self.resource_templates, self.prompts, self.skills
@@ -98,27 +122,47 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
     tools.
     """
     notes: list[str] = []
-    tools = await _tools(session, timeout)
+    listing = await _list_tools(session, timeout)
     optional_timeout = min(timeout / 4, OPTIONAL_SECONDS)
     listings = {
         method: await _optional(session, method, notes, optional_timeout) if session.offers(capability) else ()
         for method, capability in _CAPABILITY.items()
     }
+    skills = await _optional(session, SKILLS, notes, optional_timeout) if _has_skills(session) else ()
+    return msgspec.structs.replace(
+        listing,
+        resources=listings[RESOURCES],
+        resource_templates=listings[TEMPLATES],
+        prompts=listings[PROMPTS],
+        skills=skills,
+        ttl_ms=_shortest_ttl(session),
+        notes=tuple(notes),
+        remarks=session.remarks,
+    )
+
+
+async def read_tools(session: McpSession, timeout: float = LIST_SECONDS) -> RawListing:
+    """Read every page of `tools/list`, and nothing else (`RawListing.of_tools`). Raises McpError."""
+    return (await _list_tools(session, timeout)).of_tools()
+
+
+async def _list_tools(session: McpSession, timeout: float) -> RawListing:
+    """The listing of the tools, with the data of the handshake. Raises McpError."""
+    tools = await _tools(session, timeout)
     return RawListing(
         protocol_version=session.protocol_version,
         server_info=_copy(session.server_info),
         capabilities=_copy(session.capabilities),
         instructions=session.instructions,
         tools=tools,
-        resources=listings[RESOURCES],
-        resource_templates=listings[TEMPLATES],
-        prompts=listings[PROMPTS],
-        skills=await _optional(session, SKILLS, notes, optional_timeout) if _has_skills(session) else (),
-        ttl_ms=min((ttl for ttl in session.ttl.values() if ttl > 0), default=0),
-        notes=tuple(notes),
+        ttl_ms=_shortest_ttl(session),
         remarks=session.remarks,
         gateways=session.negotiated.gateways,
     )
+
+
+def _shortest_ttl(session: McpSession) -> int:
+    return min((ttl for ttl in session.ttl.values() if ttl > 0), default=0)
 
 
 async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:

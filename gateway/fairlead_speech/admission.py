@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.calls.path.direct import Origin
-from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.core.identity import BY_OWNER, IDENTITY
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_gateway.limits.shares import Shares, ShareTaken
@@ -82,6 +82,7 @@ async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str,
         "query_string": request.target.partition(b"?")[2],
         "headers": [*request.fields],
         "client": client,
+        BY_OWNER: request.is_by_owner,
     }
     problem = await guard.check(scope, _Credentials())
     if problem is not None:

@@ -21,8 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.path.direct import Origin
-from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_gateway.core.identity import ANONYMOUS, BY_OWNER, IDENTITY, LOCAL, Identity
 from fairlead_gateway.core.request import agent_in, agent_name, by_name
+from fairlead_gateway.identity.peer_owner import is_forwarded
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
@@ -209,6 +210,8 @@ class RequestGuard:
         admitted = await self.admit(credential, headers, scope["client"][0])
         if isinstance(admitted, Problem):
             return admitted
+        if admitted is LOCAL and (is_forwarded(headers) or not scope[BY_OWNER]()):
+            admitted = ANONYMOUS
         scope[IDENTITY] = admitted
         scope[UNREAD] = self.counter(admitted, scope["client"][0])
         WORKS_FOR.set(agent_in(scope))
@@ -235,6 +238,19 @@ class RequestGuard:
         if self._auditor is not None:
             origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
             self._auditor.record_change(origin, action, name, server, what)
+
+    def record_grant_made(self, scope: Scope, identity: Identity, server: ServerKey, what: str) -> None:
+        """Record in the audit log that a person has signed in at a server, by a request for a public page."""
+        if self._auditor is not None:
+            headers = by_name(scope["headers"])
+            origin = Origin(self.client(scope, headers)[0], headers, identity)
+            self._auditor.record_change(origin, "accounts/grant", str(server), server, what)
+
+    def record_refusal(self, scope: Scope, status: int, reason: str) -> None:
+        """Record in the audit log that an admitted request was refused."""
+        if self._auditor is not None:
+            origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
+            self._auditor.record_rejection(origin, status, reason)
 
     def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
         """Rejection of a request while clients have left too many response bytes unread; None otherwise."""

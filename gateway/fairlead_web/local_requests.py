@@ -1,4 +1,4 @@
-"""Recognizes requests from this machine."""
+"""Recognizes requests from this machine, of the user that runs the gateway."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import Final
 
 from starlette.requests import Request
 
+from fairlead_gateway.core.identity import BY_OWNER
+from fairlead_gateway.identity.peer_owner import FORWARDED
 from fairlead_mcp.addresses import is_loopback
 
-_FORWARDED: Final = ("forwarded", "x-forwarded-for")
+_FORWARDED: Final = tuple(name.decode() for name in FORWARDED)
 
 
 def is_local(request: Request) -> bool:
-    """Whether a request is from this machine. False for a request that a proxy forwards, as its sender may be
-    anywhere.
+    """Whether a request is from this machine, and not from another user of it. False for a request that a proxy
+    forwards, as its sender may be anywhere.
     """
     host = request.client.host if request.client is not None else ""
-    return is_loopback(host) and not any(name in request.headers for name in _FORWARDED)
+    is_direct = is_loopback(host) and not any(name in request.headers for name in _FORWARDED)
+    return is_direct and bool(request.scope[BY_OWNER]())

@@ -48,14 +48,15 @@ def onward_page(title: str, text: str, url: str, label: str) -> Response:
     return _page(title, body, head=head)
 
 
-def form_page(title: str, facts: Sequence[tuple[str, str]], action: str, token: str, label: str) -> Response:
-    """Page with facts and a form that posts `token` to `action`."""
+def form_page(title: str, facts: Sequence[tuple[str, str]], note: str, action: str, token: str, label: str) -> Response:
+    """Page with facts, a note, which may be empty, and a form that posts `token` to `action`."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     form = (
         f'<form method="post" action="{escape(action)}"><input type="hidden" name="token" value="{escape(token)}">'
         f'<button type="submit">{escape(label)}</button></form>'
     )
-    return _page(title, f"<dl>{rows}</dl>{form}", referrer=_OWN_REFERRER)
+    text = f"<p>{escape(note)}</p>" if note else ""
+    return _page(title, f"<dl>{rows}</dl>{text}{form}", referrer=_OWN_REFERRER)
 
 
 def _page(title: str, body: str, status: int = 200, *, head: str = "", referrer: str = _NO_REFERRER) -> Response:

@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.identity.persons import identity_of
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn
 from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_gateway.sign_in.site import (
@@ -38,6 +39,7 @@ from fairlead_mcp.addresses import is_loopback
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_offers.problems import Problem
 from fairlead_tools.version import VERSION
+from fairlead_web.guard import RequestGuard
 from fairlead_web.local_requests import is_local
 from fairlead_web.sign_in_html import form_page, message_page, onward_page
 
@@ -56,6 +58,10 @@ _NOT_BEGUN: Final = (
     "This sign-in was not begun in this browser, was completed already, or took longer than ten minutes. Call the tool "
     "again, or run fairlead login, to get a new link."
 )
+_FOREIGN_ISSUER: Final = (
+    "{server} gets access to what you allow at {issuer}: continue only if you know that this server belongs to it, or "
+    "trust it with your account there."
+)
 _NOT_HERE: Final = "This page can be opened only in a browser on the gateway's machine."
 _FOREIGN_FORM: Final = "The form is not from this page: open the link again."
 
@@ -63,8 +69,9 @@ _FOREIGN_FORM: Final = "The form is not from this page: open the link again."
 class SignInPages:
     """Pages of one gateway."""
 
-    def __init__(self, sign_ins: SignIns) -> None:
+    def __init__(self, sign_ins: SignIns, guard: RequestGuard) -> None:
         self._sign_ins = sign_ins
+        self._guard = guard
         self._site = sign_ins.site
 
     async def request(self, scope: Scope) -> SignInRequest | None:
@@ -112,20 +119,22 @@ class SignInPages:
             cookie = self._sign_ins.admit_browser(pending)
         try:
             authorization = await self._sign_ins.request(pending)
+            called = _host_of(self._sign_ins.url_of(pending.server))
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
-        host = urlsplit(authorization.url).hostname or ""
+        host, issuer = _host_of(authorization.url), _host_of(authorization.issuer)
         facts = [
             ("Server", str(pending.server)),
+            ("Calls go to", called),
             ("You are sent to", host),
             ("Authorization server", authorization.issuer),
         ]
         if not self._site.local:
             facts.append(("The grant is for", pending.holder))
         action = path_of(pending.server, pending.id)
-        page = form_page(
-            f"Sign in at {pending.server}", facts, action, pending.form_token(cookie), f"Continue to {host}"
-        )
+        note = _FOREIGN_ISSUER.format(server=called, issuer=issuer) if called != issuer else ""
+        title, label = f"Sign in at {pending.server}", f"Continue to {host}"
+        page = form_page(title, facts, note, action, pending.form_token(cookie), label)
         if not admitted:
             page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
         return page
@@ -141,7 +150,7 @@ class SignInPages:
             authorization, cookie = await self._sign_ins.begin(pending)
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
-        host = urlsplit(authorization.url).hostname or ""
+        host = _host_of(authorization.url)
         page = onward_page(
             f"Sign in at {pending.server}", f"You are sent to {host}.", authorization.url, f"Continue to {host}"
         )
@@ -159,6 +168,9 @@ class SignInPages:
             remark = await self._sign_ins.finish(pending, authorization, answer)
         except GrantFailed as error:
             return message_page(f"Not signed in at {pending.server}", _sentence(error), 400)
+        scopes = " ".join(authorization.scopes)
+        what = f"of {pending.holder} at {authorization.issuer}{f' for {scopes}' if scopes else ''}"
+        self._guard.record_grant_made(request.scope, identity_of(pending.person), pending.server, what)
         page = message_page(
             f"Signed in at {pending.server}", remark or "You can close this window; calls go on by themselves."
         )
@@ -226,6 +238,10 @@ def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
     seconds = SIGN_IN_SECONDS if value else 0
     scope = "Path=/; Secure" if site.secure else f"Path={ROOT}"
     return f"{cookie_name(pending, site)}={value}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+
+
+def _host_of(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 def _is_own_form(request: Request) -> bool:

@@ -79,6 +79,9 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
     def person(self, identity: Identity) -> bytes:
         return identity.person or LOCAL
 
+    def result_scope(self, identity: Identity) -> bytes | None:
+        return self.person(identity)
+
     def cached(self, identity: Identity) -> CallCredential | None:
         person = self.person(identity)
         return self._credential(person) if person in self._signed_in else None

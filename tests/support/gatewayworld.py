@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -295,8 +296,12 @@ class Wire:
         self.host = host
 
     @classmethod
-    async def connect(cls, gateway: Reachable) -> Self:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=64 << 20)
+    async def connect(cls, gateway: Reachable, *, opened: socket.socket | None = None) -> Self:
+        """A connection to a gateway, by a socket that somebody opened, if it is given."""
+        own = opened or socket.socket()
+        own.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", gateway.port))
+        reader, writer = await asyncio.open_connection(sock=own, limit=64 << 20)
         return cls(reader, writer, f"127.0.0.1:{gateway.port}")
 
     async def __aenter__(self) -> Self:

@@ -53,6 +53,13 @@ ACCOUNTS = (
         "is False",
     ),
     Guard(
+        "a result that was cached for the account that a person had before",
+        f"{GATEWAY}.upstream.outbound_credentials",
+        (("return None if token is None else person + token.header_line", "return person"),),
+        f"{AT}/test_ended_accounts.py::test_a_cached_result_ends_with_the_account_that_it_was_for",
+        "assert 'alice' == 'bob'",
+    ),
+    Guard(
         "a grant that is used at one gateway after it was ended at another",
         f"{GATEWAY}.grants.ended_grants",
         (("                await self._tokens.review(server, key.person)\n", "                pass\n"),),

@@ -47,6 +47,21 @@ CONSENTS = (
         "200 == 403",
     ),
     Guard(
+        "an answer of another authorization server, at a port that takes those of both (mix-up)",
+        f"{GATEWAY}.sign_in.sign_ins",
+        (("            self._check_port(pending.server, consent, authorization, answer)\n", ""),),
+        f"{_ATTACKS}::test_a_port_of_two_issuers_takes_no_answer_that_does_not_name_its_own",
+        "200 == 400",
+    ),
+    Guard(
+        "links of one person that push out the sign-ins of others",
+        f"{GATEWAY}.sign_in.pending",
+        (("        self._make_room(ticket.person)\n", ""),),
+        "tests/unit/gateway/sign_in/test_pending_sign_ins.py::"
+        "test_links_of_one_person_from_elsewhere_drop_nobody_elses",
+        "4096 ==",
+    ),
+    Guard(
         "a sign-in that a page of another site begins",
         _PAGES,
         (("        if not (_is_own_form(request) and hmac.", "        if not (True and hmac."),),
@@ -85,6 +100,41 @@ CONSENTS = (
         ),
         f"{_ATTACKS}::test_no_parameter_leads_the_browser_to_another_host",
         "evil.example",
+    ),
+    Guard(
+        "the accounts of a laptop's owner, through a proxy or tunnel",
+        f"{GATEWAY}.identity.peer_owner",
+        (("    return any(name in headers for name in FORWARDED)\n", "    return False\n"),),
+        f"{_ATTACKS}::test_a_request_that_a_proxy_forwards_is_not_the_owners",
+        "assert",
+    ),
+    Guard(
+        "the accounts of a laptop's owner, from another user of the laptop",
+        f"{GATEWAY}.identity.peer_owner",
+        (("    return owner is None or owner in (0, os.getuid())\n", "    return True\n"),),
+        f"{_ATTACKS}::test_another_user_of_the_machine_is_not_its_owner",
+        "assert",
+    ),
+    Guard(
+        "a request to a laptop that counts as root's, as its client has closed the connection",
+        f"{GATEWAY}.identity.peer_owner",
+        (("    return uid if inode else NOBODY\n", "    return uid\n"),),
+        "tests/unit/gateway/identity/test_peer_owner.py::test_a_connection_whose_process_has_gone_is_nobodys",
+        "assert",
+    ),
+    Guard(
+        "access to an account of another provider, which the person is not told of",
+        _PAGES,
+        ((" if called != issuer else ", " if False else "),),
+        f"{_ATTACKS}::test_the_page_says_where_calls_go_and_whose_access_they_get",
+        "assert",
+    ),
+    Guard(
+        "the titles of the files of who signed in first, for everybody",
+        "fairlead_operator.discovery.first_grant",
+        (("granted.at, listing.of_tools())", "granted.at, listing)"),),
+        "tests/unit/operator/test_first_grant.py::test_only_tools_are_published_of_what_a_person_can_see",
+        "assert",
     ),
     Guard(
         "the grant of another machine's user, at a gateway that knows nobody",

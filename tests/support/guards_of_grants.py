@@ -144,7 +144,7 @@ GRANTS = (
     Guard(
         "a cached result of another person",
         "fairlead_gateway.calls.path.stages",
-        (("        of_scope = scope(of_scope, credentials.person(call.exchange.identity))\n", "        pass\n"),),
+        (("        of_scope = scope(of_scope, whose)\n", "        pass\n"),),
         f"{AT}/test_attacks_on_tokens.py::test_a_cached_result_of_one_person_answers_no_other",
         "'alice' != 'bob'",
     ),

@@ -116,6 +116,8 @@ IDENTITY: Final = "fairlead.identity"
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")
 """Identity of requests without a credential, if the gateway allows them."""
 LOCAL: Final = Identity(kind="anonymous", principal="anonymous", person=b"local")
-"""Identity of all requests to a gateway without authentication that serves its own machine alone: they come from its
-owner, who can make grants for servers.
+"""Identity of the machine's owner, who can make grants for servers, at a gateway without authentication that serves its
+own machine alone. Requests of others are ANONYMOUS.
 """
+BY_OWNER: Final = "fairlead.by_owner"
+"""Key of a function in an ASGI scope, which returns whether the connection comes from the machine's owner."""

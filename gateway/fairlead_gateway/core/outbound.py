@@ -38,6 +38,12 @@ class CallCredentials(Protocol):
         """Key of the person as whom a caller reaches the server; empty if all callers reach it as the gateway."""
         ...
 
+    def result_scope(self, identity: Identity) -> bytes | None:
+        """Part of the keys of a caller's cached results: the person, and where people sign in at the server also the
+        access token, for the next one may be of another account. None: no result of the caller may be cached.
+        """
+        ...
+
     def cached(self, identity: Identity) -> CallCredential | None:
         """The credential of a caller; None if it has to be acquired. Raises GrantFailed for a caller that cannot get
         one.

@@ -238,7 +238,7 @@ class ClientConnection(RequestSink):
         self.reader.stop()
         self.since = self._clock()
         self._upgraded = upgraded = PendingUpgrade(self, self.transport, self._upgrades)
-        upgraded.begin(request, self.client, rest)
+        upgraded.begin(request._replace(is_by_owner=self.is_by_owner), self.client, rest)
 
     def upgrade_refused(self) -> None:
         """Close the connection after a rejected upgrade, when the client has had time to read the response."""

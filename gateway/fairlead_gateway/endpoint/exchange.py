@@ -19,8 +19,10 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, ResumableStream
 from fairlead_gateway.endpoint.stream_starts import DeferredStream, StreamStarts
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
+from fairlead_gateway.identity.peer_owner import is_by_owner, is_forwarded
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.addresses import unmapped
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 
@@ -38,7 +40,7 @@ class HttpConnection:
     A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
 
-    __slots__ = ("buffers", "client", "ending", "proxies", "transport")
+    __slots__ = ("_by_owner", "buffers", "client", "ending", "proxies", "transport")
 
     transport: asyncio.Transport
 
@@ -51,6 +53,17 @@ class HttpConnection:
         """Counters of the bytes in unread answers."""
         self.ending = ending
         """Whether the connection closes after the next answer."""
+        self._by_owner: bool | None = None
+        """Result of `is_by_owner`; None before its first call."""
+
+    def is_by_owner(self) -> bool:
+        """Whether the connection comes from the machine's owner, for a gateway that serves its own machine alone."""
+        if self._by_owner is None:
+            peer, own = self.client, self.transport.get_extra_info("sockname")
+            if peer is None or not isinstance(own, tuple):
+                return False
+            self._by_owner = is_by_owner(peer, (unmapped(str(own[0])), int(own[1])))
+        return self._by_owner
 
     @property
     def congested(self) -> bool:
@@ -161,6 +174,10 @@ class HttpExchange(core.Exchange):
             else:
                 self._address = self._connection.proxies.client(client[0], forwarded)
         return self._address
+
+    def is_by_owner(self) -> bool:
+        """Whether the request comes from the machine's owner, for a gateway that serves its own machine alone."""
+        return not is_forwarded(self.headers) and self._connection.is_by_owner()
 
     @property
     def gone(self) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fairlead_gateway.core.identity import BY_OWNER
 from fairlead_gateway.deferred import Deferred
 from fairlead_gateway.endpoint import framing, responses
 from fairlead_gateway.endpoint.exchange import HttpConnection
@@ -110,6 +111,7 @@ class FallbackServer(RequestServer):
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request: FallbackRequest = scope["state"].pop(_REQUEST)
         request.scope = scope
+        scope[BY_OWNER] = request.is_by_owner
 
         async def forward(message: Message) -> None:
             request.response_started = True
@@ -156,6 +158,10 @@ class FallbackRequest(asyncio.Transport):
         self.response_complete = False
         self.scope: Message = {}
         """ASGI scope of the request; empty before uvicorn has parsed the request."""
+
+    def is_by_owner(self) -> bool:
+        """Whether the connection comes from the machine's owner."""
+        return self._connection.is_by_owner()
 
     # Interface for the reader and the connection
 

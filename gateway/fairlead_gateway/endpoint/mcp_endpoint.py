@@ -20,7 +20,7 @@ from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.routes.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
 from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, reject_crowd
-from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
@@ -168,6 +168,8 @@ class McpEndpoint(HttpService):
             if not exchange.vetted:
                 refused = check_origin(headers, exchange.authority, self.allow, self.installation)
             identity = self.identities.recall(exchange.headers.get(b"authorization"))
+            if identity is LOCAL and not exchange.is_by_owner():
+                identity = ANONYMOUS
             if refused is not None:
                 self.reject(exchange, refused)
             elif identity is None:

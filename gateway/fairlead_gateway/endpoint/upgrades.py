@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from fairlead_gateway.endpoint import responses
@@ -39,6 +39,8 @@ class UpgradeRequest(NamedTuple):
     fields: Sequence[Field]
     head: bytes
     """The complete request serialized as HTTP/1.1, for the handler to parse."""
+    is_by_owner: Callable[[], bool] = bool
+    """Returns whether the connection comes from the machine's owner (`core.identity.BY_OWNER`)."""
 
     @property
     def path(self) -> str:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -86,8 +86,8 @@ class FolderGrantStore(ClosableGrantStore):
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return await self._do(lambda: self._grants(lambda key: key.person == person))
 
-    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        return await self._do(lambda: self._grants(lambda _: True))
+    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        return await self._do(lambda: self._grants(lambda key: servers is None or key.server in servers))
 
     def changes(self) -> AsyncIterator[GrantKey]:
         if self._looking is None:

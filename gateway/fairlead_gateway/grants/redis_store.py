@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -142,14 +142,17 @@ class RedisGrantStore(ClosableGrantStore):
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return list({key: grant async for key, grant in self._grants(self._hash(person).encode())}.items())
 
-    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
+    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         cursor = 0
         grants: dict[GrantKey, StoredGrant] = {}  # SSCAN and HSCAN may return an element twice
         while True:
             scan = partial(self._redis.sscan, self._shared[0], cursor, count=BATCH)
             cursor, hashes = await self._request(scan)
+            pages = self._redis.pipeline(transaction=False)  # one round trip for all these persons
             for name in hashes:
-                grants.update([grant async for grant in self._grants(name)])
+                pages.hscan(name, 0, count=BATCH)
+            for name, page in zip(hashes, await self._request(pages.execute) if hashes else (), strict=True):
+                grants.update([grant async for grant in self._grants(name, servers, page)])
             if not cursor:
                 return list(grants.items())
 
@@ -169,16 +172,20 @@ class RedisGrantStore(ClosableGrantStore):
 
     # Inside
 
-    async def _grants(self, name: bytes) -> AsyncIterator[tuple[GrantKey, StoredGrant]]:
-        """Grants of a hash that can be read."""
+    async def _grants(
+        self, name: bytes, servers: Container[str] | None = None, page: tuple[int, Mapping[bytes, bytes]] | None = None
+    ) -> AsyncIterator[tuple[GrantKey, StoredGrant]]:
+        """Grants of a hash that can be read, for all servers or some. `page` is the first answer of HSCAN, if it is
+        there already.
+        """
         sealer = await self._sealer.get()
         cursor = 0
         while True:
-            scan = partial(self._redis.hscan, name, cursor, count=BATCH)
-            cursor, values = await self._request(scan)
+            cursor, values = page or await self._request(partial(self._redis.hscan, name, cursor, count=BATCH))
+            page = None
             for value in values.values():
                 record = _record_in(value)
-                if record is not None:
+                if record is not None and (servers is None or record.key.server in servers):
                     with contextlib.suppress(UnreadableGrant):
                         yield record.key, sealer.open(record.key, record)
             if not cursor:

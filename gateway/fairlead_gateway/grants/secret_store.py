@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from fairlead_gateway.grants.change_feed import ChangeFeed
@@ -108,10 +108,13 @@ class SecretGrantStore(ClosableGrantStore):
         return deleted
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        return [grant for grant in await self._grants(self.secret_of(person)) if grant[0].person == person]
+        return await self._grants(self.secret_of(person), lambda key: key.person == person)
 
-    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        return [grant for seen in self._seen for grant in await self._grants(seen.name)]
+    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        def wanted(key: GrantKey) -> bool:
+            return servers is None or key.server in servers
+
+        return [grant for seen in self._seen for grant in await self._grants(seen.name, wanted)]
 
     def changes(self) -> AsyncIterator[GrantKey]:
         if not self._watching:
@@ -131,8 +134,8 @@ class SecretGrantStore(ClosableGrantStore):
         """The Secret of a person's grants."""
         return f"{self._name}-{hashlib.blake2b(person, digest_size=1).digest()[0] % SLOTS}"
 
-    async def _grants(self, secret: str) -> list[tuple[GrantKey, StoredGrant]]:
-        """Grants of one Secret that can be read."""
+    async def _grants(self, secret: str, wanted: Callable[[GrantKey], bool]) -> list[tuple[GrantKey, StoredGrant]]:
+        """The wanted grants of one Secret that can be read."""
         data, _ = await self._get(secret)
         sealer = await self._sealer.get()
 
@@ -140,7 +143,7 @@ class SecretGrantStore(ClosableGrantStore):
             grants = []
             for name in data:
                 record = _record_in(data, name)
-                if record is not None and name == record_name(record.key):
+                if record is not None and name == record_name(record.key) and wanted(record.key):
                     with contextlib.suppress(UnreadableGrant):
                         grants.append((record.key, sealer.open(record.key, record)))
             return grants

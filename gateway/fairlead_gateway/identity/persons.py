@@ -1,6 +1,7 @@
 """Decides which callers are persons, who can sign in at servers in a browser. Pure module.
 
-A gateway without authentication has one person, `local`, and only if it serves its own machine alone (`LOCAL`).
+A gateway without authentication has one person, `local`, the owner of the machine, and only if it serves its own
+machine alone (`LOCAL`, `peer_owner`).
 Otherwise it has no persons: anybody could use the grant of somebody else.
 """
 
@@ -8,13 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.identity import JWT_PREFIX, LOCAL, Identity
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
 
 _WANTS: Final = "this server wants each person to sign in, but"
 _NOBODY: Final = (
     f"{_WANTS} the gateway cannot tell who calls: call it with a token of its identity provider or an API key; a "
-    "gateway without authentication has to listen on 127.0.0.1 alone"
+    "gateway without authentication has to listen on 127.0.0.1 alone, and then knows only programs of the user that "
+    "runs it, and nobody whose request a proxy forwards"
 )
 _WORKLOAD: Final = (
     f"{_WANTS} the caller is a Kubernetes ServiceAccount, which has no browser: call the gateway as a person, or give "
@@ -33,6 +35,15 @@ def require_person(identity: Identity) -> bytes:
     if not person:
         raise GrantFailed(_WORKLOAD if identity.kind == "serviceAccount" else _NOBODY, cause=SIGN_IN_REQUIRED)
     return person
+
+
+def identity_of(person: bytes) -> Identity:
+    """Identity of a person for the audit log, where the person's credential and agent are unknown."""
+    if person == LOCAL.person:
+        return LOCAL
+    text = person.decode("utf-8", "replace")
+    is_jwt = person.startswith(JWT_PREFIX)
+    return Identity(kind="jwt" if is_jwt else "apiKey", principal=f"{text}/" if is_jwt else text)
 
 
 def holder_of(identity: Identity) -> str:

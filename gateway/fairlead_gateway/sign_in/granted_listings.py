@@ -1,7 +1,9 @@
-"""Reads the lists of servers that list nothing without a person's token, with the token of a person who signed in.
+"""Reads the tools of servers that list nothing without a person's token, with the token of a person who signed in.
 
-The operator, which has no grants, fetches the lists and publishes them. A list is read after a sign-in, and again when
-the last one is too old: with the oldest grant that is still good, so that everybody sees the view of one person.
+The operator, which has no grants, fetches the lists and publishes them to everybody, so they contain tools alone: the
+resources and prompts that a server lists are often those of one person (`RawListing.of_tools`). A list is read after a
+sign-in, and again when the last one is too old: with the oldest grant that is still good, so that everybody sees the
+view of one person.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from fairlead_api.reports import GrantedListing
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp import via
 from fairlead_mcp.backoff import Backoff
-from fairlead_mcp.errors import McpError
+from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import challenge_of
@@ -31,12 +33,12 @@ from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.opening import reached_endpoint
-from fairlead_mcp.server_listing import RawListing, read_everything
+from fairlead_mcp.server_listing import RawListing, read_tools
 
 log = logging.getLogger(__name__)
 
 LISTING_SECONDS: Final = 60.0
-"""Time limit of reading all lists of a server."""
+"""Time limit of reading the tools of a server with one grant."""
 IDLE_SECONDS: Final = 60.0
 """Time between two looks for grants of a server at which no person of this replica has signed in."""
 RETRY_SECONDS: Final = 2.0
@@ -48,10 +50,15 @@ MAX_TRIED: Final = 4
 _NEVER: Final = float("-inf")
 
 
+def _ignore(server: ServerKey, person: bytes, cause: str, seconds: float) -> None:
+    """An observer of listings that ignores them."""
+
+
 class GrantedListings:
     """Lists of one gateway's servers. `consents` returns all servers at which persons sign in; those with
-    `OAuthSettings.first_grant` are listed. `report` takes each list for the operator. `clock` is in monotonic seconds,
-    `wall` in seconds since the epoch.
+    `OAuthSettings.first_grant` are listed. `report` takes each list for the operator. `observe` is called for each
+    person whose grant was tried, with the cause of a failure or an empty text, and the seconds that it took. `clock` is
+    in monotonic seconds, `wall` in seconds since the epoch.
     """
 
     def __init__(
@@ -60,18 +67,22 @@ class GrantedListings:
         store: GrantStore | None,
         report: Callable[[GrantedListing], None],
         *,
+        observe: Callable[[ServerKey, bytes, str, float], None] = _ignore,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._consents = consents
         self._store = store
         self._report = report
+        self._observe = observe
         self._clock = clock
         self._wall = wall
         self._due: dict[ServerKey, float] = {}
         """When the lists of a server are read again; a server that is missing is due now."""
         self._signed_in: dict[ServerKey, bytes] = {}
         """The last person who signed in, and whose lists were not read since."""
+        self._read_before: set[ServerKey] = set()
+        """Servers whose lists were read here."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
         self._reading: dict[ServerKey, asyncio.Task[None]] = {}
@@ -120,6 +131,7 @@ class GrantedListings:
             del self._due[key]
             self._signed_in.pop(key, None)
             self._pauses.pop(key, None)
+            self._read_before.discard(key)
         due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
         due = {key: consent for key, consent in due.items() if key not in self._reading}
         if due:
@@ -142,11 +154,11 @@ class GrantedListings:
         if self._store is None:
             return {}
         try:
-            grants = await self._store.everything()
+            grants = await self._store.everything(servers)
         except GrantStoreError as error:
             log.warning("Servers are not listed with grants of persons, which cannot be read: %s", error)
             return {}
-        by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person and key.server in servers)
+        by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person)
         persons: dict[str, list[bytes]] = {}
         for _, key in by_age:
             persons.setdefault(key.server, []).append(key.person)
@@ -154,30 +166,43 @@ class GrantedListings:
 
     async def _read(self, key: ServerKey, consent: ServerConsent, persons: list[bytes]) -> None:
         """Read and report the lists of one server; a failure is logged, and tried again later."""
-        newest = self._signed_in.pop(key, None)
-        tried = [*persons[:MAX_TRIED]]
-        if newest is not None and newest not in tried:
-            tried.append(newest)
         self._due[key] = self._clock() + IDLE_SECONDS
-        for person in tried:
+        for person in self._in_order(key, persons):
+            began, cause = self._clock(), "cancelled"
             try:
                 async with asyncio.timeout(LISTING_SECONDS):
                     listing = await self._list(consent, TokenSubject(person))
             except (McpError, TimeoutError) as error:
+                cause = error.cause if isinstance(error, GrantFailed) else type(error).__name__
                 why = str(error) or f"it took over {LISTING_SECONDS:g} s"
                 log.warning("The server %s could not be listed with the grant of a person: %s", key, why)
-                if not isinstance(error, GrantFailed):
+                if not _concerns_person(error):
                     pause = self._pauses.setdefault(key, Backoff(random.random, base=RETRY_SECONDS, cap=IDLE_SECONDS))
                     self._due[key] = self._clock() + pause.after(0.0)
                     return
             else:
+                cause = ""
                 self._pauses.pop(key, None)
+                self._read_before.add(key)
                 self._due[key] = self._clock() + (consent.settings.listing_interval_s or float("inf"))
                 self._report(_report_of(key, consent, self._wall(), listing))
                 return
+            finally:
+                self._observe(key, person, cause, self._clock() - began)
+
+    def _in_order(self, key: ServerKey, persons: list[bytes]) -> list[bytes]:
+        """Persons whose grants are tried, one after another. The first lists of a server are those of the person who
+        waits for them; later ones stay those of the person with the oldest grant.
+        """
+        newest, tried = self._signed_in.pop(key, None), persons[:MAX_TRIED]
+        if newest is None:
+            return tried
+        if key in self._read_before:
+            return tried if newest in tried else [*tried, newest]
+        return [newest, *(person for person in tried if person != newest)]
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
-        """All lists. A token that the server refuses is replaced once. Raises McpError."""
+        """The tools. A token that the server refuses is replaced once. Raises McpError."""
         token = consent.source.cached(subject) or await consent.source.obtain(subject)
         try:
             return await _list_with(consent, token)
@@ -189,11 +214,16 @@ class GrantedListings:
         return await _list_with(consent, token)
 
 
+def _concerns_person(error: Exception) -> bool:
+    """Whether the grant of another person may work after this failure."""
+    return isinstance(error, GrantFailed) or (isinstance(error, HttpRefused) and error.status in (401, 403))
+
+
 async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
     try:
         async with consent.session(token) as session:
             via.refuse_own(session.negotiated.gateways, consent.installation)
-            listing = await read_everything(session)
+            listing = await read_tools(session)
             reached = reached_endpoint(session, consent.endpoint)
             return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
     except McpError as error:

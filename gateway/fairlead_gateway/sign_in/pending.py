@@ -29,9 +29,13 @@ SIGN_IN_SECONDS: Final = 600
 MAX_OPEN: Final = 4_096
 """Limit on open sign-ins of all persons, and on those that were completed within their time."""
 MAX_OPEN_EACH: Final = 64
-"""Limit on open sign-ins of one person, beyond which the oldest is dropped."""
+"""Limit on open sign-ins of one person, also by links of other replicas; beyond, the person's oldest is dropped."""
 MAX_SCOPE_CHARS: Final = 1_000
 """Limit on the scopes of a challenge that a link keeps; longer ones are left out."""
+MAX_URL_CHARS: Final = 512
+"""Limit on the address of the metadata that a challenge names; a longer one is left out, and the server's usual one is
+asked.
+"""
 MAX_COOKIES: Final = 16
 """Limit on the cookies of one browser that are looked at."""
 COOKIE: Final = "fairlead_sign_in_"
@@ -113,10 +117,8 @@ class PendingSignIns:
             return pending
         if pending is not None:
             self._drop(pending)
-        own = [other for (owner, _), other in self._by_owner.items() if owner == person]
-        if len(own) >= MAX_OPEN_EACH:
-            self._drop(min(own, key=lambda other: other.ticket.until))
-        elif len(self._by_nonce) >= MAX_OPEN:
+        self._make_room(person)
+        if len(self._by_nonce) >= MAX_OPEN:
             raise GrantFailed(
                 f"{MAX_OPEN} sign-ins are open at this gateway: complete one, or try again in some minutes",
                 cause=SIGN_IN_REQUIRED,
@@ -128,6 +130,10 @@ class PendingSignIns:
         except ValueTooLong as error:
             text = "the name of the caller is too long for a link to sign in"
             raise GrantFailed(text, cause=SIGN_IN_REQUIRED) from error
+
+    def is_recent(self, at: float) -> bool:
+        """Whether a time, in seconds since the epoch, is at most as long ago as a sign-in may take."""
+        return at + SIGN_IN_SECONDS > self._clock()
 
     def find(self, ident: str) -> PendingSignIn | None:
         """The open sign-in of a link, which another replica may have made."""
@@ -189,11 +195,19 @@ class PendingSignIns:
         if ticket.until <= self._clock() or self._was_used(ticket.nonce):
             return None
         pending = self._by_nonce.get(ticket.nonce)
-        if pending is None:
-            if len(self._by_nonce) >= MAX_OPEN:
-                self._drop(next(iter(self._by_nonce.values())))
-            pending = self._add(PendingSignIn(ticket, ident or self._sealer.link(ticket)))
-        return pending
+        if pending is not None:
+            return pending
+        pending = PendingSignIn(ticket, ident or self._sealer.link(ticket))
+        self._make_room(ticket.person)
+        if len(self._by_nonce) >= MAX_OPEN:
+            return pending  # good without being kept: only those who wait are not told
+        return self._add(pending)
+
+    def _make_room(self, person: bytes) -> None:
+        """Drop the oldest sign-in of a person who has too many."""
+        own = [pending for pending in self._by_nonce.values() if pending.person == person]
+        if len(own) >= MAX_OPEN_EACH:
+            self._drop(min(own, key=lambda pending: pending.ticket.until))
 
     def _add(self, pending: PendingSignIn) -> PendingSignIn:
         self._by_nonce[pending.ticket.nonce] = pending
@@ -223,6 +237,11 @@ class PendingSignIns:
 
 def _bounded(challenge: Challenge | None) -> Challenge | None:
     """A challenge that is short enough for a link."""
-    if challenge is None or len(" ".join(challenge.scopes)) <= MAX_SCOPE_CHARS:
-        return challenge
-    return msgspec.structs.replace(challenge, scopes=())
+    if challenge is None:
+        return None
+    scopes, url = challenge.scopes, challenge.resource_metadata
+    return msgspec.structs.replace(
+        challenge,
+        scopes=scopes if len(" ".join(scopes)) <= MAX_SCOPE_CHARS else (),
+        resource_metadata=url if len(url) <= MAX_URL_CHARS else "",
+    )

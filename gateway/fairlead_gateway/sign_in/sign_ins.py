@@ -21,7 +21,8 @@ from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization
-from fairlead_mcp.oauth.errors import CLOSED, SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.oauth.consented_clients import issuer_of
+from fairlead_mcp.oauth.errors import CLOSED, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
 from fairlead_mcp.waiting import wait_until_set
 
@@ -52,6 +53,8 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     """Grants that persons made; None if none can be stored."""
     consents: Callable[[ServerKey], ServerConsent | None]
     """The consent flow of a server; None if it does not want persons to sign in."""
+    everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
+    """The consent flows of all servers."""
     credentials: Callable[[ServerKey], CallCredentials | None]
     """Access tokens of a server; None without such."""
     granted: Callable[[ServerKey, bytes], None]
@@ -95,6 +98,10 @@ class SignIns(SignInLinks, SignInWait):
         """Whether a server wants persons to sign in."""
         return self._services.consents(server) is not None
 
+    def url_of(self, server: ServerKey) -> str:
+        """URL that calls of a server go to. Raises GrantFailed for a server that does not want persons to sign in."""
+        return self._consent(server).endpoint.url
+
     def has_token(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has a valid access token for a server."""
         credentials = self._services.credentials(server)
@@ -104,10 +111,18 @@ class SignIns(SignInLinks, SignInWait):
             return False
 
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
-        """Whether the caller has signed in at a server, at any replica."""
+        """Whether the caller has signed in at a server, at any replica. A grant that cannot be used any more does not
+        count: a sign-in is open because of it, or it has no refresh token.
+        """
         if self.has_token(identity, server):
             return True
-        return await self._granted_at(GrantKey(person_of(identity), str(server))) > 0
+        grant = await self._grant(GrantKey(person_of(identity), str(server)))
+        if grant is None:
+            return False
+        pending = self.of_caller(identity, server)
+        if pending is not None:
+            return grant.granted_at >= pending.opened_at
+        return bool(grant.refresh_token) or self._pending.is_recent(grant.granted_at)
 
     async def ask(self, identity: Identity, server: ServerKey) -> None:
         """Open a sign-in of the caller, unless an access token can be had by the caller's grant. The failure of an
@@ -198,6 +213,7 @@ class SignIns(SignInLinks, SignInWait):
         self._pending.take(authorization)
         try:
             consent = self._consent(pending.server)
+            self._check_port(pending.server, consent, authorization, answer)
             grant, token = await consent.flow.finish(authorization, answer)
         except GrantFailed as error:
             pending.fail(str(error))
@@ -208,6 +224,24 @@ class SignIns(SignInLinks, SignInWait):
         self._ports.release(pending.id)
         self._services.granted(pending.server, pending.person)
         return remark
+
+    def _check_port(
+        self, server: ServerKey, consent: ServerConsent, authorization: Authorization, answer: Mapping[str, str]
+    ) -> None:
+        """Raise GrantFailed for an answer that does not name its authorization server (RFC 9207), at a port that takes
+        those of another one too, from which it may be (RFC 9700 section 4.4).
+        """
+        port = self.site.registered_port(consent.settings)
+        if not port or "iss" in answer:
+            return
+        for key, other in self._services.everywhere().items():
+            shares = key != server and self.site.registered_port(other.settings) == port
+            if shares and issuer_of(other.settings) != authorization.issuer:
+                raise GrantFailed(
+                    f"the answer does not say that it is of {authorization.issuer}, and the server {key} has the same "
+                    f"callbackPort, {port}: give each a port of its own, or set issuer at both if it is the same",
+                    cause=ISSUER_MISMATCH,
+                )
 
     async def _store(self, pending: PendingSignIn, grant: StoredGrant) -> str:
         """Store a grant. Returns a remark if it cannot be stored; the access token is good nevertheless."""
@@ -236,12 +270,17 @@ class SignIns(SignInLinks, SignInWait):
 
     async def _granted_at(self, key: GrantKey) -> float:
         """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
+        grant = await self._grant(key)
+        return 0.0 if grant is None else grant.granted_at
+
+    async def _grant(self, key: GrantKey) -> StoredGrant | None:
+        """A person's stored grant, if there is one that can be read."""
         store = self._services.store
         try:
             stored = None if store is None or not key.person else await store.read(key)
         except GrantStoreError:
-            return 0.0
-        return 0.0 if stored is None else stored.grant.granted_at
+            return None
+        return None if stored is None else stored.grant
 
     async def aclose(self) -> None:
         if self._watching is not None:

@@ -95,6 +95,13 @@ class ServerCredentials(CallCredentials):
             return b""
         return identity.principal.encode("utf-8", "surrogatepass") if self._per_agent else identity.person
 
+    def result_scope(self, identity: Identity) -> bytes | None:
+        person = self.person(identity)
+        if not self.consents:
+            return person
+        token = self._source.cached(TokenSubject(person)) if person else None
+        return None if token is None else person + token.header_line
+
     def cached(self, identity: Identity) -> CallCredential | None:
         if not (self.exchanges or self.consents):
             token = self._source.cached(GATEWAY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Container, Sequence
 from typing import Final
 
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, VersionedGrant
@@ -47,8 +47,9 @@ class MemoryGrants(GrantStore):
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return [(key, stored.grant) for key, stored in self._grants.items() if key.person == person]
 
-    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        return [(key, stored.grant) for key, stored in self._grants.items()]
+    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        wanted = [key for key in self._grants if servers is None or key.server in servers]
+        return [(key, self._grants[key].grant) for key in wanted]
 
     async def changes(self) -> AsyncGenerator[GrantKey, None]:
         if self._closed:

@@ -5,7 +5,7 @@ A grant is found by the person and the server. Access tokens are not stored.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -107,8 +107,8 @@ class GrantStore(Protocol):
         """All grants of a person."""
         ...
 
-    async def everything(self) -> Sequence[tuple[GrantKey, StoredGrant]]:
-        """All grants that can be read, for administrators."""
+    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        """All grants that can be read, or those for some servers (`GrantKey.server`); others are not opened."""
         ...
 
     def changes(self) -> AsyncIterator[GrantKey]:

@@ -59,13 +59,13 @@ class TakenListing:
 
 
 def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | None:
-    """The server and the listing of a report; None if it cannot be read."""
+    """The server and the listing of a report, tools alone; None if it cannot be read."""
     try:
         listing = msgspec.json.decode(granted.listing, type=RawListing)
     except jsonrpc.UNREADABLE:
         return None
     key = ServerKey(granted.namespace, granted.server)
-    return key, TakenListing(granted.uid, granted.url, granted.at, listing)
+    return key, TakenListing(granted.uid, granted.url, granted.at, listing.of_tools())
 
 
 def is_same_place(endpoint: Endpoint, url: str) -> bool:

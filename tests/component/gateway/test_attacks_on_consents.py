@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -18,14 +20,16 @@ from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import LOCAL, Identity
 from fairlead_gateway.sign_in.pending import COOKIE
 from fixed_authenticator import Names
-from gatewayworld import calling
+from gatewayworld import Ask, Wire, calling, publish
+from otherusers import as_another_user, foreign_socket
 from ports import free_port
+from waiting import eventually
 
 ALICE, MALLORY = (Identity(kind="apiKey", principal=f"name:{name}", agent=name) for name in ("alice", "mallory"))
 
 
 @asynccontextmanager
-async def shared_gateway(folder: Path, url: str) -> AsyncIterator[Gateway]:
+async def shared_gateway(folder: Path, url: str, **settings: Any) -> AsyncIterator[Gateway]:
     """A gateway of two persons, who sign in to its console."""
     port = free_port()
     async with laptop(
@@ -34,6 +38,7 @@ async def shared_gateway(folder: Path, url: str) -> AsyncIterator[Gateway]:
         port=port,
         public_url=f"http://127.0.0.1:{port}",
         trust=Trust((Names("alice", "mallory"),)),
+        **settings,
     ) as gateway:
         yield gateway
 
@@ -173,6 +178,27 @@ async def test_an_answer_for_one_server_is_not_taken_at_the_address_of_another(t
             assert (await browser.get(back)).status == 200
 
 
+@pytest.mark.parametrize("same_issuer", [False, True])
+async def test_a_port_of_two_issuers_takes_no_answer_that_does_not_name_its_own(
+    tmp_path: Path, same_issuer: bool
+) -> None:
+    """The answer may be of the other one, which gave it for a client that both know."""
+    async with consent_server("linear") as server:
+        shared = {"callback_port": free_port()}
+        issuer = f"{server.provider.url}/" if same_issuer else "https://login.example.com"
+        other = consent_catalog("http://127.0.0.1:1/mcp", "notion", oauth={**shared, "issuer": issuer})
+        linear = consent_catalog(server.url, oauth=shared)
+        async with laptop(tmp_path, linear, other) as gateway, FormBrowser() as browser:
+            page = await browser.sign_in(await link_of(gateway))
+            if same_issuer:
+                assert title_of(page.text) == "Signed in at default/linear"
+                return
+            assert page.status == 400
+            assert "default/notion has the same callbackPort" in page.text
+            assert not gateway.sign_ins.has_token(LOCAL, SERVER)
+            assert not server.provider.refresh_tokens, "the code was not redeemed"
+
+
 @pytest.mark.parametrize(
     "headers",
     [
@@ -248,6 +274,82 @@ async def test_the_page_of_a_laptop_is_for_browsers_of_this_machine(tmp_path: Pa
         assert forwarded.status == 403
         assert rebound.status == 421
         assert "form" not in forwarded.text
+
+
+async def refused_as_nobody(gateway: Gateway, wire: Wire, **headers: str) -> None:
+    """Fail unless requests on a connection are those of nobody, who has no accounts and cannot sign in."""
+    answer = await wire.ask(calling("linear__whoami").with_headers(**headers))
+    assert answer.message["result"]["isError"] is True
+    assert "cannot tell who calls" in answer.message["result"]["content"][0]["text"]
+    accounts = await wire.ask(Ask(verb="GET", target="/v1/accounts", headers=headers))
+    everybodys = await wire.ask(Ask(verb="GET", target="/v1/accounts?everybody=true", headers=headers))
+    ended = await wire.ask(Ask(verb="DELETE", target="/v1/accounts/default/linear", body=b"", headers=headers))
+    link = await wire.ask(Ask(target="/v1/servers/linear/sign-in", body=b"{}", headers=headers))
+    assert [each.status for each in (accounts, everybodys, ended, link)] == [403] * 4
+    assert gateway.sign_ins.of_caller(LOCAL, SERVER) is None
+
+
+@pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"])
+async def test_a_request_that_a_proxy_forwards_is_not_the_owners(tmp_path: Path, header: str) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        await browser.sign_in(await link_of(gateway))
+        async with await Wire.connect(gateway) as wire:
+            await refused_as_nobody(gateway, wire, **{header: "203.0.113.9"})
+            assert (await wire.ask(Ask(verb="GET", target="/v1/accounts"))).message["accounts"] != []
+        assert await whoami(gateway) == "alice"
+
+
+@as_another_user
+async def test_another_user_of_the_machine_is_not_its_owner(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
+        link = await link_of(gateway)
+        await browser.sign_in(link)
+        async with await Wire.connect(gateway, opened=foreign_socket()) as wire:
+            await refused_as_nobody(gateway, wire)
+            page = await wire.ask(Ask(verb="GET", target=link.partition(str(gateway.port))[2]))
+            assert page.status == 403
+        assert await whoami(gateway) == "alice"
+
+
+async def test_the_page_says_where_calls_go_and_whose_access_they_get(tmp_path: Path) -> None:
+    async with consent_server("linear", host="localhost") as server, laptop(tmp_path, server) as gateway:
+        honest = server.url.removesuffix("/mcp")
+        settings = {
+            "issuer": honest,
+            "client_id": "c",
+            "authorization_url": f"{honest}/authorize",
+            "token_url": f"{honest}/token",
+        }
+        evil = consent_catalog(server.url.replace("localhost", "127.0.0.1"), "evil", oauth=settings)
+        publish(tmp_path / "documents", evil)
+        name = ServerKey("default", "evil")
+        await eventually(lambda: name in gateway.snapshot.servers)
+        async with FormBrowser() as browser:
+            same = await browser.get(await link_of(gateway))
+            other = await browser.get(await link_of(gateway, server=name))
+    assert "<dt>Calls go to</dt><dd>localhost</dd>" in same.text
+    assert "gets access to what you allow" not in same.text
+    assert "<dt>Calls go to</dt><dd>127.0.0.1</dd>" in other.text
+    assert "127.0.0.1 gets access to what you allow at localhost" in other.text
+
+
+async def test_an_attached_account_and_a_refused_browser_are_in_the_audit_log(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url, audit_file=tmp_path / "audit.jsonl") as gateway,
+        FormBrowser() as victim,
+        FormBrowser() as browser,
+    ):
+        await console_session(victim, gateway, "alice")
+        await victim.get(await link_of(gateway, MALLORY))
+        await console_session(browser, gateway, "mallory")
+        await browser.sign_in(await link_of(gateway, MALLORY))
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    (refused,) = [line for line in lines if "to sign in at default/linear" in (line.get("reason") or "")]
+    assert (refused["principal"], refused["decision"], refused["outcome"]) == ("name:alice", "denied", "403")
+    (made,) = [line for line in lines if line["method"] == "accounts/grant"]
+    assert (made["principal"], made["server"], made["client"]) == ("name:mallory", "default/linear", "127.0.0.1")
+    assert made["reason"].startswith(f"of name:mallory at http://{urlsplit(server.url).netloc}")
 
 
 async def test_a_repeated_parameter_of_an_answer_is_refused(tmp_path: Path) -> None:

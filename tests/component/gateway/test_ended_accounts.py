@@ -13,17 +13,20 @@ import pytest_asyncio
 
 from commands import fairlead
 from consentservers import ConsentServer, FormBrowser, consent_server
-from consentworld import SERVER, called, laptop, link_of, whoami
+from consentworld import SERVER, called, consent_catalog, laptop, link_of, whoami
 from controlplane import ControlPlane
+from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import LOCAL
+from fairlead_gateway.grants.gone_servers import GONE_SECONDS
 from fairlead_gateway.grants.sealing_keys import new_sealing_key
 from fairlead_gateway.grants.secret_store import SLOTS
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from fairlead_mcp.oauth.stored_grant import GrantKey
+from gatewayworld import Clock, entry, withdraw
 from redisserver import redis_server
-from waiting import until_async
+from waiting import eventually, until_async
 
 
 class Pair(NamedTuple):
@@ -106,6 +109,51 @@ async def test_a_gateway_drops_its_token_of_an_ended_grant_that_the_server_would
     await pair.first.grants.delete(GrantKey(LOCAL.person, str(SERVER)))
     await until_async("the other gateway refuses", lambda: is_refused(pair.second), seconds=15)
     assert pair.server.provider.access_tokens, "the provider was told nothing"
+
+
+async def test_a_cached_result_ends_with_the_account_that_it_was_for(tmp_path: Path) -> None:
+    definition = {"name": "whoami", "inputSchema": {"type": "object"}}
+    cached = [entry(definition, latency=DeclaredLatency(cacheable_seconds=600))]
+    async with (
+        consent_server("linear") as server,
+        laptop(tmp_path, consent_catalog(server.url, tools=cached)) as gateway,
+        FormBrowser() as browser,
+    ):
+        await browser.sign_in(await link_of(gateway))
+        assert [await whoami(gateway) for _ in range(3)] == ["alice"] * 3
+        cache = gateway.endpoint.context.cache
+        assert (cache.hits, cache.misses) == (2, 1)
+        server.provider.person = "bob"
+        await browser.sign_in(await link_of(gateway))
+        assert await whoami(gateway) == "bob"
+        code, _, _ = await fairlead("logout", "linear", "--url", f"http://127.0.0.1:{gateway.port}/mcp")
+        assert code == 0
+        assert await is_refused(gateway)
+
+
+async def test_grants_of_a_removed_server_end_an_hour_later(tmp_path: Path) -> None:
+    clock, key, keys = Clock(), GrantKey(LOCAL.person, str(SERVER)), new_sealing_key("k").text
+    async with redis_server(tmp_path) as redis, consent_server("linear") as server, FormBrowser() as browser:
+        shared: dict[str, Any] = {"grants": "redis", "redis": redis.url, "grant_keys": keys, "grants_directory": None}
+        async with laptop(tmp_path, server, clock=clock, **shared) as gateway:
+            await browser.sign_in(await link_of(gateway))
+            gone, grants = gateway.gone_servers, gateway.grants
+            assert gone is not None
+            assert grants is not None
+            await gone.look()
+            withdraw(tmp_path / "documents", consent_catalog(server.url))
+            await eventually(lambda: SERVER not in gateway.snapshot.servers)
+            await gone.look()
+            assert await grants.read(key) is not None
+            clock.forward(GONE_SECONDS)
+            await gone.look()
+            assert await grants.read(key) is None
+
+
+async def test_a_folder_has_grants_for_servers_of_other_projects_too(tmp_path: Path) -> None:
+    async with laptop(tmp_path) as gateway:
+        assert gateway.grants is not None
+        assert gateway.gone_servers is None
 
 
 async def test_another_account_is_used_by_every_gateway(pair: Pair) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from fairlead_app.settings import Settings
 from fairlead_app.stored_grants import grant_store
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.grants.redis_store import BATCH, RedisGrantStore
+from fairlead_gateway.grants.sealed_grant import SealedGrant
 from fairlead_gateway.grants.sealing_keys import SealingKey, new_sealing_key
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
 from redisserver import RedisServer, redis_server
@@ -80,6 +81,7 @@ async def test_grants_are_listed_for_their_person_and_for_administrators(redis: 
             await store.write(key, GRANT)
         assert {key for key, _ in await store.of_person(KEY.person)} == {KEY, OTHER}
         assert {key for key, _ in await store.everything()} == {KEY, OTHER, SOMEBODY}
+        assert {key for key, _ in await store.everything({KEY.server})} == {KEY, SOMEBODY}
         await store.delete(SOMEBODY)
         assert {key for key, _ in await store.everything()} == {KEY, OTHER}
 
@@ -90,6 +92,40 @@ async def test_more_grants_than_one_response_holds_are_all_listed(redis: RedisSe
         for start in range(0, len(keys), 50):
             await asyncio.gather(*(store.write(key, GRANT) for key in keys[start : start + 50]))
         assert {key for key, _ in await store.everything()} == set(keys)
+
+
+class CountedRedisGrants(RedisGrantStore):
+    """Counts the round trips."""
+
+    requests = 0
+
+    async def _request(self, request: Callable[[], Awaitable[Any]]) -> Any:
+        self.requests += 1
+        return await super()._request(request)
+
+
+async def test_grants_for_some_servers_are_found_in_few_round_trips_and_others_are_not_opened(
+    redis: RedisServer,
+) -> None:
+    foreign = new_sealing_key("foreign")
+    persons = [GrantKey(b"person %d" % number, "default/linear") for number in range(2 * BATCH)]
+    async with store_at(redis) as store, store_at(redis, foreign) as unreadable:
+        await asyncio.gather(*(store.write(key, GRANT) for key in persons[::20]))
+        await asyncio.gather(*(unreadable.write(key._replace(server="default/sentry"), GRANT) for key in persons[:50]))
+    counted = CountedRedisGrants(RedisSettings(url=redis.url), (SEALING_KEY,))
+    opened: list[GrantKey] = []
+    sealer = await counted._sealer.get()
+    plain = sealer.open
+
+    def noted(key: GrantKey, record: SealedGrant) -> StoredGrant:
+        opened.append(key)
+        return plain(key, record)
+
+    sealer.open = noted  # type: ignore[method-assign]  # the real one, which tells
+    listed = {key for key, _ in await counted.everything({"default/linear"})}
+    assert listed == set(opened) == set(persons[::20])
+    assert counted.requests <= 4
+    await counted.aclose()
 
 
 async def test_a_record_of_another_person_is_refused(redis: RedisServer) -> None:

@@ -81,6 +81,7 @@ async def test_a_grant_is_shared_by_replicas_and_sealed(control_plane: ControlPl
         (value,) = secret["data"].values()
         assert b"r1-secret" not in base64.b64decode(value)
         assert {key for key, _ in await replica.everything()} == {KEY}
+        assert await replica.everything({"default/another"}) == []
 
 
 async def test_a_version_is_replaced_by_one_of_many_writers_and_no_other_grant_is_lost(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,8 +22,9 @@ from fairlead_gateway.core.identity import LOCAL, Identity
 from fairlead_mcp.oauth.stored_grant import GrantKey
 from fairlead_mcp.server_listing import RawListing
 from fixed_authenticator import Names
-from gatewayworld import LEGACY, calling, catalog, publish
+from gatewayworld import LEGACY, Ask, ask, calling, catalog, publish
 from ports import free_port
+from restworld import get
 from waiting import eventually, until_async
 
 
@@ -134,8 +136,8 @@ async def test_each_replica_takes_part_in_a_sign_in(tmp_path: Path) -> None:
             page = await browser.press(page)
         assert title_of(page.text) == "Signed in at default/linear"
         await waiting
-        assert await link_of(calls, alice) != link, "which is used up"
         assert await calls.sign_ins.is_signed_in(alice, SERVER)
+        assert await link_of(calls, alice) != link, "which is used up"
         assert [await whoami(gateway, request) for gateway in (calls, pages)] == ["alice", "alice"]
 
 
@@ -219,6 +221,28 @@ async def test_login_prints_the_link_and_waits_for_the_person(
         await asyncio.to_thread(run_login, at(gateway), "linear", Output.json, browser=True)
         state = json.loads(capsys.readouterr().out)
         assert state == {"server": "default/linear", "signedIn": True, "signInUrl": None, "failure": None}
+
+
+@pytest.mark.parametrize("change", [{"refresh_token": ""}, {"expires_at": 1.0}, {"server_url": "http://other/mcp"}])
+async def test_login_gives_a_link_in_the_place_of_a_grant_that_cannot_be_used(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    key = GrantKey(LOCAL.person, str(SERVER))
+    async with consent_server("linear") as server, FormBrowser() as browser:
+        async with laptop(tmp_path, server) as gateway:
+            await browser.sign_in(await link_of(gateway))
+            assert gateway.grants is not None
+            stored = await gateway.grants.read(key)
+            assert stored is not None
+            await gateway.grants.write(key, msgspec.structs.replace(stored.grant, granted_at=1.0, **change))
+        async with laptop(tmp_path, server) as gateway:
+            target = "/v1/servers/linear/sign-in"
+            opened = (await ask(gateway, Ask(target=target, body=b"{}"))).message
+            assert opened["signedIn"] is False
+            assert opened["signInUrl"] == await link_of(gateway)
+            assert (await get(gateway, target)).message["signedIn"] is False
+            await browser.sign_in(opened["signInUrl"])
+            assert (await get(gateway, target)).message["signedIn"] is True
 
 
 async def test_login_fails_when_the_person_declines(tmp_path: Path) -> None:

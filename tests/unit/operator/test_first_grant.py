@@ -20,6 +20,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_api.v1alpha1.causes import cause_of
 from fairlead_api.v1alpha1.condition_types import ConditionType
+from fairlead_mcp import methods
 from fairlead_mcp.errors import HttpRefused
 from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.clocks import Clocks
@@ -149,6 +150,43 @@ async def test_a_granted_listing_is_checked_and_published_like_one_of_the_operat
     assert catalog is not None
     assert (catalog.sign_in, catalog.online) == (False, True)
     assert [(tool.name, tool.tags) for tool in catalog.tools] == [("a", ("mine",)), ("b", ())]
+
+
+async def test_only_tools_are_published_of_what_a_person_can_see() -> None:
+    personal = Raw(b'{"name":"tax return of Alice","uri":"file:///alice/tax","uriTemplate":"file:///alice/{name}"}')
+    capabilities = {
+        "tools": {"listChanged": True},
+        "logging": {},
+        "resources": {"subscribe": True},
+        "prompts": {},
+        "completions": {},
+        "experimental": {"alice": {}},
+        "extensions": {methods.SKILLS: {}, methods.TASKS: {"list": {}}, "com.example/alice": {}},
+    }
+    raw = listing(
+        "a",
+        instructions="Alice's files are here.",
+        capabilities=Raw(msgspec.json.encode(capabilities)),
+        resources=(personal,),
+        resource_templates=(personal,),
+        prompts=(personal,),
+        skills=(personal,),
+    )
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(raw)
+        catalog = await bench.catalog()
+
+    assert catalog is not None
+    assert [tool.name for tool in catalog.tools] == ["a"]
+    assert (catalog.resources, catalog.resource_templates, catalog.prompts, catalog.skills) == ((), (), (), ())
+    assert catalog.instructions is None
+    assert msgspec.json.decode(catalog.capabilities) == {
+        "tools": {"listChanged": True},
+        "logging": {},
+        "extensions": {methods.TASKS: {"list": {}}},
+    }
 
 
 async def test_the_first_granted_listing_of_a_pinned_server_is_approved_and_changes_are_held_back() -> None:

@@ -276,7 +276,8 @@ class DiscoveryAuth(Model):
     """An access token that the operator obtains for itself."""
     first_grant: bool = False
     """With `auth.userConsent`: `true` lists the server with the grant of the first person who signs in, so everybody
-    sees the tools that this person has. The gateway lists; the operator has no token."""
+    sees the tools that this person has, but no resources, prompts and instructions. The gateway lists; the operator has
+    no token."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

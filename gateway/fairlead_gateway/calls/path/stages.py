@@ -105,7 +105,10 @@ def use_cache(call: ToolCall) -> Refusal | None:
         of_scope = scope(of_scope, session)
     credentials = route.binding.credentials
     if credentials is not None:
-        of_scope = scope(of_scope, credentials.person(call.exchange.identity))
+        whose = credentials.result_scope(call.exchange.identity)
+        if whose is None:
+            return None
+        of_scope = scope(of_scope, whose)
     params = call.request.params
     key = key_of(of_scope, params.get("arguments"), params.get("_meta"))
     if key is not None:

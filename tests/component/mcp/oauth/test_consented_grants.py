@@ -341,6 +341,18 @@ async def test_tokens_are_forgotten_with_their_consent_and_not_with_a_renewal_of
         assert there.cached(world.person("alice")) is None
 
 
+async def test_a_change_of_a_grant_that_was_never_used_here_reads_nothing() -> None:
+    async with consent_world() as world:
+        here, there = world.make_source(), world.make_source()
+        await world.sign_in("alice")
+        await there.obtain(world.person("alice"))
+        reads = world.store.reads
+        await here.review(b"alice")
+        assert world.store.reads == reads
+        await there.review(b"alice")
+        assert world.store.reads == reads + 1
+
+
 async def test_consents_of_more_persons_than_tokens_are_cached_for_are_not_remembered() -> None:
     async with consent_world(options={"max_tokens": 1}) as world:
         for name in ("alice", "bob"):

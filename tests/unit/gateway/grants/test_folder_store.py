@@ -141,6 +141,7 @@ async def test_grants_are_listed_for_their_person_and_for_administrators(tmp_pat
             await store.write(key, GRANT)
         assert {key for key, _ in await store.of_person(b"local")} == {KEY, OTHER}
         assert {key for key, _ in await store.everything()} == {KEY, OTHER, SOMEBODY}
+        assert {key for key, _ in await store.everything({OTHER.server})} == {OTHER}
 
 
 async def test_two_processes_lose_no_change_of_a_grant(tmp_path: Path) -> None:

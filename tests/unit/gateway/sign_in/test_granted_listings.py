@@ -16,7 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_gateway.sign_in.granted_listings import IDLE_SECONDS, GrantedListings
 from fairlead_gateway.upstream.server_consent import ServerConsent
-from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
@@ -33,6 +33,7 @@ class Listed:
     def __init__(self, *, interval: float = 0.0) -> None:
         self.persons: list[str] = []
         self.ended: set[bytes] = set()
+        self.errors: dict[str, McpError] = {}
         self.hangs = False
         settings = OAuthSettings(grant=USER_CONSENT, first_grant=True, listing_interval_s=interval)
         endpoint = HttpEndpoint(url="http://linear/mcp")
@@ -41,7 +42,7 @@ class Listed:
     def cached(self, subject: TokenSubject) -> AccessToken | None:
         return None
 
-    async def obtain(self, subject: TokenSubject) -> AccessToken:
+    async def obtain(self, subject: TokenSubject, **_: Any) -> AccessToken:
         if subject.person in self.ended:
             raise GrantFailed("ended", cause=SIGN_IN_REQUIRED)
         return AccessToken.bearer(subject.person.decode(), float("inf"), frozenset())
@@ -52,7 +53,7 @@ class Listed:
         if self.hangs:
             await asyncio.Event().wait()
         if person:
-            raise ConnectFailed("away")
+            raise self.errors.get(person) or ConnectFailed("away")
         yield
 
     def session(self, token: AccessToken) -> Any:
@@ -112,10 +113,35 @@ async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) ->
     await read_due(lists)
     lists.signed_in(LINEAR, b"dora")
     await read_due(lists)
-    assert server.persons == ([*persons, "alice"] if persons else ["dora"])
+    assert server.persons == [*persons, "dora"]
     lists.refresh(LINEAR)
     await read_due(lists)
     assert len(server.persons) == (3 if persons else 1)
+
+
+async def test_later_lists_stay_those_of_the_oldest_grant_after_another_person_has_signed_in() -> None:
+    server = Listed()
+    lists, _, _ = await lists_of(server, "alice", "dora")
+    lists._read_before.add(LINEAR)
+    lists.signed_in(LINEAR, b"dora")
+    await read_due(lists)
+    assert server.persons == ["alice"]
+
+
+@pytest.mark.parametrize("signed_in", [b"", b"carol"])
+async def test_a_person_whom_the_server_refuses_does_not_keep_the_lists_from_others(signed_in: bytes) -> None:
+    server = Listed()
+    refused = HttpRefused("no longer a member", status=403)
+    server.errors = {"alice": refused, "bob": refused}
+    lists, _, _ = await lists_of(server, "alice", "bob", "carol")
+    tried: list[tuple[bytes, str]] = []
+    lists._observe = lambda server, person, cause, seconds: tried.append((person, cause))
+    lists._read_before.add(LINEAR)
+    if signed_in:
+        lists.signed_in(LINEAR, signed_in)
+    await read_due(lists)
+    assert server.persons == ["alice", "bob", "carol"]
+    assert tried == [(b"alice", "HttpRefused"), (b"bob", "HttpRefused"), (b"carol", "ConnectFailed")]
 
 
 async def test_servers_that_list_to_everybody_are_left_alone() -> None:
@@ -139,6 +165,6 @@ async def test_a_server_that_hangs_delays_no_other_and_is_asked_once() -> None:
     await lists._read_due()
     await lists._read_due()
     await lists._reading[other]
-    assert (hanging.persons, quick.persons) == (["alice"], ["bob"])
+    assert (hanging.persons, quick.persons) == (["bob"], ["bob"])
     await lists.aclose()
     assert lists._reading == {}

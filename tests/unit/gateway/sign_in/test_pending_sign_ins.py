@@ -10,6 +10,7 @@ from fairlead_gateway.sign_in.pending import (
     MAX_OPEN,
     MAX_OPEN_EACH,
     MAX_SCOPE_CHARS,
+    MAX_URL_CHARS,
     SIGN_IN_SECONDS,
     PendingSignIn,
     PendingSignIns,
@@ -55,6 +56,17 @@ def test_a_server_that_wants_other_scopes_gets_another_link() -> None:
     assert longest.ticket.challenge == Challenge("insufficient_scope")
 
 
+def test_a_challenge_never_makes_a_link_too_long() -> None:
+    pending = replica()
+    scopes = ("s" * MAX_SCOPE_CHARS,)
+    for length in (MAX_URL_CHARS, 2_048):
+        url = "https://linear/".ljust(length, "m")
+        challenge = Challenge("", scopes, url)
+        holder = "https://login.example.com/realms/everybody alice@example.com"
+        sign_in = pending.open(b"a" * 200, holder, ServerKey("n" * 63, "s" * 253), challenge)
+        assert sign_in.ticket.challenge == Challenge("", scopes, url if length == MAX_URL_CHARS else "")
+
+
 def test_a_link_ends_after_ten_minutes() -> None:
     clock = HandClock(1_000.0)
     pending = replica(clock)
@@ -79,6 +91,18 @@ def test_links_of_one_person_leave_room_for_those_of_others() -> None:
     assert not first[-1].ended.is_set()
 
 
+def test_links_of_one_person_from_elsewhere_drop_nobody_elses() -> None:
+    """A server whose challenges alternate makes a person any number of links, which stay good."""
+    pending, elsewhere = replica(), replica()
+    bobs = pending.open(b"bob", "bob", LINEAR, None)
+    for number in range(MAX_OPEN + 1):
+        link = elsewhere.open(b"mallory", "mallory", LINEAR, Challenge("", (f"s{number}",)))
+        assert pending.find(link.id) is not None
+    assert len(pending) == MAX_OPEN_EACH + 1
+    assert pending.find(bobs.id) is bobs
+    assert not bobs.ended.is_set()
+
+
 def test_links_of_all_persons_are_bounded() -> None:
     pending = replica()
     for number in range(MAX_OPEN):
@@ -89,6 +113,7 @@ def test_links_of_all_persons_are_bounded() -> None:
     other = replica().open(b"elsewhere", "elsewhere", LINEAR, None)
     assert pending.find(other.id) is not None
     assert len(pending) == MAX_OPEN
+    assert pending.of_owner(b"0", LINEAR) is not None, "nobody's sign-in was dropped for it"
 
 
 def test_a_browser_is_admitted_to_one_sign_in_by_its_cookie() -> None:

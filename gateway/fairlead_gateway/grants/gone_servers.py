@@ -1,0 +1,80 @@
+"""Ends the grants for servers that were removed while the gateway ran."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
+
+log = logging.getLogger(__name__)
+
+GONE_SECONDS: Final = 3_600.0
+"""Time for which a server has to be away, as one that is replaced or restored keeps its grants."""
+LOOK_SECONDS: Final = 60.0
+"""Time between two looks."""
+
+
+class GoneServers:
+    """Looks which servers are away, from `start` to `aclose`. `wanting` returns the servers at which persons sign in,
+    and `served` all servers. `clock` is in monotonic seconds.
+
+    A server that this process has never seen may be that of another gateway with the same store: its grants stay.
+    """
+
+    def __init__(
+        self,
+        store: GrantStore,
+        wanting: Callable[[], Collection[ServerKey]],
+        served: Callable[[], Collection[ServerKey]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._wanting = wanting
+        self._served = served
+        self._clock = clock
+        self._seen: set[ServerKey] = set()
+        """Servers at which persons could sign in, also those that are away."""
+        self._away: dict[ServerKey, float] = {}
+        """Since when a server is away."""
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.get_running_loop().create_task(self._run(), name="grants of removed servers")
+
+    async def aclose(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                log.exception("Ending grants of removed servers failed")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """End the grants of servers that have been away for GONE_SECONDS; what fails is tried again."""
+        now, served = self._clock(), set(self._served())
+        self._seen.update(self._wanting())
+        self._away = {key: self._away.get(key, now) for key in self._seen - served}
+        for key in [key for key, since in self._away.items() if now - since >= GONE_SECONDS]:
+            try:
+                await self._end(key)
+            except GrantStoreError as error:
+                log.warning("The grants of persons for the removed server %s could not be deleted: %s", key, error)
+            else:
+                self._seen.discard(key)
+
+    async def _end(self, server: ServerKey) -> None:
+        ended = 0
+        for key, _ in await self._store.everything({str(server)}):
+            ended += await self._store.delete(key)
+        if ended:
+            log.info("The server %s was removed: %d grants of persons were deleted", server, ended)

@@ -1,0 +1,122 @@
+"""Grants end with their server, unless it comes back soon or was never this gateway's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Sequence
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.grants.gone_servers import GONE_SECONDS, LOOK_SECONDS, GoneServers
+from fairlead_mcp.oauth.memory_grants import MemoryGrants
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant
+from virtualtime import HandClock, in_virtual_time
+
+LINEAR, SENTRY, FOREIGN = (ServerKey("default", name) for name in ("linear", "sentry", "foreign"))
+GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r1")
+
+
+class AwayGrants(MemoryGrants):
+    """May be away."""
+
+    away = False
+
+    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+        if self.away:
+            raise GrantStoreError("away")
+        return await super().everything(servers)
+
+
+class World:
+    """Servers and grants of two persons at each of three."""
+
+    def __init__(self) -> None:
+        self.wanting = {LINEAR, SENTRY}
+        self.served = {LINEAR, SENTRY}
+        self.clock = HandClock()
+        self.store = AwayGrants()
+        self.gone = GoneServers(self.store, lambda: self.wanting, lambda: self.served, self.clock)
+
+    async def granted(self) -> set[str]:
+        return {key.server for key, _ in await self.store.everything()}
+
+    async def look(self, seconds: float = 0.0) -> None:
+        self.clock.now += seconds
+        await self.gone.look()
+
+
+async def world() -> World:
+    made = World()
+    for person in (b"alice", b"bob"):
+        for server in (LINEAR, SENTRY, FOREIGN):
+            await made.store.write(GrantKey(person, str(server)), GRANT)
+    await made.store.write(GrantKey(b"", "registration:https://as"), GRANT)
+    await made.look()
+    return made
+
+
+ALL = {"default/linear", "default/sentry", "default/foreign", "registration:https://as"}
+
+
+async def test_grants_end_an_hour_after_their_server_was_removed() -> None:
+    here = await world()
+    here.wanting, here.served = {SENTRY}, {SENTRY}
+    await here.look()
+    await here.look(GONE_SECONDS - 1)
+    assert await here.granted() == ALL
+    await here.look(1)
+    assert await here.granted() == ALL - {"default/linear"}
+
+
+async def test_a_server_that_comes_back_keeps_its_grants() -> None:
+    here = await world()
+    here.wanting, here.served = {SENTRY}, {SENTRY}
+    await here.look()
+    here.wanting, here.served = {LINEAR, SENTRY}, {LINEAR, SENTRY}
+    await here.look(GONE_SECONDS - 1)
+    here.wanting, here.served = {SENTRY}, {SENTRY}
+    await here.look(GONE_SECONDS)
+    assert await here.granted() == ALL
+
+
+async def test_a_server_that_does_not_want_sign_ins_any_more_keeps_its_grants() -> None:
+    here = await world()
+    here.wanting = {SENTRY}
+    await here.look()
+    await here.look(2 * GONE_SECONDS)
+    assert await here.granted() == ALL
+    here.served = {SENTRY}
+    await here.look()
+    await here.look(GONE_SECONDS)
+    assert await here.granted() == ALL - {"default/linear"}
+
+
+async def test_a_store_that_is_away_is_asked_again() -> None:
+    here = await world()
+    here.wanting, here.served = set(), {SENTRY}
+    await here.look()
+    here.store.away = True
+    await here.look(GONE_SECONDS)
+    here.store.away = False
+    assert await here.granted() == ALL
+    await here.look()
+    assert await here.granted() == ALL - {"default/linear"}
+
+
+@in_virtual_time
+async def test_servers_are_looked_at_until_the_end() -> None:
+    here = await world()
+    loop = asyncio.get_running_loop()
+    failures = [RuntimeError("a failure")]
+
+    def wanting() -> set[ServerKey]:
+        if failures:
+            raise failures.pop()
+        return here.wanting
+
+    gone = GoneServers(here.store, wanting, lambda: here.served, loop.time)
+    gone.start()
+    await asyncio.sleep(3 * LOOK_SECONDS)
+    here.wanting, here.served = {SENTRY}, {SENTRY}
+    await asyncio.sleep(GONE_SECONDS + 2 * LOOK_SECONDS)
+    assert await here.granted() == ALL - {"default/linear"}
+    await gone.aclose()
