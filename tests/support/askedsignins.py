@@ -23,6 +23,7 @@ from fairlead_mcp.errors import McpError
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.waiting import wait_until_set
 from gatewayworld import LEGACY, MODERN, catalog, limits, publish, running, served
 from rawserver import RawServer, Reply, Request, raw_server
 
@@ -63,15 +64,13 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
         number = len(self._links) + 1
         return self._links.setdefault(self.person(identity), f"https://gateway.example/sign-in/{server.name}/{number}")
 
-    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
+    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
         person = self.person(identity)
         if person not in self._links:
-            return
+            return True
         self.waiting[person] += 1
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._changed.setdefault(person, asyncio.Event()).wait()
+            return await wait_until_set(self._changed.setdefault(person, asyncio.Event()), seconds)
         finally:
             self.waiting[person] -= 1
 
@@ -146,14 +145,20 @@ class AskedSignIns:
 
 @contextlib.asynccontextmanager
 async def asked_sign_ins(
-    folder: Path, *, version: str = MODERN, timeout_ms: int = TIMEOUT_MS, **settings: Any
+    folder: Path,
+    *,
+    version: str = MODERN,
+    timeout_ms: int = TIMEOUT_MS,
+    max_timeout_ms: int | None = None,
+    **settings: Any,
 ) -> AsyncIterator[AskedSignIns]:
     """A gateway with a server that wants persons to sign in."""
     sign_ins = FakeSignIns()
+    bounds = limits(timeout_ms=timeout_ms, **({} if max_timeout_ms is None else {"max_timeout_ms": max_timeout_ms}))
     async with raw_server(answering) as server:
 
         def document(*tools: str) -> Any:
-            return catalog("demo", server.url, tools, version=version, limits=limits(timeout_ms=timeout_ms))
+            return catalog("demo", server.url, tools, version=version, limits=bounds)
 
         async with running(folder, document("whoami"), **settings) as gateway:
             # takes the place of the credentials of `auth.userConsent` from the next snapshot on

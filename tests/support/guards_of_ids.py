@@ -94,7 +94,7 @@ IDS = (
         f"{GATEWAY}.calls.sealed.repeat_states",
         (
             ("self._seal.mac(identity.owner, _bound", "self._seal.mac('', _bound"),
-            ("verifies(match[2], identity.owner, bound)", 'verifies(match[2], "", bound)'),
+            ("verifies(match[3], identity.owner, bound)", 'verifies(match[3], "", bound)'),
         ),
         "tests/unit/gateway/calls/test_repeat_states.py::test_a_state_is_of_no_use_to_another_principal",
         "DID NOT RAISE",

@@ -24,8 +24,8 @@ class SignInLinks(Protocol):
 class SignInWait(Protocol):
     """Waits for the sign-ins of persons."""
 
-    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
+    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
         """Wait until the caller's open sign-in at a server ends, for at most some seconds; returns at once if none is
-        open.
+        open. Returns False if the time is over.
         """
         ...

@@ -7,6 +7,8 @@ oldest items are dropped.
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import secrets
 import time
 from collections import deque
@@ -20,13 +22,19 @@ from fairlead_gateway.reports.failing_grants import FailingGrants
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import wait_until_set
 
+log = logging.getLogger(__name__)
+
 MOST_KEPT: Final = 1000
 """Maximum number of items that are stored until an operator fetches them: requests to refresh a server, reports of
 unreachable servers (doubts) and approvals."""
 DOUBT_SECONDS: Final = 1.0
 """Minimum seconds between two doubts about one server."""
+LISTINGS_BYTES: Final = 8 << 20
+"""Limit on the bytes of the lists in one report, and so of each list. The rest follows with the next report."""
 LOOK_SECONDS: Final = 0.05
 """Seconds between two checks whether running attempts are late, while an operator waits."""
+
+_CURSOR: Final = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})")
 
 
 class Outbox:
@@ -78,8 +86,17 @@ class Outbox:
 
     def add_listing(self, listing: GrantedListing) -> None:
         """Report what a server lists with a person's token, in place of what it listed before."""
-        self._number += 1
         key = ServerKey(listing.namespace, listing.server)
+        size = len(bytes(listing.listing))
+        if size > LISTINGS_BYTES:
+            log.warning(
+                "The server %s lists %d MiB with the grant of a person, which is not reported: at most %d MiB are",
+                key,
+                size >> 20,
+                LISTINGS_BYTES >> 20,
+            )
+            return
+        self._number += 1
         self._listings.pop(key, None)
         self._listings[key] = self._number, listing
         while len(self._listings) > MOST_KEPT:
@@ -117,7 +134,7 @@ class Outbox:
     def report(self, cursor: str) -> Report:
         """Create the report of everything since a cursor."""
         self.asked_at = self._wall()
-        samples, happened = self._read(cursor)
+        samples, happened, listed = self._read(cursor)
         while self._happened and self._happened[0][0] <= happened:
             # An operator has fetched the item, so its other replicas need not handle it again.
             self._happened.popleft()
@@ -129,9 +146,10 @@ class Outbox:
         )
         self._told_overdue = self.samples.overdue(now)
         fresh = [item for number, item in self._happened if number > happened]
+        listings, listed = self._listings_since(listed)
         return Report(
             replica=self._replica,
-            cursor=f"{self._replica}.{self.samples.sequence}.{self._number}",
+            cursor=f"{self._replica}.{self.samples.sequence}.{self._number}.{listed}",
             environment=self._environment,
             tools=tools,
             refresh=tuple({(item.namespace, item.name): None for item in fresh if isinstance(item, ServerKey)}),
@@ -139,8 +157,22 @@ class Outbox:
             approvals=tuple(item for item in fresh if isinstance(item, AskedApproval)),
             failed_grants=self.failing_grants.report() if self._tells_grants(cursor, happened) else None,
             own=() if cursor.startswith(f"{self._replica}.") else self._own,
-            listings=tuple(listing for number, listing in self._listings.values() if number > happened),
+            listings=listings,
         )
+
+    def _listings_since(self, listed: int) -> tuple[tuple[GrantedListing, ...], int]:
+        """The lists after the number `listed` that one report has room for, and the number of the last one."""
+        listings: list[GrantedListing] = []
+        size = 0
+        for number, listing in self._listings.values():  # by their numbers
+            if number <= listed:
+                continue
+            size += len(bytes(listing.listing))
+            if size > LISTINGS_BYTES:
+                break
+            listings.append(listing)
+            listed = number
+        return tuple(listings), listed
 
     def _add_item(self, item: ServerKey | Doubt | AskedApproval) -> None:
         self._number += 1
@@ -160,15 +192,22 @@ class Outbox:
         self._awake.set()
 
     def _urgent(self, cursor: str) -> bool:
-        samples, happened = self._read(cursor)
-        if self._number > happened or self.samples.overdue(self._clock()) > self._told_overdue:
+        samples, happened, listed = self._read(cursor)
+        if self._number > happened or self._last_listing() > listed:
+            return True
+        if self.samples.overdue(self._clock()) > self._told_overdue:
             return True
         return self._awake.is_set() and self.samples.sequence > samples
 
-    def _read(self, cursor: str) -> tuple[int, int]:
-        """Numbers of the last sample and of the last item that a cursor includes; 0 for another replica's cursor."""
-        replica, _, rest = cursor.partition(".")
-        samples, _, happened = rest.partition(".")
-        if replica != self._replica or not (samples.isdigit() and happened.isdigit()):
-            return 0, 0
-        return int(samples), int(happened)
+    def _last_listing(self) -> int:
+        """Number of the newest list; 0 if there is none."""
+        return self._listings[next(reversed(self._listings))][0] if self._listings else 0
+
+    def _read(self, cursor: str) -> tuple[int, int, int]:
+        """Numbers of the last sample, of the last item and of the last list that a cursor includes; 0 for another
+        replica's cursor.
+        """
+        match = _CURSOR.fullmatch(cursor)
+        if match is None or match[1] != self._replica:
+            return 0, 0, 0
+        return int(match[2]), int(match[3]), int(match[4])

@@ -85,6 +85,8 @@ class GrantedListings:
         """Servers whose lists were read here."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
+        self._passed_over: dict[ServerKey, int] = {}
+        """Number of the oldest grants of a server that did not work, and are tried again after all others."""
         self._reading: dict[ServerKey, asyncio.Task[None]] = {}
         """Listings in progress, none of which delays another."""
         self._awake = asyncio.Event()
@@ -132,6 +134,7 @@ class GrantedListings:
             self._signed_in.pop(key, None)
             self._pauses.pop(key, None)
             self._read_before.discard(key)
+            self._passed_over.pop(key, None)
         due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
         due = {key: consent for key, consent in due.items() if key not in self._reading}
         if due:
@@ -189,12 +192,16 @@ class GrantedListings:
                 return
             finally:
                 self._observe(key, person, cause, self._clock() - began)
+        self._passed_over[key] = self._passed_over.get(key, 0) + MAX_TRIED
 
     def _in_order(self, key: ServerKey, persons: list[bytes]) -> list[bytes]:
         """Persons whose grants are tried, one after another. The first lists of a server are those of the person who
         waits for them; later ones stay those of the person with the oldest grant.
         """
-        newest, tried = self._signed_in.pop(key, None), persons[:MAX_TRIED]
+        if self._passed_over.get(key, 0) >= len(persons):
+            self._passed_over.pop(key, None)
+        first = self._passed_over.get(key, 0)
+        newest, tried = self._signed_in.pop(key, None), persons[first : first + MAX_TRIED]
         if newest is None:
             return tried
         if key in self._read_before:

@@ -263,10 +263,9 @@ class SignIns(SignInLinks, SignInWait):
             )
         return ""
 
-    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
+    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
         pending = self.of_caller(identity, server)
-        if pending is not None:
-            await wait_until_set(pending.ended, seconds)
+        return pending is None or await wait_until_set(pending.ended, seconds)
 
     async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
         """End open sign-ins that are completed at another replica, whose links are used up."""

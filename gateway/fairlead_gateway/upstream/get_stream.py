@@ -2,7 +2,8 @@
 
 A server may end the stream at any time, for example with the token that it was opened with. It is then opened again,
 with the person's newest token and after the last event that was received (MCP 2025-11-25, Transports, "Listening for
-Messages from the Server" and "Resumability and Redelivery").
+Messages from the Server" and "Resumability and Redelivery"). A server that ends streams on purpose says with
+`retry` when (SEP-1699).
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from fairlead_mcp.http.target import with_body
 FIRST_DELAY: Final = 0.1
 LAST_DELAY: Final = 30.0
 """Limits in seconds for the delay before a stream is opened again, which doubles while streams end early."""
+LEAST_RETRY: Final = 0.5
+LONGEST_RETRY: Final = 3600.0
+"""Limits in seconds for the delay that a server asks for with `retry`."""
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
@@ -61,7 +65,10 @@ class GetStream:
                     return
                 refused = b"" if line is not None else refused
                 self.settled.set()
-                await asyncio.sleep(backoff.after(clock() - began))
+                retry = None if self._cursor is None else self._cursor.retry
+                await asyncio.sleep(
+                    delay_before_reopening(backoff, clock() - began, retry, ended_well=answer is not None)
+                )
         except McpError:
             pass  # a server without a GET stream sends its requests on the stream of the call
         finally:
@@ -75,13 +82,14 @@ class GetStream:
             return None
 
     async def _read(self, authorization: bytes) -> Answer | None:
-        """Read one stream to its end; None if its connection was lost. Raises McpError."""
+        """Read one stream to its end; None if its connection was lost, or its server is busy. Raises McpError."""
         cursor = self._cursor
         after = b"" if cursor is None else b"Last-Event-ID: %b\r\n" % cursor.last_id
         data = with_body(get_head(self._session.head) + authorization + after, b"")
         call = Awaited(data, NEVER, ANSWER_BYTES, self._on_event, self._on_open)
         try:
-            return await self._pool.run(call)
+            answer = await self._pool.run(call)
+            return None if self._opened and is_busy(answer.status) else answer
         except (ConnectFailed, ConnectionLost, Timeout):
             if not self._opened:
                 raise
@@ -119,3 +127,21 @@ class GetStream:
 
     def _answer(self, body: bytes) -> None:
         self._background.post(self._pool, self._session.head, body, self._session.authorization)
+
+
+def is_busy(status: int) -> bool:
+    """Whether a status says that a server, or what is in front of it, cannot answer for now."""
+    return status == 429 or status >= 500
+
+
+def delay_before_reopening(backoff: Backoff, lived: float, retry: float | None, *, ended_well: bool) -> float:
+    """Seconds until a stream that lasted `lived` seconds is opened again: at least `retry`, if the server said that.
+
+    A server that says `retry` and ends the stream without a failure (`ended_well`) wants to be asked at that pace, so
+    the backoff begins anew.
+    """
+    least = 0.0 if retry is None else min(max(retry, LEAST_RETRY), LONGEST_RETRY)
+    if retry is not None and ended_well:
+        backoff.failures = 0
+        return least
+    return max(backoff.after(lived), least)

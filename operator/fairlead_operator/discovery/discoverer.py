@@ -22,7 +22,13 @@ from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
 from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.discovery.first_grant import NOT_SIGNED_IN, TakenListing, may_want_sign_in, wants_sign_in
+from fairlead_operator.discovery.first_grant import (
+    NOT_SIGNED_IN,
+    TakenListing,
+    keeps_granted,
+    may_want_sign_in,
+    wants_sign_in,
+)
 from fairlead_operator.discovery.gated_tools import CapabilityComparisons
 from fairlead_operator.discovery.list_change_streams import ListChangeStreams, ListenTarget
 from fairlead_operator.discovery.loss_detection import ConnectionObserver, LossDetector
@@ -311,7 +317,9 @@ class Discoverer:
             async with Slot(self._failing_slots if state.failures else self._slots):
                 announced = dict(state.announced)  # later announcements are for the next discovery
                 outcome = await self._discover(key, state.target, credential)
-            if isinstance(outcome, RawListing):
+            if isinstance(outcome, RawListing) and keeps_granted(state, interval, self._now().timestamp()):
+                outcome = _SignInWanted()
+            elif isinstance(outcome, RawListing):
                 outcome = structs.replace(outcome, announced=announced)
                 state.listed = KeptListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)

@@ -179,13 +179,26 @@ def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float
     return ConditionVerdict(of_listing.ok, of_listing.cause, of_listing.message + _age(state, interval, now))
 
 
+def keeps_granted(state: DiscoveryState, interval: float, now: float) -> bool:
+    """Whether a listing with a person's token goes before what the server lists without one, which may be less: while
+    gateways renew it. `interval` is that of the discovery, `now` in seconds since the epoch.
+    """
+    if state.target.refusal is RefusalMeaning.FAILURE or state.listing is None:
+        return False
+    return _is_fresh(state, interval, now)
+
+
+def _is_fresh(state: DiscoveryState, interval: float, now: float) -> bool:
+    return state.granted_at > 0 and now - state.granted_at <= _FRESH_INTERVALS * interval + _FRESH_SLACK_S
+
+
 def _age(state: DiscoveryState, interval: float, now: datetime) -> str:
     """Clause about the age of a granted listing; without a time while it is fresh, so that the next one does not change
     the status.
     """
     if not state.granted_at:
         return "; listed with the grant of a person before this operator started: who signs in again renews the list"
-    if now.timestamp() - state.granted_at <= _FRESH_INTERVALS * interval + _FRESH_SLACK_S:
+    if _is_fresh(state, interval, now.timestamp()):
         return "; listed with the grant of a person who signed in"
     listed = datetime.fromtimestamp(state.granted_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"; listed with the grant of a person, for the last time on {listed}: who signs in again renews the list"

@@ -1,7 +1,7 @@
 """Servers whose grants fail at gateways, from their reports: the verdict of the condition `Authorized`. No I/O.
 
-A gateway reports a failure until it is over. One that has not reported for REPLICA_SECONDS, because it is gone or
-cannot be reached, counts no more.
+A gateway reports a failure when it begins and when it is over. One that has not reported for REPLICA_SECONDS, because
+it is gone or cannot be reached, counts no more until it reports again; what it said is kept for KEPT_SECONDS.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from fairlead_operator.ports import ConditionVerdict
 
 REPLICA_SECONDS: Final = 60.0
 """Time without a report after which the failures of a gateway count no more."""
+KEPT_SECONDS: Final = 3600.0
+"""Time without a report after which the failures of a gateway are forgotten."""
 START_SECONDS: Final = 30.0
 """Time after the start of an operator for which a condition is kept as it is, until all gateways have reported."""
 GRANTED: Final = ConditionVerdict(True, Cause.AUTHORIZED, "no gateway reports failed grants for calls of the server")
@@ -30,6 +32,8 @@ class _Replica:
     at: float
     """Time of its last report, in monotonic seconds."""
     failed: Mapping[ServerKey, FailedGrant]
+    silent: bool = False
+    """Whether its failures count no more."""
 
 
 class FailedGrants:
@@ -45,9 +49,13 @@ class FailedGrants:
     def take(self, report: Report) -> None:
         """Take a gateway's report."""
         now = self._monotonic()
-        self._drop_silent(now)
+        self._leave_out_silent(now)
         replica = self._replicas.setdefault(report.replica, _Replica(now, {}))
         replica.at = now
+        if replica.silent:
+            replica.silent = False
+            for key in replica.failed:
+                self._changed(key)
         if report.failed_grants is None:
             return
         before = replica.failed
@@ -62,9 +70,9 @@ class FailedGrants:
         reported yet since the start of the operator.
         """
         now = self._monotonic()
-        self._drop_silent(now)
+        self._leave_out_silent(now)
         self._began = now if self._began is None else self._began
-        failed = [replica.failed[key] for replica in self._replicas.values() if key in replica.failed]
+        failed = [replica.failed[key] for replica in self._heard(key)]
         if failed:
             # the oldest, so that the message does not change with each gateway that reports the same
             first = min(failed, key=lambda each: each.since)
@@ -77,10 +85,18 @@ class FailedGrants:
         now = self._monotonic()
         if self._began is not None and now - self._began < START_SECONDS:
             return self._began + START_SECONDS - now
-        heard = [replica.at for replica in self._replicas.values() if key in replica.failed]
+        heard = [replica.at for replica in self._heard(key)]
         return max(heard) + REPLICA_SECONDS - now if heard else None
 
-    def _drop_silent(self, now: float) -> None:
-        for name in [name for name, replica in self._replicas.items() if now - replica.at >= REPLICA_SECONDS]:
-            for key in self._replicas.pop(name).failed:
-                self._changed(key)
+    def _heard(self, key: ServerKey) -> list[_Replica]:
+        """Gateways whose failure of a server counts."""
+        return [replica for replica in self._replicas.values() if key in replica.failed and not replica.silent]
+
+    def _leave_out_silent(self, now: float) -> None:
+        for name, replica in list(self._replicas.items()):
+            if not replica.silent and now - replica.at >= REPLICA_SECONDS:
+                replica.silent = True
+                for key in replica.failed:
+                    self._changed(key)
+            if now - replica.at >= KEPT_SECONDS:
+                del self._replicas[name]

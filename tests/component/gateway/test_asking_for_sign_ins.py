@@ -13,6 +13,7 @@ from askedsignins import LOCAL, AskedSignIns, asked_sign_ins
 from fairlead_app.authentication import Trust
 from fairlead_client import AsyncToolRegistry, Server
 from fairlead_gateway.calls.path import sign_in_calls
+from fairlead_gateway.calls.path.page_answers import MAX_ASKED
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, legacy
 from pageworld import CLIENTS, PageClient, assert_valid, legacy_ask, modern_ask, session_as, text_in
@@ -78,6 +79,23 @@ async def test_a_modern_client_repeats_the_call_until_the_person_has_signed_in(t
             answer = (await ask(world.gateway, again)).message["result"]
         assert (answer["resultType"], answer["content"][0]["text"]) == ("complete", TOKEN)
         assert world.calls == 1
+
+
+async def test_a_modern_client_is_asked_some_times_and_then_gets_the_text_with_the_link(tmp_path: Path) -> None:
+    async with asked_sign_ins(tmp_path, timeout_ms=200) as world:
+        asked, more = 0, dict[str, Any]()
+        while True:
+            request = modern_ask(OPENS, "tools/call", {**CALL, **more}, number=asked + 1)
+            message = (await ask(world.gateway, request)).message
+            if message["result"]["resultType"] != "input_required":
+                break
+            asked += 1
+            state = message["result"]["requestState"]
+            more = {"inputResponses": {"page0": {"action": "accept"}}, "requestState": state}
+        detail = refusal(message)
+        assert (asked, detail["code"], detail["signInUrl"]) == (MAX_ASKED, "SIGN_IN_REQUIRED", LINK)
+        assert LINK in text_in(message)
+        assert len(world.gateway.endpoint.context.sign_in_questions) == 0, "the next call asks again"
 
 
 async def test_a_repeated_call_waits_and_runs_as_soon_as_the_person_has_signed_in(tmp_path: Path) -> None:
@@ -201,6 +219,22 @@ async def test_a_sign_in_that_fails_leaves_the_text_with_a_new_link(tmp_path: Pa
         world.sign_ins.end()
         assert (await stream.next())["method"] == "notifications/elicitation/complete"
         assert refusal(await stream.next())["code"] == "SIGN_IN_REQUIRED"
+
+
+async def test_a_person_who_does_not_sign_in_in_time_gets_the_text_with_the_link(tmp_path: Path) -> None:
+    async with (
+        asked_sign_ins(tmp_path, timeout_ms=400, max_timeout_ms=800) as world,
+        await Wire.connect(world.gateway) as wire,
+        await Wire.connect(world.gateway) as other,
+    ):
+        stream = await begin(world, wire)
+        await stream.answer(await stream.next(), result={"action": "accept"})
+        other.send(legacy_ask(OLD, "tools/call", CALL, await session_as(world.gateway, OLD)))
+        for message in ((await other.answer()).message, await stream.next()):
+            detail = refusal(message)
+            assert (detail["code"], detail["signInUrl"]) == ("SIGN_IN_REQUIRED", LINK)
+            assert LINK in text_in(message)
+        assert (world.calls, len(world.gateway.endpoint.context.sign_in_questions)) == (0, 0)
 
 
 @pytest.mark.parametrize("kind", [OPENS, OLD], ids=["modern", "legacy"])

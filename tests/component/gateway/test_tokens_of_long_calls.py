@@ -89,10 +89,14 @@ class Standing:
         self.deletes: list[str] = []
         """`Authorization` of each end of a session."""
         self.ends_stream = asyncio.Event()
+        self.busy: list[int] = []
+        """Status of each of the next GETs, which open no stream."""
 
     async def handle(self, request: Request, reply: Reply) -> None:
         authorization = request.headers.get("authorization", "")
-        if request.verb == "GET":
+        if request.verb == "GET" and self.busy:
+            reply.send(self.busy.pop(0))
+        elif request.verb == "GET":
             self.streams.append((authorization, request.headers.get("last-event-id", "")))
             reply.open_stream()
             reply.chunk(b"id: e%d\ndata: \n\n" % len(self.streams))
@@ -259,6 +263,20 @@ async def test_a_stream_without_tokens_is_opened_again_too(tmp_path: Path) -> No
     ):
         session = await session_of(gateway, ELICITATION)
         assert text_of(await ask(gateway, legacy("tools/call", CALL, session=session))) == "done"
+        standing.ends_stream.set()
+        await eventually(lambda: len(standing.streams) == 2)
+    assert standing.streams == [("", ""), ("", "e1")]
+
+
+async def test_a_stream_is_opened_again_after_its_server_was_busy(tmp_path: Path) -> None:
+    standing = Standing()
+    async with (
+        raw_server(standing.handle) as server,
+        running(tmp_path, catalog("box", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        session = await session_of(gateway, ELICITATION)
+        assert text_of(await ask(gateway, legacy("tools/call", CALL, session=session))) == "done"
+        standing.busy.extend((503, 429))
         standing.ends_stream.set()
         await eventually(lambda: len(standing.streams) == 2)
     assert standing.streams == [("", ""), ("", "e1")]

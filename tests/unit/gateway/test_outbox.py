@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from msgspec import Raw
+
 from fairlead_api.meta import ServerKey
+from fairlead_api.reports import GrantedListing
 from fairlead_gateway.reports import outbox
 from fairlead_gateway.reports.outbox import Outbox
 from virtualtime import HandClock
@@ -48,3 +52,35 @@ async def test_an_operator_that_waits_is_answered_when_somebody_asks() -> None:
     box.ask_refresh(KEY)
     async with asyncio.timeout(10):
         assert (await waiting).refresh == (("team", "demo"),)
+
+
+def listing(server: str, size: int, at: float = 1.0) -> GrantedListing:
+    return GrantedListing("team", server, "uid", "https://drive.example", at, Raw(b'"' + b"x" * (size - 2) + b'"'))
+
+
+async def test_large_lists_are_told_in_several_reports_each_of_which_an_operator_takes() -> None:
+    box = Outbox()
+    third = outbox.LISTINGS_BYTES // 3 + 1
+    for number in range(5):
+        box.add_listing(listing(f"server-{number}", third))
+    box.ask_refresh(KEY)
+    cursor, told, refreshed = "", list[list[str]](), 0
+    for _ in range(3):
+        async with asyncio.timeout(10):
+            report = await box.wait(cursor, 60)
+        cursor = report.cursor
+        told.append([each.server for each in report.listings])
+        refreshed += len(report.refresh)
+    assert told == [["server-0", "server-1"], ["server-2", "server-3"], ["server-4"]]
+    assert refreshed == 1, "what was told is not repeated with the rest"
+    assert box.report(cursor).listings == ()
+    assert [each.server for each in box.report("").listings] == ["server-0", "server-1"], "for the next operator"
+
+
+def test_a_list_that_no_report_has_room_for_is_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
+    box = Outbox()
+    box.add_listing(listing("drive", 100))
+    box.add_listing(listing("drive", outbox.LISTINGS_BYTES + 1, at=2.0))
+    box.add_listing(listing("other", outbox.LISTINGS_BYTES - 100))
+    assert [(each.server, each.at) for each in box.report("").listings] == [("drive", 1.0), ("other", 1.0)]
+    assert "team/drive lists 8 MiB" in caplog.text

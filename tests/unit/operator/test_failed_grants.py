@@ -6,7 +6,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import FailedGrant, Report
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, UNREACHABLE
-from fairlead_operator.gateways.failed_grants import GRANTED, REPLICA_SECONDS, START_SECONDS, FailedGrants
+from fairlead_operator.gateways.failed_grants import GRANTED, KEPT_SECONDS, REPLICA_SECONDS, START_SECONDS, FailedGrants
 from fairlead_operator.ports import ConditionVerdict
 from virtualtime import HandClock
 
@@ -86,6 +86,21 @@ def test_failures_of_a_gateway_that_reports_no_more_end() -> None:
     assert ledger.verdict(OTHER).ok is False
     ledger.clock.now += REPLICA_SECONDS
     assert ledger.verdict(OTHER) == GRANTED, "also where no gateway is left"
+
+
+def test_failures_of_a_gateway_that_was_cut_off_count_again_once_it_reports() -> None:
+    ledger = Ledger()
+    ledger.take("one", failed())
+    ledger.clock.now += 2 * REPLICA_SECONDS
+    assert ledger.verdict() == GRANTED
+    del ledger.changed[:]
+    ledger.hear("one")
+    assert ledger.changed == [BOX]
+    assert ledger.verdict().message == "since 10"
+    ledger.clock.now += KEPT_SECONDS
+    assert ledger.verdict() == GRANTED
+    ledger.hear("one")
+    assert ledger.verdict() == GRANTED, "gateways that are gone do not pile up"
 
 
 def test_a_condition_stays_after_a_restart_until_gateways_can_have_reported() -> None:

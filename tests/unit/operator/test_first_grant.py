@@ -310,9 +310,26 @@ async def test_a_server_that_lists_to_everybody_again_is_listed_by_the_operator(
     async with bench.running():
         await bench.hand_over(listing("a"))
         bench.script.error, bench.script.tools = None, [tool_named("open")]
-        await asyncio.sleep(601)
+        await asyncio.sleep(1801)
         assert await bench.tools() == ["open"]
     assert bench.verified() == ("True", "Verified", "the server answered tools/list")
+
+
+async def test_a_server_that_lists_less_to_everybody_keeps_the_list_of_a_person_while_it_is_renewed() -> None:
+    bench = Bench(script=Script(tools=[tool_named("open")]))
+    bench.declare()
+    async with bench.running():
+        assert await bench.tools() == ["open"]
+        await bench.hand_over(listing("mine", "open"))
+        writes = bench.documents.writes
+        for _ in range(4):
+            await asyncio.sleep(600)
+            assert await bench.tools() == ["mine", "open"]
+            await bench.hand_over(listing("mine", "open"))
+        assert bench.documents.writes == writes
+        assert "; listed with the grant of a person who signed in" in bench.verified()[2]
+        await asyncio.sleep(1801)
+        assert await bench.tools() == ["open"], "its grants do not work any more"
 
 
 async def test_a_refresh_says_that_nobody_has_signed_in() -> None:

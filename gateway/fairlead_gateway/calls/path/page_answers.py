@@ -8,7 +8,8 @@
 
 The call is over for its server. A question in mid-call takes this way only if its client has no stream for it. Clients
 repeat a call as soon as the person agreed to open the page: if the person is not done with it then, the gateway makes
-the call again and again for HOLD_SECONDS, and only then asks again.
+the call again and again for HOLD_SECONDS, and only then asks again, MAX_ASKED times in all: then the client gets the
+text with the link.
 """
 
 from __future__ import annotations
@@ -32,17 +33,24 @@ from fairlead_tools.refusal import CANCELLED, Refusal
 HOLD_SECONDS: Final = 20.0
 """Limit on the seconds, and HELD_SHARE on the part of its time, for which a repeated call is held back."""
 HELD_SHARE: Final = 0.3
+MAX_ASKED: Final = 3
+"""Limit on the times that a modern client is asked for one call: SDKs fail a call after about ten."""
 DECLINED: Final = Refusal(CANCELLED, "The page that the call needs was not opened: the call was not made")
 
 _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def answer_with_pages(call: ClientCall, pages: Sequence[UrlElicitation]) -> bool:
-    """Have the client's person open pages that the server wants. Returns False if the client cannot do that."""
+    """Have the client's person open pages that the server wants. Returns False if the client cannot do that, or was
+    asked often enough.
+    """
     if not opens_pages(call):
         return False
-    if call.repeats == NOT_REPEATED or not _hold(call):
-        ask_by_answer(call, pages)
+    if call.repeats != NOT_REPEATED and _hold(call):
+        return True
+    if call.asked >= MAX_ASKED:
+        return False
+    ask_by_answer(call, pages)
     return True
 
 
@@ -65,7 +73,9 @@ def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation], recorded: s
         rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.described(pages), request.id, data)
         call.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
         return
-    state = call.context.repeat_states.seal(call.identity, route.server.key, route.name, request, route.member)
+    state = call.context.repeat_states.seal(
+        call.identity, route.server.key, route.name, request, route.member, asked=call.asked + 1
+    )
     asking = {"resultType": "input_required", "inputRequests": url_elicitation.input_requests(pages)}
     call.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}), recorded)
 
@@ -76,9 +86,10 @@ def take_repeat(call: ClientCall) -> Refusal | None:
     Returns a refusal if the person declined to open a page. Raises RpcError (-32602) for a state of another call.
     """
     request, route = call.request, call.route
-    if not request.modern or not call.context.repeat_states.verify(
-        call.identity, route.server.key, route.name, request, route.member
-    ):
+    if not request.modern:
+        return None
+    asked = call.context.repeat_states.verify(call.identity, route.server.key, route.name, request, route.member)
+    if not asked:
         return None
     params = request.params
     responses = params.get("inputResponses")
@@ -89,6 +100,7 @@ def take_repeat(call: ClientCall) -> Refusal | None:
     except jsonrpc.UNREADABLE as error:
         raise RpcError(jsonrpc.INVALID_PARAMS, "params.inputResponses must be an object", None) from error
     call.repeats = 0
+    call.asked = asked
     request.params = {name: raw for name, raw in params.items() if name not in ("inputResponses", "requestState")}
     return DECLINED if declined else None
 
@@ -102,13 +114,8 @@ def _hold(call: ClientCall) -> bool:
     """Make a repeated call again a little later. Returns False if it was held back long enough."""
     wait = round_trips.wait_before(call.repeats)
     held = call.context.clock() - call.attempts.started
-    if held + wait > hold_seconds(call):
+    if held + wait > min(HOLD_SECONDS, call.route.timeout * HELD_SHARE):
         return False
     call.repeats += 1
     call.continue_after(asyncio.sleep(wait), lambda _: call.send(), "wait for a person")
     return True
-
-
-def hold_seconds(call: ClientCall) -> float:
-    """Seconds for which a repeated call is held back before its client is asked again."""
-    return min(HOLD_SECONDS, call.route.timeout * HELD_SHARE)

@@ -2,13 +2,13 @@
 
 | client | how |
 |---|---|
-| of 2026-07-28 with `elicitation.url` | `input_required`, repeated until the person has signed in |
+| of 2026-07-28 with `elicitation.url` | `input_required`, repeated MAX_ASKED times in all |
 | of 2025-11-25 with `elicitation.url` and a stream | a question in the call, which waits, and then is made |
 | the same without a stream | the error -32042 |
 | any other | a refusal whose text has the link |
 
 One question per sign-in is open at a time at this replica: other calls of the person wait for the sign-in too, and get
-the text with the link if it does not come. A call waits once.
+the text with the link if it does not come, as those do whose person does not sign in in time. A call waits once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from msgspec import Raw
 from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
 from fairlead_gateway.calls.path.page_answers import (
     DECLINED,
+    MAX_ASKED,
     answer_with_pages,
     ask_by_answer,
-    hold_seconds,
     new_elicitation_id,
     opens_pages,
 )
@@ -41,10 +41,17 @@ from fairlead_tools.refusal import SIGN_IN_REQUIRED
 
 PROGRESS_SECONDS: Final = 5.0
 """Seconds between two progress notifications of a call that waits."""
+HOLD_SECONDS: Final = 45.0
+"""Limit on the seconds, and HELD_SHARE on the part of its time, for which a repeated call waits for the sign-in: less
+than the minute for which many clients wait for an answer.
+"""
+HELD_SHARE: Final = 0.75
 _PROGRESS_STEP: Final = 0.001
 """Progress of one notification: small, because progress must increase and the server begins to count afterwards."""
 ENDED: Final = "ended"
-"""The sign-in has ended, or the wait for it: the call shows which."""
+"""The sign-in has ended: the call shows whether it succeeded."""
+LATE: Final = "late"
+"""The sign-in has not ended in time."""
 NO_STREAM: Final = "no stream"
 DECLINED_BY_PERSON: Final = "declined"
 
@@ -80,21 +87,27 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
     if call.waited:
         if not repeated:
             return False
+        if call.asked >= MAX_ASKED:
+            questions.close(key)
+            return False
         questions.reopen(key, page.url, REPEAT_SECONDS)
         ask_by_answer(call, [page], SIGN_IN_REQUIRED)
     elif repeated:
-        _wait(call, key, page, hold_seconds(call), asks=False)
+        _wait(call, key, error, min(HOLD_SECONDS, call.route.timeout * HELD_SHARE), asks=False)
     elif not questions.open(key, page.url, REPEAT_SECONDS):
-        _wait(call, key, page, _seconds_left(call), asks=False)
+        _wait(call, key, error, _seconds_left(call), asks=False)
     elif modern:
         ask_by_answer(call, [page], SIGN_IN_REQUIRED)
     else:
-        _wait(call, key, page, _longest(call), asks=True)
+        _wait(call, key, error, _longest(call), asks=True)
     return True
 
 
-def _wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float, *, asks: bool) -> None:
-    """Wait for the sign-in, then make the call. With `asks`, the client is asked in the call meanwhile."""
+def _wait(call: ClientCall, key: Key, error: GrantFailed, seconds: float, *, asks: bool) -> None:
+    """Wait for the sign-in that an error asks for, then make the call, or fail it with the error if the person did not
+    sign in. With `asks`, the client is asked in the call meanwhile.
+    """
+    page = refusals.sign_in_page(error)
 
     def go_on(outcome: str) -> None:
         if outcome == NO_STREAM:
@@ -104,7 +117,10 @@ def _wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float, *, a
             call.refuse(DECLINED)
             return
         call.attempts.restart_timeout()
-        call.send()
+        if outcome == LATE or not _seconds_left(call):
+            call.attempts.reject(error)
+        else:
+            call.send()
 
     call.waited = True
     call.attempts.enter_phase(CLIENT)
@@ -115,7 +131,7 @@ def _wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float, *, a
 async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Future[bytes] | None = None) -> str:
     """Wait until the sign-in ends, for at most `seconds`, or until `answer` is that the person declined.
 
-    Returns ENDED or DECLINED_BY_PERSON.
+    Returns ENDED, LATE or DECLINED_BY_PERSON.
     """
     server = call.route.server.key
     work = call.context.sign_in_questions.waits.wait(call.identity, server, seconds)
@@ -126,15 +142,14 @@ async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Fu
             _report(call, step, str(server))
             done, _ = await asyncio.wait(waiting, timeout=PROGRESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if ended in done:
-                ended.result()
-                break
+                return ENDED if ended.result() else LATE
             if answer is not None and answer in done:
                 if not _is_accepted(answer.result()):
                     return DECLINED_BY_PERSON
                 waiting.discard(answer)
     finally:
         ended.cancel()
-    return ENDED
+    raise AssertionError("steps have no end")
 
 
 async def _ask_and_wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float) -> str:

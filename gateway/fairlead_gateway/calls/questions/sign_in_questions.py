@@ -50,5 +50,5 @@ class SignInQuestions:
 class NoSignIns(SignInWait):
     """For a gateway without sign-ins: nothing is waited for."""
 
-    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> None:
-        return
+    async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
+        return True

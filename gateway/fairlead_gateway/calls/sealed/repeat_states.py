@@ -26,7 +26,7 @@ from fairlead_mcp.errors import RpcError
 REPEAT_SECONDS: Final = 600
 """Seconds for which a state is accepted."""
 _PREFIX: Final = "fairlead-repeat."
-_STATE: Final = re.compile(r"fairlead-repeat\.([0-9]{1,12})\.([0-9a-f]{32})")
+_STATE: Final = re.compile(r"fairlead-repeat\.([0-9]{1,12})\.([0-9]{1,3})\.([0-9a-f]{32})")
 _UNBOUND: Final = frozenset({"_meta", "inputResponses", states.STATE})
 """Members of params that may differ in the repeated request."""
 
@@ -44,23 +44,27 @@ class RepeatStates:
         self._seal = Seal(key, "repeats")
         self._clock = clock
 
-    def seal(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
-        """A state for a request. `target` is the name that the client uses, `member` its member of the params."""
-        expires = int(self._clock()) + REPEAT_SECONDS
-        return f"{_PREFIX}{expires}.{self._seal.mac(identity.owner, _bound(expires, server, target, request, member))}"
+    def seal(
+        self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str, *, asked: int = 1
+    ) -> str:
+        """A state for a request. `target` is the name that the client uses, `member` its member of the params, `asked`
+        how often the client was asked for this call.
+        """
+        head = f"{int(self._clock()) + REPEAT_SECONDS}.{asked}"
+        return f"{_PREFIX}{head}.{self._seal.mac(identity.owner, _bound(head, server, target, request, member))}"
 
-    def verify(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> bool:
-        """Whether a request has a state that `seal` made for it; False without any. Raises RpcError (-32602) for a
-        state of another principal or call, and for one that has expired.
+    def verify(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> int:
+        """How often the client was asked, by the state that `seal` made for a request; 0 without any. Raises RpcError
+        (-32602) for a state of another principal or call, and for one that has expired.
         """
         state = states.state_in(request.params)
         if state is None or not state.startswith(_PREFIX):
-            return False
+            return 0
         match = _STATE.fullmatch(state)
         if match is not None:
-            expires, bound = int(match[1]), _bound(int(match[1]), server, target, request, member)
-            if self._seal.verifies(match[2], identity.owner, bound) and self._clock() < expires:
-                return True
+            bound = _bound(f"{match[1]}.{match[2]}", server, target, request, member)
+            if self._seal.verifies(match[3], identity.owner, bound) and self._clock() < int(match[1]):
+                return int(match[2])
         raise RpcError(
             jsonrpc.INVALID_PARAMS,
             "requestState has expired, or was issued to another client or for other arguments; call the tool again "
@@ -69,11 +73,11 @@ class RepeatStates:
         )
 
 
-def _bound(expires: int, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
+def _bound(head: str, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
     """Text that the seal of a state authenticates."""
     params = {name: _canonical(raw) for name, raw in request.params.items() if name not in _UNBOUND and name != member}
     digest = hashlib.blake2b(_encode(params), digest_size=16).hexdigest()
-    return f"{expires} {server} {request.method} {digest} {target}"
+    return f"{head} {server} {request.method} {digest} {target}"
 
 
 def _canonical(raw: Raw) -> Raw:

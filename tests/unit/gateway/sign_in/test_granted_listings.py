@@ -14,7 +14,7 @@ from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
-from fairlead_gateway.sign_in.granted_listings import IDLE_SECONDS, GrantedListings
+from fairlead_gateway.sign_in.granted_listings import IDLE_SECONDS, MAX_TRIED, GrantedListings
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError
 from fairlead_mcp.oauth.access_token import AccessToken
@@ -87,6 +87,23 @@ async def test_lists_are_those_of_the_oldest_grant_that_is_still_good() -> None:
     clock.now += IDLE_SECONDS
     await read_due(lists)
     assert server.persons == ["alice", "carol"]
+
+
+async def test_old_grants_that_do_not_work_keep_no_other_from_being_used() -> None:
+    server = Listed()
+    persons = [f"p{number}" for number in range(2 * MAX_TRIED + 1)]
+    lists, clock, _ = await lists_of(server, *persons)
+    server.ended = {person.encode() for person in persons[:MAX_TRIED]}
+    for _ in range(3):
+        await read_due(lists)
+        clock.now += IDLE_SECONDS
+    good = persons[MAX_TRIED]
+    assert server.persons == [good, good]
+    server.ended = {person.encode() for person in persons[1:]}
+    for _ in range(3):
+        await read_due(lists)
+        clock.now += IDLE_SECONDS
+    assert server.persons == [good, good, "p0"], "those that did not work are tried again"
 
 
 async def test_a_server_that_cannot_be_listed_is_tried_again_after_longer_pauses() -> None:
