@@ -290,6 +290,21 @@ def service_namespace(name: str) -> str | None:
     return "" if labels[-2:] == ["cluster", "local"] else None
 
 
+def is_public_address(text: str, *, unless_name: bool = False) -> bool:
+    """Whether an address is one of the internet, with all that it embeds; `unless_name` for a text that is none."""
+    address = _parse_address(text.partition("%")[0])
+    if address is None:
+        return unless_name
+    return all(each.is_global for each in (address, *_embedded_addresses(address)))
+
+
+def is_loopback_address(text: str) -> bool:
+    """Whether an address is one of this machine, by itself or by what it embeds."""
+    address = _parse_address(text.partition("%")[0])
+    meant = () if address is None else (address, *_embedded_addresses(address))
+    return any(each.is_loopback or each.is_unspecified for each in meant)
+
+
 def _embedded_addresses(address: _Ip) -> tuple[IPv4Address, ...]:
     """Return the IPv4 addresses that an IPv6 address may embed: several, if that depends on the network's settings."""
     if isinstance(address, IPv4Address):

@@ -22,8 +22,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import ANONYMOUS, BY_OWNER, IDENTITY, LOCAL, Identity
-from fairlead_gateway.core.request import agent_in, agent_name, by_name
-from fairlead_gateway.identity.peer_owner import is_forwarded
+from fairlead_gateway.core.request import agent_in, agent_name, by_name, is_forwarded
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource

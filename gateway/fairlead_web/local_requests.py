@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import Request
 
 from fairlead_gateway.core.identity import BY_OWNER
-from fairlead_gateway.identity.peer_owner import FORWARDED
+from fairlead_gateway.core.request import FORWARDED
 from fairlead_mcp.addresses import is_loopback
 
 _FORWARDED: Final = tuple(name.decode() for name in FORWARDED)

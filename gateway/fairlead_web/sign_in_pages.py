@@ -118,16 +118,16 @@ class SignInPages:
         if not admitted:
             cookie = self._sign_ins.admit_browser(pending)
         try:
-            authorization = await self._sign_ins.request(pending)
+            leads_to = await self._sign_ins.destination(pending)
             called = _host_of(self._sign_ins.url_of(pending.server))
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
-        host, issuer = _host_of(authorization.url), _host_of(authorization.issuer)
+        host, issuer = _host_of(leads_to.url), _host_of(leads_to.issuer)
         facts = [
             ("Server", str(pending.server)),
             ("Calls go to", called),
             ("You are sent to", host),
-            ("Authorization server", authorization.issuer),
+            ("Authorization server", leads_to.issuer),
         ]
         if not self._site.local:
             facts.append(("The grant is for", pending.holder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from product_guard import AT, GATEWAY, Guard
 
 _UNIT = "tests/unit/gateway/grants"
+_CONSENTS = "tests/component/mcp/oauth/test_consent_attacks.py"
 _REST = "tests/component/rest/test_accounts.py"
 
 ACCOUNTS = (
@@ -28,9 +29,37 @@ ACCOUNTS = (
     Guard(
         "a person's token for one server, at another that took its name",
         "fairlead_mcp.oauth.consented_grants",
-        (("        if grant.server_url != self._access.server_url:\n", "        if False:\n"),),
-        "tests/component/mcp/oauth/test_consent_attacks.py::"
-        "test_token_of_a_grant_is_not_obtained_for_a_server_that_has_another_url_by_now",
+        (("        if grant.server_address != self._access.address:\n", "        if False:\n"),),
+        f"{_CONSENTS}::test_token_of_a_grant_is_not_obtained_for_a_server_that_has_another_url_by_now",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a person's token for a server that was removed, at another in its place",
+        "fairlead_mcp.oauth.consented_grants",
+        (("        elif grant.server_uid != self._access.server_uid:\n", "        elif False:\n"),),
+        f"{_CONSENTS}::test_token_of_a_grant_is_not_obtained_for_another_server_of_its_name",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a person's refresh token, at a token endpoint that settings name later",
+        "fairlead_mcp.oauth.consented_grants",
+        (("        elif grant.token_url != settings.token_url:\n", "        elif False:\n"),),
+        f"{_CONSENTS}::test_refresh_token_goes_to_no_token_endpoint_that_settings_name_later",
+        "gave no token",
+    ),
+    Guard(
+        "a code for one server, redeemed for another that took its name meanwhile",
+        "fairlead_mcp.oauth.consent",
+        (("        if authorization.settings != self._digest:\n", "        if False:\n"),),
+        f"{_CONSENTS}::test_code_is_not_redeemed_for_another_server_of_the_name_that_it_was_requested_for",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a request to the gateway's own machine, by an authorization server that a remote server names",
+        "fairlead_mcp.oauth.named_hosts",
+        (("    if settings.issuer or settings.token_url:\n", "    if settings:\n"),),
+        "tests/component/mcp/oauth/test_named_hosts.py::"
+        "test_metadata_of_a_remote_server_leads_to_no_address_of_this_machine",
         "DID NOT RAISE",
     ),
     Guard(
@@ -62,10 +91,24 @@ ACCOUNTS = (
     Guard(
         "a grant that is used at one gateway after it was ended at another",
         f"{GATEWAY}.grants.ended_grants",
-        (("                await self._tokens.review(server, key.person)\n", "                pass\n"),),
+        (("            await self._tokens.review(server, key.person)\n", "            pass\n"),),
         f"{AT}/test_ended_accounts.py::"
         "test_a_gateway_drops_its_token_of_an_ended_grant_that_the_server_would_still_take",
         "the other gateway refuses: not within",
+    ),
+    Guard(
+        "a grant that is used after it was ended while its store did not answer",
+        f"{GATEWAY}.grants.ended_grants",
+        (("                self._waiting.set()\n", ""),),
+        f"{_UNIT}/test_ended_grants.py::test_a_change_that_the_store_does_not_explain_is_looked_at_until_it_does",
+        "TimeoutError",
+    ),
+    Guard(
+        "registrations without end, each at another issuer that a server names",
+        "fairlead_mcp.oauth.client_registrations",
+        (("            await self._make_room(key, redirect_uri)\n", ""),),
+        f"{_CONSENTS}::test_issuers_without_end_leave_few_registrations",
+        "assert",
     ),
     Guard(
         "the accounts of others, for a principal that may not see them",

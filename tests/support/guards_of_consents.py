@@ -103,7 +103,7 @@ CONSENTS = (
     ),
     Guard(
         "the accounts of a laptop's owner, through a proxy or tunnel",
-        f"{GATEWAY}.identity.peer_owner",
+        f"{GATEWAY}.core.request",
         (("    return any(name in headers for name in FORWARDED)\n", "    return False\n"),),
         f"{_ATTACKS}::test_a_request_that_a_proxy_forwards_is_not_the_owners",
         "assert",

@@ -56,8 +56,8 @@ ISSUERS = (
         f"{_OAUTH}.consented_grants",
         (
             (
-                "            return await self._write(key, renewed, claimed.version) is not None\n",
-                "            await self._write(key, renewed, claimed.version)\n            return True\n",
+                "            if await self._write(key, renewed, claimed.version) is not None:\n",
+                "            if [await self._write(key, renewed, claimed.version)]:\n",
             ),
         ),
         f"{_GRANTS}::test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody",

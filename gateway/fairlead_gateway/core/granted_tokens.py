@@ -16,7 +16,9 @@ class GrantedTokens(Protocol):
         ...
 
     async def review(self, server: ServerKey, person: bytes) -> None:
-        """Drop the person's access token for a server if it is of a consent that is not stored any more."""
+        """Drop the person's access token for a server if it is of a consent that is not stored any more. Raises
+        GrantStoreError if the store does not tell.
+        """
         ...
 
 

@@ -24,6 +24,8 @@ from fairlead_mcp.progress_token import ProgressToken
 
 Headers: TypeAlias = dict[bytes, bytes]
 """Header values by lower-case name; values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
+FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
+"""Headers by which proxies say that they forward a request."""
 
 
 class RequestMeta:
@@ -229,6 +231,11 @@ def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None = None) -> s
     """Name of the agent of an ASGI request; `peer` is the address of its connection, if the scope has no client."""
     address, _ = scope.get("client") or peer or ("", 0)
     return agent_name(scope.get(IDENTITY, ANONYMOUS), address)
+
+
+def is_forwarded(headers: Headers) -> bool:
+    """Whether a proxy says that it forwards a request with these headers, whose sender may be anywhere."""
+    return any(name in headers for name in FORWARDED)
 
 
 def by_name(fields: Iterable[tuple[bytes, bytes]]) -> Headers:

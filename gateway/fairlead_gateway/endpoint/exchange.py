@@ -14,12 +14,12 @@ from msgspec import Raw
 from fairlead_gateway.core import request as core
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import ANONYMOUS
-from fairlead_gateway.core.request import Headers, agent_of
+from fairlead_gateway.core.request import Headers, agent_of, is_forwarded
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, ResumableStream
 from fairlead_gateway.endpoint.stream_starts import DeferredStream, StreamStarts
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
-from fairlead_gateway.identity.peer_owner import is_by_owner, is_forwarded
+from fairlead_gateway.identity.peer_owner import is_by_owner
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.addresses import unmapped

@@ -22,8 +22,7 @@ from fairlead_gateway.core.client_message import (
     RequestBody,
 )
 from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, within
-from fairlead_gateway.core.request import NO_META, Headers, McpRequest, RequestMeta
-from fairlead_gateway.identity.peer_owner import FORWARDED
+from fairlead_gateway.core.request import FORWARDED, NO_META, Headers, McpRequest, RequestMeta
 from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, progress_token, via
 from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION

@@ -1,34 +1,81 @@
-"""Makes this replica drop the access tokens of grants that ended, here or at another replica."""
+"""Makes this replica drop the access tokens of grants that ended, here or at another replica.
+
+A change that the store tells of, but then does not answer about, is looked at again until it does: otherwise the token
+of an ended grant would be used until it expires.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 from fairlead_gateway.core.granted_tokens import GrantedTokens
 from fairlead_gateway.grants.granted_server import granted_server
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 1.0
+"""Time until changes are looked at again after the store has not answered."""
 
 
 class EndedGrants:
-    """Watches `store`, from `start` to `aclose`."""
+    """Watches `store`, from `start` to `aclose`. `pause` waits for some seconds."""
 
-    def __init__(self, store: GrantStore, tokens: GrantedTokens) -> None:
+    def __init__(
+        self, store: GrantStore, tokens: GrantedTokens, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
         self._store = store
         self._tokens = tokens
-        self._watching: asyncio.Task[None] | None = None
+        self._pause = pause
+        self._unknown: dict[GrantKey, None] = {}
+        """Changed grants about which the store has not answered yet, the oldest first."""
+        self._waiting = asyncio.Event()
+        """Set while there are such."""
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        changes = self._store.changes()
-        self._watching = asyncio.get_running_loop().create_task(self._watch(changes), name="ended grants")
+        loop, changes = asyncio.get_running_loop(), self._store.changes()
+        self._tasks = [
+            loop.create_task(self._watch(changes), name="ended grants"),
+            loop.create_task(self._ask_again(), name="ended grants, once more"),
+        ]
 
     async def aclose(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
         async for key in changes:
-            server = granted_server(key)
-            if server is not None:
-                await self._tokens.review(server, key.person)
+            if not await self._review(key):
+                self._unknown[key] = None
+                self._waiting.set()
+
+    async def _ask_again(self) -> None:
+        while True:
+            await self._waiting.wait()
+            await self._pause(RETRY_SECONDS)
+            for key in [*self._unknown]:
+                del self._unknown[key]
+                if not await self._review(key):
+                    self._unknown[key] = None  # after the others, as it alone may be at fault
+                    break
+            if not self._unknown:
+                self._waiting.clear()
+
+    async def _review(self, key: GrantKey) -> bool:
+        """Drop the token of a changed grant if it has ended; False if that is not known."""
+        server = granted_server(key)
+        if server is None:
+            return True
+        try:
+            await self._tokens.review(server, key.person)
+        except GrantStoreError as error:
+            log.warning("Whether a person's grant for the server %s has ended is not known yet: %s", server, error)
+            return False
+        except Exception:
+            log.exception("The access token of a changed grant for the server %s was not looked at", server)
+        return True

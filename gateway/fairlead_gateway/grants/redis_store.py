@@ -195,29 +195,36 @@ class RedisGrantStore(ClosableGrantStore):
         return f"{self._tag}:of:{hashlib.blake2b(person, digest_size=16).hexdigest()}"
 
     async def _look(self) -> None:
-        await self._warn_unless_kept()
+        warned = False
         while True:
-            with contextlib.suppress(GrantStoreError):
-                for key in await self._changed():
-                    self._feed.publish(key)
+            try:
+                await self._publish_changed()
+                if not warned:  # after the first look, from which on every change is noticed
+                    warned = True
+                    await self._warn_unless_kept()
+            except GrantStoreError:
+                pass  # `_request` has warned
+            except Exception:
+                log.exception("Looking for changed grants failed")
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _changed(self) -> list[GrantKey]:
-        """Keys that changed since the last look."""
+    async def _publish_changed(self) -> None:
+        """Publish the keys that changed since the last look, of each response at once: what is published is not read
+        again. Raises GrantStoreError.
+        """
         stream = self._shared[1]
         if not self._last:
             newest = await self._request(lambda: self._redis.xrevrange(stream, count=1))
             self._last = newest[0][0] if newest else b"0-0"
-            return []
-        keys = []
+            return
         while True:
             entries = await self._request(lambda: self._redis.xrange(stream, min=b"(" + self._last, count=BATCH))
             for ident, members in entries:
-                self._last = ident
                 with contextlib.suppress(msgspec.MsgspecError):
-                    keys.append(msgspec.json.decode(members.get(b"key", b""), type=GrantKey))
+                    self._feed.publish(msgspec.json.decode(members.get(b"key", b""), type=GrantKey))
+                self._last = ident
             if len(entries) < BATCH:
-                return keys
+                return
 
     async def _warn_unless_kept(self) -> None:
         """Warn if a restart of Redis, or its lack of memory, would lose the grants."""

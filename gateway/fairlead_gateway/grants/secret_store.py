@@ -1,7 +1,8 @@
 """Store of grants in up to 16 Secrets of the release, which the chart creates empty and all replicas watch.
 
-A person's grants are members of one Secret, which is read before each use and changed by its resourceVersion. The
-gateway may neither create nor list Secrets, so a Role names them.
+A person's grants are members of one Secret, which is read before each use and changed by its resourceVersion. Changes
+that a replica wants meanwhile are made by its next request together, so that replicas meet each other and no replica
+meets itself. The gateway may neither create nor list Secrets, so a Role names them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fairlead_kube.errors import ApiError, Conflict
 from fairlead_kube.informer import Informer
 from fairlead_kube.objects import Secret
 from fairlead_kube.resources import SECRETS, Scope
+from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 
 log = logging.getLogger(__name__)
@@ -33,12 +35,14 @@ log = logging.getLogger(__name__)
 SLOTS: Final = 16
 MAX_BYTES: Final = 1_000_000
 """Limit on the values of one Secret, below the API server's of 1 MiB: more than 300 grants of 2 kB."""
+RESERVE_BYTES: Final = 16_000
+"""Room beyond it for changes of grants that are stored already: a renewal writes some bytes more for a moment."""
 WARNED_FILL: Final = 0.8
 API_SECONDS: Final = 5.0
-"""Time limit of one request to the API server."""
-TRIES: Final = 10
+"""Time limit of one request to the API server, and of one change with all its tries."""
 PAUSE_SECONDS: Final = 0.05
-"""Longest pause before a change that met another one is tried again."""
+"""Longest pause before a change that met another replica's is tried again; it doubles up to MAX_PAUSE_SECONDS."""
+MAX_PAUSE_SECONDS: Final = 0.4
 MANAGER: Final = "fairlead-gateway-grants"
 """Field manager of the grants."""
 _Data: TypeAlias = Mapping[str, str | None]
@@ -56,6 +60,9 @@ class SecretGrantStore(ClosableGrantStore):
         self._feed = ChangeFeed()
         self._seen = [_SeenSecret(f"{name}-{slot}", self._feed.publish) for slot in range(SLOTS)]
         self._watching: list[asyncio.Task[None]] = []
+        self._turns = {seen.name: asyncio.Lock() for seen in self._seen}
+        self._wanted: dict[str, list[_Edit]] = {seen.name: [] for seen in self._seen}
+        """Changes by the name of their Secret, from when they are asked for until they are made or given up."""
 
     def __repr__(self) -> str:
         return f"<SecretGrantStore {self._namespace}/{self._name}>"
@@ -81,10 +88,13 @@ class SecretGrantStore(ClosableGrantStore):
         name, value, secret = record_name(key), encode_record(sealed), self.secret_of(key.person)
 
         def put(data: _Data) -> _Data | None:
-            if replaces is not None and replaces != _version_in(data, name):
+            version = _version_in(data, name)
+            if version == sealed.version:  # by a request whose answer nobody took
+                return {}
+            if replaces not in (None, version):
                 return None
             others = {member: encoded for member, encoded in data.items() if member != name}
-            if _size(others) + len(value) > MAX_BYTES:
+            if _size(others) + len(value) > MAX_BYTES + (RESERVE_BYTES if name in data else 0):
                 raise GrantStoreError(
                     f"the Secret {secret} is full ({len(others)} grants): end accounts that nobody uses "
                     "(`fairlead accounts --everybody`), or keep grants in Redis"
@@ -150,26 +160,52 @@ class SecretGrantStore(ClosableGrantStore):
 
         return await asyncio.to_thread(opened)
 
-    async def _edit(self, secret: str, edit: Callable[[_Data], _Data | None]) -> bool:
-        """Change the data of a Secret by the members that `edit` returns for it; False if that is None. Raises
-        GrantStoreError, and what `edit` raises.
+    async def _edit(self, secret: str, change: Callable[[_Data], _Data | None]) -> bool:
+        """Change the data of a Secret by the members that `change` returns for it; False if that is None. Raises
+        GrantStoreError, also what `change` raises of it.
         """
-        for _ in range(TRIES):
-            data, version = await self._get(secret)
-            changed = edit(data)
-            if changed is None:
-                return False
-            body: Json = {"metadata": {"resourceVersion": version}, "data": changed}
+        edit = _Edit(change)
+        wanted = self._wanted[secret]
+        wanted.append(edit)
+        try:
+            async with asyncio.timeout(API_SECONDS), self._turns[secret]:
+                if edit.outcome is None:  # else another's turn has made it too
+                    await self._make(secret, wanted)
+        except TimeoutError:
+            if edit.outcome is None:
+                edit.outcome = GrantStoreError(
+                    f"the Secret {secret} could not be changed within {API_SECONDS:g} s, as the API server is slow or "
+                    "many others change it: try again"
+                )
+        finally:
+            wanted.remove(edit)
+        if isinstance(edit.outcome, GrantStoreError):
+            raise edit.outcome
+        return bool(edit.outcome)
+
+    async def _make(self, secret: str, wanted: Sequence[_Edit]) -> None:
+        """Make all changes that are wanted now, and set their outcomes."""
+        pause = Backoff(random.random, base=PAUSE_SECONDS, cap=MAX_PAUSE_SECONDS)
+        while True:
+            edits: Sequence[_Edit] = [*wanted]
             try:
-                async with asyncio.timeout(API_SECONDS):
-                    await self._kube.merge(SECRETS, self._namespace, secret, body, manager=MANAGER)
-            except Conflict:  # another grant of the Secret has changed in between
-                await asyncio.sleep(random.random() * PAUSE_SECONDS)  # spreads replicas, guards nothing
+                data, version = await self._get(secret)
+                edits = [edit for edit in wanted if edit.outcome is None]
+                outcomes, changed = _changed_by(edits, data)
+                if changed:
+                    body: Json = {"metadata": {"resourceVersion": version}, "data": changed}
+                    async with asyncio.timeout(API_SECONDS):
+                        await self._kube.merge(SECRETS, self._namespace, secret, body, manager=MANAGER)
+            except Conflict:  # another replica has changed the Secret in between
+                await asyncio.sleep(pause.after(0.0))
+                continue
+            except GrantStoreError as error:
+                outcomes = [GrantStoreError(str(error)) for _ in edits]
             except (ApiError, TimeoutError) as error:
-                raise self._unusable(secret, error) from error
-            else:
-                return True
-        raise GrantStoreError(f"the Secret {secret} is being changed by many others: try again")
+                outcomes = [self._unusable(secret, error) for _ in edits]
+            for edit, outcome in zip(edits, outcomes, strict=True):
+                edit.outcome = outcome
+            return
 
     async def _get(self, secret: str) -> tuple[_Data, str]:
         """Data of a Secret, base64-encoded, and its resourceVersion. Raises GrantStoreError."""
@@ -187,6 +223,29 @@ class SecretGrantStore(ClosableGrantStore):
     async def _watch(self, seen: _SeenSecret) -> None:
         scope = Scope(SECRETS, Secret, self._namespace, name=seen.name)
         await Informer(self._kube, scope, seen, on_failure=seen.note_failure).run()
+
+
+class _Edit:
+    """One change of a Secret's data, and what became of it; None: nothing yet."""
+
+    def __init__(self, change: Callable[[_Data], _Data | None]) -> None:
+        self.change = change
+        self.outcome: bool | GrantStoreError | None = None
+
+
+def _changed_by(edits: Sequence[_Edit], data: _Data) -> tuple[list[bool | GrantStoreError], dict[str, str | None]]:
+    """The outcomes of changes that are made one after the other, and all members that they change (None: deleted)."""
+    outcomes: list[bool | GrantStoreError] = []
+    changed: dict[str, str | None] = {}
+    for edit in edits:
+        try:
+            members = edit.change({name: value for name, value in {**data, **changed}.items() if value is not None})
+        except GrantStoreError as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(members is not None)
+            changed.update(members or {})
+    return outcomes, changed
 
 
 class _SeenSecret:

@@ -1,8 +1,8 @@
 """Decides whether a request to a gateway that serves its own machine alone comes from the machine's owner (`LOCAL`).
 
 Other users and containers of the machine reach a loopback address too, and a proxy or tunnel lets anybody reach it. So
-the owner's requests were not forwarded, and come from a process of the gateway's user or of root. Only Linux tells
-whose process is at the other end of a connection; elsewhere all count as the owner's.
+the owner's requests were not forwarded (`core.request.is_forwarded`), and come from a process of the gateway's user or
+of root. Only Linux tells whose process is at the other end of a connection; elsewhere all count as the owner's.
 
 The kernel is asked for one socket, by its addresses (sock_diag(7)): a look-up in a hash table, while `/proc/net/tcp` is
 a list of all sockets.
@@ -14,15 +14,12 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Container
 from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 Address = tuple[str, int]
 """IP address and port."""
 
-FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
-"""Headers by which proxies say that they forward a request."""
 NOBODY: Final = -1
 """Owner of a socket that no process has open any more."""
 _NETLINK_SOCK_DIAG: Final = 4
@@ -44,11 +41,6 @@ _OWNER: Final = struct.Struct("=II")
 _OWNER_AT: Final = _HEADER.size + 4 + _ENDS.size + _COOKIE.size + 12
 _SECONDS: Final = 1.0
 _ANSWER_BYTES: Final = 4096
-
-
-def is_forwarded(headers: Container[bytes]) -> bool:
-    """Whether a proxy says that it forwards a request with these headers, whose sender may be anywhere."""
-    return any(name in headers for name in FORWARDED)
 
 
 def is_by_owner(peer: Address, own: Address) -> bool:

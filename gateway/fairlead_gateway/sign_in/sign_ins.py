@@ -20,16 +20,18 @@ from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, Pen
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.oauth.challenge import Challenge
-from fairlead_mcp.oauth.consent import Authorization
+from fairlead_mcp.oauth.consent import Authorization, ConsentDestination
 from fairlead_mcp.oauth.consented_clients import issuer_of
 from fairlead_mcp.oauth.errors import CLOSED, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, UnreadableGrant
 from fairlead_mcp.waiting import wait_until_set
 
 log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 20.0
 """Time limit of a request for a link, in which an access token is renewed if the caller has a grant."""
+RETRY_SECONDS: Final = 1.0
+"""Pause after a look at a store that is away."""
 _NO_ADDRESS: Final = (
     "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl)"
@@ -172,8 +174,12 @@ class SignIns(SignInLinks, SignInWait):
         """The caller's open sign-in at a server."""
         return self._pending.of_owner(person_of(identity), server)
 
-    async def request(self, pending: PendingSignIn) -> Authorization:
-        """An authorization request for an open sign-in. Raises GrantFailed."""
+    async def destination(self, pending: PendingSignIn) -> ConsentDestination:
+        """Where an open sign-in leads. Raises GrantFailed."""
+        return await self._consent(pending.server).flow.destination(pending.ticket.challenge)
+
+    async def _request(self, pending: PendingSignIn) -> Authorization:
+        """An authorization request for an open sign-in, with a registration where it needs one. Raises GrantFailed."""
         consent = self._consent(pending.server)
         return await consent.flow.begin(
             self.site.redirect_uri(pending.server, consent.settings),
@@ -198,12 +204,13 @@ class SignIns(SignInLinks, SignInWait):
 
         Raises GrantFailed.
         """
+        authorization = await self._request(pending)
+        cookie = self._pending.admit_browser(pending, authorization)
         port = self.site.registered_port(self._consent(pending.server).settings)
         if port and not self.site.listens_at(port):
             await self._ports.open(port, pending.id, SIGN_IN_SECONDS)
-        authorization = await self.request(pending)
         pending.failure = ""
-        return authorization, self._pending.admit_browser(pending, authorization)
+        return authorization, cookie
 
     async def finish(self, pending: PendingSignIn, authorization: Authorization, answer: Mapping[str, str]) -> str:
         """Take the answer of the authorization server, store the grant and let waiting calls go on.
@@ -263,15 +270,26 @@ class SignIns(SignInLinks, SignInWait):
     async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
         """End open sign-ins that are completed at another replica, whose links are used up."""
         async for key in changes:
-            server = granted_server(key)
-            pending = None if server is None else self._pending.of_owner(key.person, server)
-            if pending is not None and await self._granted_at(key) >= pending.opened_at:
-                self._pending.close(pending)
+            try:
+                await self._end_if_granted(key)
+            except Exception:
+                log.exception("A sign-in at another replica was not noticed")
 
-    async def _granted_at(self, key: GrantKey) -> float:
-        """When a person's stored grant was made, in seconds since the epoch; 0 without one that can be read."""
-        grant = await self._grant(key)
-        return 0.0 if grant is None else grant.granted_at
+    async def _end_if_granted(self, key: GrantKey) -> None:
+        """End the open sign-in of a changed grant if the grant was made since; waits for a store that is away."""
+        server, store = granted_server(key), self._services.store
+        pending = None if server is None else self._pending.of_owner(key.person, server)
+        while pending is not None and store is not None:
+            try:
+                stored = await store.read(key)
+            except UnreadableGrant:
+                return
+            except GrantStoreError:
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                if stored is not None and stored.grant.granted_at >= pending.opened_at:
+                    self._pending.close(pending)
+                return
 
     async def _grant(self, key: GrantKey) -> StoredGrant | None:
         """A person's stored grant, if there is one that can be read."""

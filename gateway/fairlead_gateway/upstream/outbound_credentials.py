@@ -144,7 +144,9 @@ class ServerCredentials(CallCredentials):
         self._source.forget(person)
 
     async def review(self, person: bytes) -> None:
-        """Drop the person's access token if the grant that it was obtained by has ended."""
+        """Drop the person's access token if the grant that it was obtained by has ended. Raises GrantStoreError if the
+        store does not tell.
+        """
         await self._source.review(person)
 
     async def aclose(self) -> None:

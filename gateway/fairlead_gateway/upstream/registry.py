@@ -426,6 +426,7 @@ class Registry:
             endpoint.url,
             self._resolve(key),
             server=str(key),
+            server_uid=config.uid,
             host_header=endpoint.host_header,
             server_ca_bundle=endpoint.ca_bundle,
             make_tls=self._tls,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from fairlead_mcp.http.target import InvalidTarget, Target
-from fairlead_mcp.oauth.errors import DISCOVERY, GRANT_UNREADABLE, GrantFailed
+from fairlead_mcp.oauth.errors import DISCOVERY, GRANT_STORE, GRANT_UNREADABLE, GrantFailed
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata, require_confidential
 from fairlead_mcp.oauth.registration import (
     authentication_method,
@@ -28,6 +28,10 @@ from fairlead_mcp.oauth.stored_grant import (
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_http import JSON, open_http
 
+MOST: Final = 128
+"""Limit on the registrations in a store, beyond which the oldest is forgotten; a grant keeps a copy of its client."""
+MOST_OF_URI: Final = 4
+"""Limit on those with one redirect URI: a server may name another issuer each time."""
 _KIND: Final = "registration endpoint"
 
 
@@ -56,6 +60,7 @@ class ClientRegistrations:
             if stored is not None and is_current(stored.grant, self._access.clock()) and await is_known(stored.grant):
                 return stored.grant
             registered = await self._register(metadata, redirect_uri, scopes, ca_bundle)
+            await self._make_room(key, redirect_uri)
             with reading_grants():
                 if await self._store.write(key, registered, replaces) is not None:
                     return registered
@@ -84,6 +89,16 @@ class ClientRegistrations:
             except UnreadableGrant:
                 return None, None
         return stored, "" if stored is None else stored.version
+
+    async def _make_room(self, key: GrantKey, redirect_uri: str) -> None:
+        """Delete the oldest registrations beyond the limits, besides that at `key`. Raises GrantFailed."""
+        with reading_grants():
+            others = [each for each in await self._store.of_person(key.person) if each[0] != key]
+            others.sort(key=lambda each: each[1].granted_at)
+            alike = [other for other, grant in others if grant.redirect_uri == redirect_uri]
+            surplus = alike[: max(len(alike) + 1 - MOST_OF_URI, 0)]
+            for each in surplus or [other for other, _ in others[: max(len(others) + 1 - MOST, 0)]]:
+                await self._store.delete(each)
 
     async def _register(
         self,
@@ -120,5 +135,7 @@ def reading_grants() -> Iterator[None]:
     """Turn the failure of a store of grants into GrantFailed."""
     try:
         yield
-    except GrantStoreError as error:
+    except UnreadableGrant as error:
         raise GrantFailed(str(error), cause=GRANT_UNREADABLE) from error
+    except GrantStoreError as error:
+        raise GrantFailed(str(error), cause=GRANT_STORE) from error

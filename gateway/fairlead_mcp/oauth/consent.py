@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from hashlib import blake2b
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -47,6 +48,7 @@ from fairlead_mcp.oauth.metadata import (
     named_issuer,
     require_issuer,
 )
+from fairlead_mcp.oauth.named_hosts import guard_named_hosts
 from fairlead_mcp.oauth.scopes import bounded_scopes
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
@@ -82,6 +84,8 @@ class Authorization(msgspec.Struct, frozen=True, omit_defaults=True):
     """Scopes that are requested."""
     sends_issuer: bool = False
     """Whether the authorization server says that its answers have `iss`."""
+    settings: str = ""
+    """Digest of the server's settings and place when it began, which must be the same when it ends."""
 
     def __repr__(self) -> str:
         return f"Authorization(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"
@@ -94,14 +98,31 @@ class _Provider(NamedTuple):
     resource: ProtectedResourceMetadata | None
 
 
+class ConsentDestination(NamedTuple):
+    """Where a sign-in leads the person's browser."""
+
+    url: str
+    """Authorization endpoint."""
+    issuer: str
+
+
 class ConsentFlow:
     """Consents for one server. `access.server` is not needed here."""
 
     def __init__(self, settings: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore) -> None:
         self._settings = settings
-        self._access = access
+        self._access = access = guard_named_hosts(settings, access)
+        self._digest = _digest_of(settings, access)
         self._registrations = ClientRegistrations(access, store)
         self._clients = ConsentedClients(settings, credential, access)
+
+    async def destination(self, challenge: Challenge | None = None) -> ConsentDestination:
+        """Where `begin` would lead; nothing is registered yet. Raises GrantFailed."""
+        check_settings(self._settings)
+        async with _time_limit("the authorization server"):
+            metadata = (await self._provider(challenge or await self._challenge())).metadata
+        require_authorization_endpoint(metadata)
+        return ConsentDestination(metadata.authorization_endpoint, metadata.issuer)
 
     async def begin(
         self,
@@ -142,6 +163,7 @@ class ConsentFlow:
             resource,
             wanted,
             metadata.sends_issuer,
+            self._digest,
         )
 
     async def finish(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, AccessToken]:
@@ -149,9 +171,7 @@ class ConsentFlow:
 
         Raises GrantFailed, also if the settings have changed since it was begun.
         """
-        settings = self._settings
-        same_issuer = issuer_of(settings, authorization.issuer) == authorization.issuer
-        if not same_issuer or settings.client_id not in ("", authorization.client_id):
+        if authorization.settings != self._digest:
             raise GrantFailed("the settings of the server have changed meanwhile: sign in again", cause=CLOSED)
         code = read_code(
             answer,
@@ -159,7 +179,7 @@ class ConsentFlow:
             issuer=authorization.issuer,
             sends_issuer=authorization.sends_issuer,
         )
-        grant = _grant_of(authorization, self._access)
+        grant = self._grant_of(authorization)
         form = TokenForm(
             code_parameters(code, authorization.verifier, authorization.redirect_uri, authorization.resource),
             secrets=(code, authorization.verifier),
@@ -175,19 +195,8 @@ class ConsentFlow:
         return renewed_grant(grant, issued, grant.granted_at), issued.access
 
     async def revoke(self, grant: StoredGrant) -> bool:
-        """End a consent at its authorization server (RFC 7009); False if that has no revocation endpoint, cannot be
-        reached or refuses, so that the person may have to end it there.
-        """
-        issuer = self._settings.issuer if self._settings.token_url else grant.issuer
-        if not issuer or not grant.refresh_token or issuer_of(self._settings, grant.issuer) != grant.issuer:
-            return False  # the refresh token is sent to nobody but who gave it
-        try:
-            async with _time_limit(f"the authorization server {issuer}"):
-                metadata = await discover_issuer(self._access, issuer, self._settings.ca_bundle)
-                url = metadata.revocation_endpoint
-                return bool(url) and await self._clients.of(grant).revoke(url, grant.refresh_token)
-        except GrantFailed:
-            return False
+        """As `ConsentedClients.revoke`."""
+        return await self._clients.revoke(grant)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -243,6 +252,24 @@ class ConsentFlow:
             return error.cause not in (INVALID_CLIENT, UNAUTHORIZED_CLIENT)
         return True
 
+    def _grant_of(self, authorization: Authorization) -> StoredGrant:
+        """The grant that a code is redeemed for, without its refresh token."""
+        access, now = self._access, self._access.clock()
+        return StoredGrant(
+            authorization.issuer,
+            authorization.client_id,
+            client_secret=authorization.client_secret,
+            client_authentication=authorization.client_authentication,
+            client_expires_at=authorization.client_expires_at,
+            resource=authorization.resource,
+            granted_at=now,
+            renewed_at=now,
+            server_address=access.address,
+            server_uid=access.server_uid,
+            token_url=self._settings.token_url,
+            redirect_uri=authorization.redirect_uri,
+        )
+
     def _scopes(self, challenge: Challenge, provider: _Provider, more: frozenset[str]) -> tuple[str, ...]:
         """Scopes of the settings, else of the challenge, else of the server's metadata; and all that were asked for."""
         named = provider.resource.scopes if provider.resource is not None else ()
@@ -284,21 +311,9 @@ class ConsentFlow:
         return {**prompt, **self._settings.parameters, **given}
 
 
-def _grant_of(authorization: Authorization, access: TokenAccess) -> StoredGrant:
-    """The grant that a code is redeemed for, without its refresh token."""
-    now = access.clock()
-    return StoredGrant(
-        authorization.issuer,
-        authorization.client_id,
-        client_secret=authorization.client_secret,
-        client_authentication=authorization.client_authentication,
-        client_expires_at=authorization.client_expires_at,
-        resource=authorization.resource,
-        granted_at=now,
-        renewed_at=now,
-        server_url=access.server_url,
-        redirect_uri=authorization.redirect_uri,
-    )
+def _digest_of(settings: OAuthSettings, access: TokenAccess) -> str:
+    what = (settings, access.server, access.address, access.server_uid)
+    return blake2b(msgspec.json.encode(what, order="deterministic"), digest_size=16).hexdigest()
 
 
 @contextlib.asynccontextmanager

@@ -12,12 +12,17 @@ import msgspec
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_mcp.oauth.discovery import discover_issuer
+from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.issuer_client import IssuerClient
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.token_access import TokenAccess
 
 MOST_CLIENTS: Final = 8
 """Limit on the clients whose connections are kept: one, but for a server that changed its issuer."""
+
+REVOCATION_SECONDS: Final = 15.0
+"""Time limit of a revocation, with its discovery."""
 
 
 class ConsentedClients:
@@ -42,6 +47,21 @@ class ConsentedClients:
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
         return client
+
+    async def revoke(self, grant: StoredGrant) -> bool:
+        """End a consent at its authorization server (RFC 7009); False if that has no revocation endpoint, cannot be
+        reached or refuses, so that the person may have to end it there.
+        """
+        issuer = self._settings.issuer if self._settings.token_url else grant.issuer
+        if not issuer or not grant.refresh_token or issuer_of(self._settings, grant.issuer) != grant.issuer:
+            return False  # the refresh token is sent to nobody but who gave it
+        try:
+            async with asyncio.timeout(REVOCATION_SECONDS):
+                metadata = await discover_issuer(self._access, issuer, self._settings.ca_bundle)
+                url = metadata.revocation_endpoint
+                return bool(url) and await self.of(grant).revoke(url, grant.refresh_token)
+        except (GrantFailed, TimeoutError):
+            return False
 
     def doubt(self) -> None:
         """Discover the endpoints again before their next use."""

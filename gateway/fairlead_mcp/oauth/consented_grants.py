@@ -5,7 +5,10 @@ A provider that rotates refresh tokens gives each one once, and may end a consen
 - a replica claims the grant before it renews it, by compare-and-set; others wait until it is done or the claim ends;
 - the new refresh token replaces the old one, by compare-and-set, before the access token is used;
 - a renewal that began runs to its end, whatever becomes of the calls that wait for it; a pair that the store did not
-  take is written before the next renewal.
+  take is written as soon as it does, and before the next renewal.
+
+Where a renewal did not rotate, those of the next STEADY_SECONDS neither claim nor write the grant, unless something
+changes. Those after them do, so that the store seals each grant that is used with its newest key.
 
 A process that is killed between the provider's answer and the write leaves the old refresh token in the store. A
 provider that takes it once more, as many do for some seconds, gives another pair; at the others the person signs in
@@ -29,7 +32,7 @@ from fairlead_mcp.oauth.client_registrations import ClientRegistrations, reading
 from fairlead_mcp.oauth.consented_clients import ConsentedClients, issuer_of
 from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
-    GRANT_UNREADABLE,
+    GRANT_STORE,
     INTERACTION_REQUIRED,
     INVALID_CLIENT,
     INVALID_GRANT,
@@ -41,20 +44,23 @@ from fairlead_mcp.oauth.errors import (
 )
 from fairlead_mcp.oauth.grants import refresh_parameters
 from fairlead_mcp.oauth.issuer_client import IssuerClient, TokenForm
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, VersionedGrant
+from fairlead_mcp.oauth.named_hosts import guard_named_hosts
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant, VersionedGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_answer import IssuedToken
 from fairlead_mcp.oauth.token_grants import GrantRequest, TokenGrants
 from fairlead_mcp.oauth.token_http import REQUEST_SECONDS
+from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 
 CLAIM_SECONDS: Final = 15.0
 """Time for which a replica renews a grant alone; longer than the request and the write take."""
 PAUSE_SECONDS: Final = 0.1
 """Time between two looks at a grant that another replica renews."""
+STEADY_SECONDS: Final = 86_400.0
+"""Time for which it is taken for granted that an authorization server does not rotate a refresh token."""
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
-_MOST_UNSAVED: Final = 1_024
 _ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
 """Causes for which the person signs in again, although the grant may still be good: errors of a provider's own, as
 GitHub's `bad_refresh_token`, count as INVALID_REQUEST.
@@ -70,15 +76,14 @@ class ConsentedGrants(TokenGrants):
         if settings.client_id:
             ClientAuthentication(settings, credential)
         self._settings = settings
-        self._access = access
+        self._access = access = guard_named_hosts(settings, access)
         self._store = store
         self._clients = ConsentedClients(settings, credential, access)
         self._registrations = ClientRegistrations(access, store)
         self._renewals: dict[GrantKey, asyncio.Task[AccessToken]] = {}
         self._consents: OrderedDict[bytes, float] = OrderedDict()
         """`granted_at` of the consent that a person's last token is of."""
-        self._unsaved: OrderedDict[GrantKey, VersionedGrant] = OrderedDict()
-        """Renewed grants that the store did not take, with the versions that they replace."""
+        self._unsaved = UnsavedGrants(store)
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
@@ -100,7 +105,7 @@ class ConsentedGrants(TokenGrants):
         key = GrantKey(person, self._access.server)
         try:
             stored = await self._store.read(key)
-        except GrantStoreError:
+        except UnreadableGrant:  # there is one, of a replica that has another key by now
             return True
         if stored is None:
             return False
@@ -119,9 +124,7 @@ class ConsentedGrants(TokenGrants):
             _, late = await asyncio.wait([*self._renewals.values()], timeout=REQUEST_SECONDS)
             for renewal in late:
                 renewal.cancel()
-        with contextlib.suppress(GrantFailed):
-            for key in [*self._unsaved]:
-                await self._read(key)
+        await self._unsaved.aclose()
         await self._clients.aclose()
 
     # Internals
@@ -138,11 +141,11 @@ class ConsentedGrants(TokenGrants):
             if issued is not None and await self._save(key, claimed, issued):
                 self._note_consent(key.person, claimed.grant)
                 return issued.access
-        raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_UNREADABLE)
+        raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_STORE)
 
     async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
-        """Wait until no other replica renews the grant, and let others wait from now on. Returns the grant with the
-        version of the claim. Raises GrantFailed.
+        """Wait until no other replica renews the grant, and let others wait from now on, unless the grant is steady.
+        Returns the grant with the version of the claim. Raises GrantFailed.
         """
         while True:
             stored = self._usable(await self._read(key), request.step_up)
@@ -153,6 +156,8 @@ class ConsentedGrants(TokenGrants):
             if now < grant.renewing_until <= now + CLAIM_SECONDS:
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
+            if now < grant.steady_until:
+                return stored, client
             claim = msgspec.structs.replace(grant, renewing_until=now + CLAIM_SECONDS)
             version = await self._write(key, claim, stored.version)
             if version is not None:
@@ -174,10 +179,14 @@ class ConsentedGrants(TokenGrants):
         grant, settings, now = stored.grant, self._settings, self._access.clock()
         missing = sorted(step_up.difference(grant.scopes))
         problem = ""
-        if grant.server_url != self._access.server_url:
-            problem = f"you signed in at {grant.server_url}, but the server is at {self._access.server_url} now"
+        if grant.server_address != self._access.address:
+            problem = f"you signed in at {grant.server_address}, but the server is at {self._access.address} now"
+        elif grant.server_uid != self._access.server_uid:
+            problem = "the server was removed since you signed in, and is another one now"
         elif issuer_of(settings, grant.issuer) != grant.issuer:
             problem = f"you signed in at {grant.issuer}, but the server's sign-in is at {issuer_of(settings)} now"
+        elif grant.token_url != settings.token_url:
+            problem = "the token endpoint in the settings of the server is another one since you signed in"
         elif settings.client_id not in ("", grant.client_id):
             problem = "the gateway's client at the authorization server is another one since you signed in"
         elif not grant.refresh_token:
@@ -205,8 +214,9 @@ class ConsentedGrants(TokenGrants):
                 if not await self._delete(key, claimed.version):
                     return None
                 raise sign_in_required(str(error)) from error
-            with contextlib.suppress(GrantFailed):
-                await self._write(key, grant, claimed.version)
+            if grant.steady_until <= self._access.clock():
+                with contextlib.suppress(GrantFailed):
+                    await self._write(key, grant, claimed.version)
             if error.cause in _REGISTRATION_GONE and not self._settings.client_id:
                 await self._registrations.forget(grant)
             elif error.cause not in _ASK_AGAIN:
@@ -216,19 +226,21 @@ class ConsentedGrants(TokenGrants):
     async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken) -> bool:
         """Replace the refresh token; False if the grant has changed meanwhile. Raises GrantFailed."""
         renewed = renewed_grant(claimed.grant, issued, self._access.clock())
+        if renewed == claimed.grant:
+            current = await self._read(key)
+            return current is not None and current.version == claimed.version
         try:
-            return await self._write(key, renewed, claimed.version) is not None
+            if await self._write(key, renewed, claimed.version) is not None:
+                return True
+            if await self._read(key) is None:  # ended meanwhile, and revoked by the refresh token that was replaced
+                await self._clients.revoke(renewed)
+            return False
         except GrantFailed:
-            self._unsaved[key] = VersionedGrant(renewed, claimed.version)
-            if len(self._unsaved) > _MOST_UNSAVED:
-                self._unsaved.popitem(last=False)
+            self._unsaved.add(key, VersionedGrant(renewed, claimed.version))
             raise
 
     async def _read(self, key: GrantKey) -> VersionedGrant | None:
-        unsaved = self._unsaved.get(key)
-        if unsaved is not None:
-            await self._write(key, unsaved.grant, unsaved.version)  # if the grant has changed, it is obsolete
-            self._unsaved.pop(key, None)
+        await self._unsaved.save(key)
         with reading_grants():
             return await self._store.read(key)
 
@@ -265,6 +277,7 @@ def renewed_grant(grant: StoredGrant, issued: IssuedToken, now: float) -> Stored
         renewed_at=now if rotated else grant.renewed_at,
         expires_at=issued.refresh_expires_at or (0.0 if rotated else grant.expires_at),
         renewing_until=0.0,
+        steady_until=0.0 if rotated else grant.steady_until if now < grant.steady_until else now + STEADY_SECONDS,
     )
     if renewed.fits:
         return renewed

@@ -40,7 +40,9 @@ INTERACTION_REQUIRED: Final = "interaction_required"
 SIGN_IN_REQUIRED: Final = "sign_in_required"
 """The person has not consented yet, or the consent has ended."""
 GRANT_UNREADABLE: Final = "grant_unreadable"
-"""The store of grants is away or full, or the key of the person's grant is lost."""
+"""The person's grant cannot be opened: its key is lost, or it was changed."""
+GRANT_STORE: Final = "grant_store"
+"""The store of grants is away, full or busy, which a sign-in does not help."""
 ACCESS_DENIED: Final = "access_denied"
 NO_SUBJECT_TOKEN: Final = "no_subject_token"  # noqa: S105  # the name of a cause, not a secret
 """The caller has no token that can be exchanged."""
@@ -75,6 +77,7 @@ GRANT_CAUSES: Final = frozenset(
         INTERACTION_REQUIRED,
         SIGN_IN_REQUIRED,
         GRANT_UNREADABLE,
+        GRANT_STORE,
         ACCESS_DENIED,
         NO_SUBJECT_TOKEN,
         SUBJECT_TOKEN_EXPIRED,

@@ -44,10 +44,18 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """Seconds since the epoch until which a replica renews the access token alone, for a provider may end a consent
     whose refresh token it sees twice; 0: none does.
     """
+    steady_until: float = 0.0
+    """Seconds since the epoch until which replicas renew at once and without a write, for the last renewal did not
+    replace the refresh token; 0: they may not.
+    """
     expires_at: float = 0.0
     """End of the refresh token, in seconds since the epoch, where the authorization server says it; 0: unknown."""
-    server_url: str = ""
-    """URL of the server that the person consented to; its tokens are sent to no other."""
+    server_address: str = ""
+    """`TokenAccess.address` of the server that the person consented to; its tokens are sent to no other."""
+    server_uid: str = ""
+    """`TokenAccess.server_uid` of that server."""
+    token_url: str = ""
+    """Token endpoint of the settings, which alone gets the refresh token; empty: that which the issuer names."""
     holder: str = ""
     """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
     redirect_uri: str = ""

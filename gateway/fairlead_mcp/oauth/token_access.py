@@ -48,6 +48,9 @@ class TokenAccess:
     """Resolver that `Egress.guard` has wrapped, so that addresses are checked right before the connection."""
     server: str = ""
     """Name of the server in keys of grants (`GrantKey.server`): `NAMESPACE/NAME`."""
+    server_uid: str = ""
+    """`Catalog.uid` of the server, another one after it was removed; empty where persons do not sign in.
+    """
     host_header: str | None = None
     """`Host` of requests to the server, in place of the URL's."""
     server_ca_bundle: str | None = None
@@ -61,3 +64,8 @@ class TokenAccess:
     observe: ObserveGrant = _ignore
     is_own_audience: Callable[[str], bool] = _no_audience
     """Whether the gateway accepts tokens of this audience, which no server may get in exchange for a caller's."""
+
+    @property
+    def address(self) -> str:
+        """Where the server is: its URL, and its `Host` where that is another."""
+        return self.server_url if self.host_header is None else f"{self.server_url} (Host {self.host_header})"

@@ -37,7 +37,9 @@ class TokenGrants(Protocol):
         ...
 
     async def has_consent(self, person: bytes) -> bool:
-        """Whether the consent that the person's last token is of still holds, as far as is known."""
+        """Whether the consent that the person's last token is of still holds. Raises GrantStoreError if its store does
+        not tell.
+        """
         ...
 
     def forget(self, person: bytes) -> None:

@@ -161,7 +161,8 @@ class TokenSource:
     async def review(self, person: bytes) -> None:
         """Forget all about a person whose token is of a consent that the store does not have any more, for the person
         signed out or signed in again, and earlier failures of anybody else. Call it when the store says that the
-        person's grant has changed. The store is read only if the person has a token here, or will.
+        person's grant has changed. The store is read only if the person has a token here, or will. Raises
+        GrantStoreError if it does not tell: then call it again.
         """
         if self._cache.entry(person) is None and all(key[0] != person for key in self._flights):
             self._failures.forget(person)

@@ -33,7 +33,7 @@ GRANT: Final = StoredGrant(
     resource="https://mcp.example.com/mcp",
     granted_at=1_700_000_000.0,
     renewed_at=1_700_000_000.0,
-    server_url="https://mcp.example.com/mcp",
+    server_address="https://mcp.example.com/mcp",
     holder="https://idp.example.com 00000000-0000-0000-0000-000000000000",
 )
 _AT_ONCE: Final = 50

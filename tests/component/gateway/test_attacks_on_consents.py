@@ -23,6 +23,7 @@ from fixed_authenticator import Names
 from gatewayworld import Ask, Wire, calling, publish
 from otherusers import as_another_user, foreign_socket
 from ports import free_port
+from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
 ALICE, MALLORY = (Identity(kind="apiKey", principal=f"name:{name}", agent=name) for name in ("alice", "mallory"))
@@ -370,3 +371,25 @@ async def test_links_say_nothing_of_the_person_and_cannot_be_guessed(tmp_path: P
             altered = [*idents[0]]
             altered[part] = "A" if altered[part] != "A" else "B"
             assert gateway.sign_ins.find("".join(altered)) is None
+
+
+async def test_an_account_at_one_url_is_not_used_at_another_of_the_servers_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with another `mcp.json` on a laptop: its lists are read at the start, without any call."""
+    seen: list[Request] = []
+
+    async def note(request: Request, reply: Reply) -> None:
+        seen.append(request)
+        reply.send(404)
+
+    async with consent_server("linear") as server, raw_server(note) as evil, FormBrowser() as browser:
+        async with laptop(tmp_path, server) as gateway:
+            await browser.sign_in(await link_of(gateway))
+        other = consent_catalog(evil.url, oauth={"first_grant": True})
+        refreshed = server.provider.refreshed
+        async with laptop(tmp_path, other) as gateway:
+            await eventually(lambda: f"you signed in at {server.url}, but the server is at {evil.url}" in caplog.text)
+            assert (await called(gateway)).message["result"]["isError"] is True
+        assert server.provider.refreshed == refreshed
+        assert not [request for request in seen if "authorization" in request.headers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from fairlead_gateway.grants.sealed_grant import SealedGrant
 from fairlead_gateway.grants.sealing_keys import SealingKey, new_sealing_key
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant
 from redisserver import RedisServer, redis_server
-from waiting import eventually, until_async
+from waiting import LONGEST, eventually, until_async
 
 KEY = GrantKey(b"jwt:https://idp#ada", "default/linear")
 OTHER = GrantKey(b"jwt:https://idp#ada", "default/sentry")
@@ -38,8 +38,9 @@ async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
 
 
 @asynccontextmanager
-async def store_at(redis: RedisServer, *keys: SealingKey, **settings: Any) -> AsyncIterator[RedisGrantStore]:
-    store = RedisGrantStore(RedisSettings(url=redis.url, **settings), keys or (SEALING_KEY,))
+async def store_at(redis: RedisServer, *keys: SealingKey) -> AsyncIterator[RedisGrantStore]:
+    """No request is given up because the machine is busy."""
+    store = RedisGrantStore(RedisSettings(url=redis.url, timeout=LONGEST), keys or (SEALING_KEY,))
     try:
         yield store
     finally:
@@ -112,7 +113,7 @@ async def test_grants_for_some_servers_are_found_in_few_round_trips_and_others_a
     async with store_at(redis) as store, store_at(redis, foreign) as unreadable:
         await asyncio.gather(*(store.write(key, GRANT) for key in persons[::20]))
         await asyncio.gather(*(unreadable.write(key._replace(server="default/sentry"), GRANT) for key in persons[:50]))
-    counted = CountedRedisGrants(RedisSettings(url=redis.url), (SEALING_KEY,))
+    counted = CountedRedisGrants(RedisSettings(url=redis.url, timeout=LONGEST), (SEALING_KEY,))
     opened: list[GrantKey] = []
     sealer = await counted._sealer.get()
     plain = sealer.open
@@ -151,6 +152,49 @@ async def test_changes_of_another_replica_are_noticed_also_those_while_redis_was
         assert {await anext(changes), await anext(changes)} == {SOMEBODY, KEY}
 
 
+class CutOff(RedisGrantStore):
+    """A replica whose requests after the next `left` fail, until it is let go on."""
+
+    left: int | None = None
+
+    async def _request(self, request: Callable[[], Awaitable[Any]]) -> Any:
+        if self.left == 0:
+            raise GrantStoreError("away")
+        if self.left is not None:
+            self.left -= 1
+        return await super()._request(request)
+
+
+async def test_changes_of_which_only_the_first_page_could_be_read_are_all_noticed(redis: RedisServer) -> None:
+    replica = CutOff(RedisSettings(url=redis.url, timeout=LONGEST), (SEALING_KEY,))
+    async with store_at(redis) as store, aclosing(replica):
+        changes = replica.changes()
+        await until_async("the first look", lambda: _has_looked(replica))
+        replica.left = 0
+        keys = [GrantKey(KEY.person, f"default/{number}") for number in range(BATCH + 100)]
+        for start in range(0, len(keys), 50):
+            await asyncio.gather(*(store.write(key, GRANT) for key in keys[start : start + 50]))
+        before = replica._last
+        replica.left = 1
+        await eventually(lambda: replica._last != before and replica.left == 0)
+        replica.left = None
+        assert {await anext(changes) for _ in keys} == set(keys)
+
+
+async def test_looking_goes_on_after_an_answer_that_nobody_expected(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with store_at(redis) as store, store_at(redis) as replica:
+        changes = replica.changes()
+        await until_async("the first look", lambda: _has_looked(replica))
+        good = replica._last
+        replica._last = 7  # type: ignore[assignment]  # the next look fails as by a bug
+        await eventually(lambda: "Looking for changed grants failed" in caplog.text)
+        replica._last = good
+        await store.write(KEY, GRANT)
+        assert await anext(changes) == KEY
+
+
 async def _has_looked(store: RedisGrantStore) -> bool:
     return bool(store._last)
 
@@ -168,7 +212,7 @@ async def test_a_rotated_key_opens_what_the_old_one_sealed(redis: RedisServer) -
 
 
 async def test_a_redis_that_is_away_fails_at_once_and_is_used_again_when_it_returns(redis: RedisServer) -> None:
-    async with store_at(redis, timeout=0.2) as store:
+    async with store_at(redis) as store:
         await store.write(KEY, GRANT)
         await redis.stop()
         for _ in range(3):
@@ -200,11 +244,13 @@ async def test_a_redis_without_persistence_is_told_at_the_start(
 
 
 async def test_a_redis_with_persistence_is_not_told(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    async with store_at(redis) as store:
+    async with store_at(redis) as store, store_at(redis) as replica:
         await store._redis.config_set("appendonly", "yes")
         with caplog.at_level(logging.WARNING):
-            store.changes()
+            changes = store.changes()
             await until_async("the first look", lambda: _has_looked(store))
+            await replica.write(KEY, GRANT)
+            assert await anext(changes) == KEY, "at the second look"
         assert caplog.text == ""
 
 

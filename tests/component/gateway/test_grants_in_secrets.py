@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -107,6 +108,27 @@ async def test_a_version_is_replaced_by_one_of_many_writers_and_no_other_grant_i
         assert await store.write(KEY, GRANT, replaces=first) is None
 
 
+async def test_a_burst_of_changes_at_each_of_many_replicas_is_taken_whole(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """All grants of one person are in one Secret, and all replicas renew them when they start."""
+    async with cluster(control_plane, namespace) as kube, AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(store_in(kube, namespace)) for _ in range(4)]
+        keys = [GrantKey(KEY.person, f"default/server-{number}") for number in range(4 * 30)]
+        writers = [(stores[number % 4], key) for number, key in enumerate(keys)]
+        versions = await asyncio.gather(*(store.write(key, GRANT, replaces="") for store, key in writers))
+        assert all(versions)
+        assert {key for key, _ in await stores[0].everything()} == set(keys)
+        twice = [
+            store.write(key, GRANT, replaces=version) for (store, key), version in zip(writers, versions, strict=True)
+        ]
+        once_more = [
+            store.write(key, GRANT, replaces=version) for (store, key), version in zip(writers, versions, strict=True)
+        ]
+        taken = await asyncio.gather(*twice, *once_more)
+        assert sum(version is not None for version in taken) == len(keys), "each version is replaced once"
+
+
 async def test_changes_of_another_replica_are_noticed(control_plane: ControlPlane, namespace: str) -> None:
     async with (
         cluster(control_plane, namespace) as kube,
@@ -155,6 +177,15 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
         with pytest.raises(GrantStoreError, match=rf"{secret} is full \(3\d\d grants\): end accounts that nobody uses"):
             await store.write(KEY, msgspec.structs.replace(GRANT, refresh_token=token))
         assert await store.write(SOMEBODY, GRANT), "another Secret has room"
+        with contextlib.suppress(GrantStoreError):
+            for number in range(32):
+                await store.write(GrantKey(KEY.person, f"default/small-{number}"), GRANT)
+        with pytest.raises(GrantStoreError, match="is full"):
+            await store.write(KEY, GRANT)
+        longer = msgspec.structs.replace(GRANT, refresh_token=token, holder="x" * 60, renewing_until=1_700_000_000.5)
+        for number in range(10):
+            renewed = GrantKey(KEY.person, f"default/other-{number}")
+            assert await store.write(renewed, longer), "grants of a full Secret can be renewed"
 
 
 async def test_a_secret_that_is_missing_is_named(control_plane: ControlPlane, namespace: str) -> None:

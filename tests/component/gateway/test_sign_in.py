@@ -19,11 +19,13 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
 from fairlead_gateway.core.identity import LOCAL, Identity
+from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey
 from fairlead_mcp.server_listing import RawListing
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, Ask, ask, calling, catalog, publish
 from ports import free_port
+from rawserver import Reply, Request, raw_server
 from restworld import get
 from waiting import eventually, until_async
 
@@ -51,6 +53,7 @@ async def test_the_page_says_where_it_leads_and_begins_with_a_click(tmp_path: Pa
         for shown in ("default/linear", "127.0.0.1", server.provider.url):
             assert shown in page.text
         assert not server.provider.requests, "nothing was begun yet"
+        assert not server.provider.clients, "nothing was registered yet"
         assert page.onward == ""
         begun = await browser.press(page, follow=False)
         assert begun.onward.startswith(f"{server.provider.url}/authorize?")
@@ -153,6 +156,23 @@ async def test_a_registered_port_takes_the_answer(tmp_path: Path) -> None:
             assert await whoami(gateway) == "alice"
 
 
+async def unanswered(request: Request, reply: Reply) -> None:
+    """Answer nothing."""
+
+
+async def test_a_registered_port_stays_free_when_a_sign_in_cannot_begin(tmp_path: Path) -> None:
+    port = free_port()
+    gone = consent_catalog(f"http://127.0.0.1:{free_port()}/mcp", oauth={"callback_port": port})
+    async with laptop(tmp_path, gone) as gateway:
+        await link_of(gateway)
+        pending = gateway.sign_ins.of_caller(LOCAL, SERVER)
+        assert pending is not None
+        with pytest.raises(GrantFailed):
+            await gateway.sign_ins.begin(pending)
+        async with raw_server(unanswered, port=port):
+            pass
+
+
 async def test_a_registered_port_may_be_the_gateways_own(tmp_path: Path) -> None:
     port = free_port()
     async with consent_server("linear") as server:
@@ -223,7 +243,7 @@ async def test_login_prints_the_link_and_waits_for_the_person(
         assert state == {"server": "default/linear", "signedIn": True, "signInUrl": None, "failure": None}
 
 
-@pytest.mark.parametrize("change", [{"refresh_token": ""}, {"expires_at": 1.0}, {"server_url": "http://other/mcp"}])
+@pytest.mark.parametrize("change", [{"refresh_token": ""}, {"expires_at": 1.0}, {"server_address": "http://other/mcp"}])
 async def test_login_gives_a_link_in_the_place_of_a_grant_that_cannot_be_used(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:

@@ -31,6 +31,7 @@ from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import INSUFFICIENT_SCOPE, Challenge
 from fairlead_mcp.oauth.errors import (
     CONFIGURATION,
+    GRANT_STORE,
     GRANT_UNREADABLE,
     INVALID_CLIENT,
     ISSUER_NOT_ALLOWED,
@@ -388,9 +389,10 @@ async def test_a_person_without_a_grant_gets_a_link_to_sign_in(cause: str) -> No
     assert links.challenges == [WANTS_SCOPES]
 
 
-async def test_other_failures_give_no_link_to_sign_in() -> None:
+@pytest.mark.parametrize("cause", [INVALID_CLIENT, GRANT_STORE])
+async def test_other_failures_give_no_link_to_sign_in(cause: str) -> None:
     source, links = Source(), Links()
-    source.fails = INVALID_CLIENT
+    source.fails = cause
     with pytest.raises(GrantFailed) as failed:
         await credentials(source, grant=USER_CONSENT, links=links).acquire(LOCAL, FOREVER)
     assert failed.value.sign_in_url == ""

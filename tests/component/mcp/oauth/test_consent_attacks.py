@@ -12,6 +12,7 @@ import pytest
 from consentissuer import CALLBACK, ConsentWorld, consent_world
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Address
+from fairlead_mcp.oauth.client_registrations import MOST, MOST_OF_URI
 from fairlead_mcp.oauth.consent import FLOW_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
@@ -28,6 +29,7 @@ from fairlead_mcp.oauth.errors import (
 from fairlead_mcp.oauth.token_http import MAX_BODY_BYTES
 from rawserver import Reply, Request, raw_server
 
+_METADATA = "/.well-known/oauth-authorization-server"
 GATEWAY = "https://gateway.example.com"
 
 
@@ -172,6 +174,43 @@ async def test_token_of_a_grant_is_not_obtained_for_a_server_that_has_another_ur
     assert world.issuer.requests_of("refresh_token") == []
 
 
+@pytest.mark.parametrize("changed", [{"host_header": "evil.example"}, {"server_uid": "another"}])
+async def test_token_of_a_grant_is_not_obtained_for_another_server_of_its_name(changed: dict[str, str]) -> None:
+    async with consent_world(options={"host_header": "box.example", "server_uid": "first"}) as world:
+        await world.sign_in("alice")
+        world.options |= changed
+        with pytest.raises(GrantFailed, match=r"evil\.example|is another one now") as refused:
+            await world.make_source().obtain(world.person("alice"))
+    assert refused.value.cause == SIGN_IN_REQUIRED
+    assert world.issuer.requests_of("refresh_token") == []
+
+
+async def test_refresh_token_goes_to_no_token_endpoint_that_settings_name_later() -> None:
+    async with consent_world() as world, consent_world() as evil:
+        grant, _ = await world.sign_in("alice")
+        own, url = world.issuer.url, evil.issuer.url
+        client = {"client_id": grant.client_id, "client_authentication": "none"}
+        later = world.make_source(issuer=own, authorization_url=f"{own}/authorize", token_url=f"{url}/token", **client)
+        with pytest.raises(GrantFailed, match="token endpoint in the settings") as failed:
+            await later.obtain(world.person("alice"))
+        assert evil.issuer.received == []
+        assert (await world.make_source(issuer=own).obtain(world.person("alice"))).value
+    assert failed.value.cause == SIGN_IN_REQUIRED
+
+
+@pytest.mark.parametrize("changed", [{"server_uid": "another"}, {"host_header": "evil.example"}])
+async def test_code_is_not_redeemed_for_another_server_of_the_name_that_it_was_requested_for(
+    changed: dict[str, str],
+) -> None:
+    async with consent_world() as world:
+        authorization = await world.begin()
+        world.options |= changed
+        with pytest.raises(GrantFailed, match="have changed") as failed:
+            await world.make_flow().finish(authorization, world.issuer.browse(authorization.url))
+        assert world.issuer.redemptions == []
+    assert failed.value.cause == CLOSED
+
+
 async def test_person_never_gets_a_token_by_the_grant_of_another() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
@@ -212,6 +251,34 @@ async def test_registration_is_not_sent_where_egress_rules_forbid_it() -> None:
         world.issuer.metadata["registration_endpoint"] = "https://169.254.169.254/register"
         error = await begin_failure(world)
     assert error.cause == HOST_NOT_ALLOWED
+
+
+async def test_issuers_without_end_leave_few_registrations() -> None:
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        url = world.issuer.url
+        names = [f"{url}/{number}" for number in range(MOST_OF_URI + 2)]
+
+        def describe(request: Request, reply: Reply) -> bool:
+            name = url + request.path.removeprefix(_METADATA)
+            kinds = {"authorization": "authorize", "token": "token", "registration": "register"}
+            endpoints = {f"{kind}_endpoint": f"{url}/{path}" for kind, path in kinds.items()}
+            reply.send(200, json.dumps({"issuer": name, **endpoints}).encode())
+            return True
+
+        for name in names:
+            world.later(1)
+            world.issuer.answer[name.replace(url, _METADATA)] = describe
+            world.resource["authorization_servers"] = [name]
+            assert (await world.begin()).issuer == name
+        names_left = [key.server for key, _ in await world.store.of_person(b"")]
+        assert sorted(names_left) == [f"registration:{name} {CALLBACK}" for name in names[-MOST_OF_URI:]]
+        for number in range(MOST + 2):
+            world.later(1)
+            await world.flow.begin(f"{CALLBACK}/{number}", challenge=world.challenge)
+        assert len(await world.store.of_person(b"")) == MOST
+        world.resource["authorization_servers"] = [url]
+        assert (await world.source.obtain(world.person("alice"))).value, "a grant keeps its own client"
 
 
 @pytest.mark.parametrize("path", ["/.well-known/oauth-authorization-server", "/register", "/token"])

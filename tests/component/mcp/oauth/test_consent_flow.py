@@ -19,7 +19,7 @@ from fairlead_mcp.oauth.errors import (
     ACCESS_DENIED,
     CONFIGURATION,
     DISCOVERY,
-    GRANT_UNREADABLE,
+    GRANT_STORE,
     HOST_NOT_ALLOWED,
     INVALID_CLIENT,
     INVALID_GRANT,
@@ -332,7 +332,7 @@ async def test_store_that_is_full_or_away_is_told() -> None:
         full = await begin_failure(world)
         world.store.away = True
         away = await begin_failure(world)
-    assert (full.cause, away.cause) == (GRANT_UNREADABLE, GRANT_UNREADABLE)
+    assert (full.cause, away.cause) == (GRANT_STORE, GRANT_STORE)
     assert "is full" in str(full)
     assert "is away" in str(away)
 

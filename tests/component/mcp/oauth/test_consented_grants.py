@@ -15,10 +15,11 @@ from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.client_registrations import registration_key
 from fairlead_mcp.oauth.consented_clients import MOST_CLIENTS
-from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS
+from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CONFIGURATION,
+    GRANT_STORE,
     GRANT_UNREADABLE,
     INSUFFICIENT_SCOPE,
     INVALID_CLIENT,
@@ -28,11 +29,12 @@ from fairlead_mcp.oauth.errors import (
     TOKEN_REFUSED,
     GrantFailed,
 )
-from fairlead_mcp.oauth.stored_grant import StoredGrant
+from fairlead_mcp.oauth.stored_grant import GrantStoreError, StoredGrant
 from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request
 from tokenendpoint import token_access
+from waiting import until_async
 
 
 async def failure(
@@ -51,6 +53,12 @@ def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
         return True
 
     return answer
+
+
+async def stores_last(world: ConsentWorld, name: str) -> bool:
+    """Whether the store has the refresh token that the issuer gave last."""
+    grant = await world.grant(name)
+    return grant is not None and grant.refresh_token == world.issuer.consent_of(name).refresh
 
 
 async def test_tokens_go_on_after_a_restart_and_each_refresh_token_replaces_the_one_before() -> None:
@@ -82,12 +90,42 @@ async def test_refresh_token_that_is_not_rotated_stays_with_its_time() -> None:
         world.later(400)
         await world.source.obtain(world.person("alice"))
         renewed = await world.grant("alice")
-        assert renewed == grant
+        assert renewed is not None
+        assert msgspec.structs.replace(renewed, steady_until=0.0) == grant
         assert grant.expires_at == grant.granted_at + 5_000
         world.later(5_000)
         error = await failure(world, "alice")
     assert error.cause == SIGN_IN_REQUIRED
     assert "expired" in str(error)
+
+
+async def test_grant_whose_refresh_token_is_not_rotated_is_not_written_with_each_renewal() -> None:
+    async with consent_world() as world:
+        world.issuer.rotates = False
+        await world.sign_in("alice")
+        key = world.key("alice")
+
+        async def renew_at_two_replicas() -> str:
+            """The version of the grant after it."""
+            sources = world.make_source(), world.make_source()
+            await asyncio.gather(*(source.obtain(world.person("alice")) for source in sources))
+            stored = await world.store.read(key)
+            assert stored is not None
+            return stored.version
+
+        first = await renew_at_two_replicas()
+        world.later(400)
+        assert await renew_at_two_replicas() == first
+        world.later(STEADY_SECONDS)
+        day_after = await renew_at_two_replicas()
+        assert day_after != first, "so that a new key seals it"
+        world.issuer.rotates = True
+        await world.make_source().obtain(world.person("alice"))
+        rotated = await world.grant("alice")
+    assert len(world.issuer.requests_of("refresh_token")) == 7
+    assert rotated is not None
+    assert rotated.refresh_token == world.issuer.consent_of("alice").refresh
+    assert rotated.steady_until == 0
 
 
 async def test_token_of_a_consent_that_was_just_finished_is_used_at_once() -> None:
@@ -213,10 +251,28 @@ async def test_pair_that_the_store_did_not_take_is_not_used_before_it_is_stored(
         world.later(60)
         assert (await world.source.obtain(world.person("alice"))).value
         grant = await world.grant("alice")
-    assert failed.value.cause == still.cause == GRANT_UNREADABLE
+    assert failed.value.cause == still.cause == GRANT_STORE
     assert not world.issuer.consent_of("alice").ended
     assert grant is not None
     assert grant.refresh_token == world.issuer.consent_of("alice").refresh
+
+
+async def test_pair_that_the_store_did_not_take_is_stored_without_another_call_at_this_replica() -> None:
+    """The person's next call may be at another replica, which must not find the refresh token that was used."""
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        world.issuer.arrived.clear()
+        world.issuer.hold = asyncio.Event()
+        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
+        await world.issuer.arrived.wait()
+        world.store.full = True
+        world.issuer.hold.set()
+        with pytest.raises(GrantFailed):
+            await caller
+        world.store.full = False
+        await until_async("the new pair", lambda: stores_last(world, "alice"))
+        assert (await world.make_source().obtain(world.person("alice"))).value
+        assert not world.issuer.consent_of("alice").ended
 
 
 async def test_pair_that_the_store_did_not_take_is_stored_when_the_source_is_closed() -> None:
@@ -245,14 +301,24 @@ async def test_store_that_is_away_stops_no_call_with_a_cached_token() -> None:
         token = await world.source.obtain(world.person("alice"))
         world.store.away = True
         assert await world.source.obtain(world.person("alice")) == token
-        await world.source.review(b"alice")
+        with pytest.raises(GrantStoreError):
+            await world.source.review(b"alice")
         assert world.source.cached(world.person("alice")) == token
         error = await failure(world, "bob")
         world.store.away = False
         world.later(60)
         assert (await world.source.obtain(world.person("bob"))).value
-    assert error.cause == GRANT_UNREADABLE
+    assert error.cause == GRANT_STORE
     assert "away" in str(error)
+
+
+async def test_grant_whose_key_is_lost_is_told_from_a_store_that_is_away() -> None:
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        world.store.unreadable.add(world.key("alice"))
+        error = await failure(world, "alice")
+    assert error.cause == GRANT_UNREADABLE
+    assert "sign in again" in str(error)
 
 
 async def test_grant_that_the_issuer_refuses_is_deleted_and_the_person_is_asked_to_sign_in() -> None:
@@ -301,13 +367,17 @@ async def test_grant_that_changes_with_each_renewal_is_given_up_for_now() -> Non
 
         world.issuer.answer["/token"] = overwrite
         error = await failure(world, "alice")
-    assert error.cause == GRANT_UNREADABLE
+    assert error.cause == GRANT_STORE
     assert len(writing) == 4
 
 
-async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody() -> None:
+@pytest.mark.parametrize("rotates", [True, False])
+async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody(rotates: bool) -> None:
     async with consent_world() as world:
+        world.issuer.rotates = rotates
         await world.sign_in("alice")
+        await world.source.obtain(world.person("alice"))
+        world.later(400)
         world.issuer.arrived.clear()
         world.issuer.hold = asyncio.Event()
         caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
@@ -317,6 +387,7 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
         with pytest.raises(GrantFailed) as failed:
             await caller
         assert await world.grant("alice") is None
+        assert world.issuer.consent_of("alice").ended, "the refresh token that nobody has any more is revoked"
         assert world.source.cached(world.person("alice")) is None
     assert failed.value.cause == SIGN_IN_REQUIRED
 

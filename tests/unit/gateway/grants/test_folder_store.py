@@ -24,7 +24,7 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGra
 KEY = GrantKey(b"local", "default/linear")
 OTHER = GrantKey(b"local", "default/sentry")
 SOMEBODY = GrantKey(b"jwt:https://idp#ada", "default/linear")
-GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r1", holder="local")
+GRANT = StoredGrant(issuer="https://as", client_id="c", refresh_token="r1-secret", holder="local")
 RACER = """
 import asyncio, sys
 from pathlib import Path

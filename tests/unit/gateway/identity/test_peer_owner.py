@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairlead_gateway.identity.peer_owner import FORWARDED, NOBODY, is_by_owner, is_forwarded, peer_owner
+from fairlead_gateway.core.request import FORWARDED, is_forwarded
+from fairlead_gateway.identity.peer_owner import NOBODY, is_by_owner, peer_owner
 from otherusers import NOBODYS_UID, as_another_user, foreign_socket
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a connection is")
