@@ -138,7 +138,7 @@ def delay_before_reopening(backoff: Backoff, lived: float, retry: float | None, 
     """Seconds until a stream that lasted `lived` seconds is opened again: at least `retry`, if the server said that.
 
     A server that says `retry` and ends the stream without a failure (`ended_well`) wants to be asked at that pace, so
-    the backoff begins anew.
+    the backoff starts at its first delay.
     """
     least = 0.0 if retry is None else min(max(retry, LEAST_RETRY), LONGEST_RETRY)
     if retry is not None and ended_well:

@@ -13,7 +13,7 @@ from askedsignins import LOCAL, AskedSignIns, asked_sign_ins
 from fairlead_app.authentication import Trust
 from fairlead_client import AsyncToolRegistry, Server
 from fairlead_gateway.calls.path import sign_in_calls
-from fairlead_gateway.calls.path.page_answers import MAX_ASKED
+from fairlead_gateway.calls.path.page_answers import MAX_DIALOGS
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, legacy
 from pageworld import CLIENTS, PageClient, assert_valid, legacy_ask, modern_ask, session_as, text_in
@@ -83,17 +83,17 @@ async def test_a_modern_client_repeats_the_call_until_the_person_has_signed_in(t
 
 async def test_a_modern_client_is_asked_some_times_and_then_gets_the_text_with_the_link(tmp_path: Path) -> None:
     async with asked_sign_ins(tmp_path, timeout_ms=200) as world:
-        asked, more = 0, dict[str, Any]()
+        rounds, more = 0, dict[str, Any]()
         while True:
-            request = modern_ask(OPENS, "tools/call", {**CALL, **more}, number=asked + 1)
+            request = modern_ask(OPENS, "tools/call", {**CALL, **more}, number=rounds + 1)
             message = (await ask(world.gateway, request)).message
             if message["result"]["resultType"] != "input_required":
                 break
-            asked += 1
+            rounds += 1
             state = message["result"]["requestState"]
             more = {"inputResponses": {"page0": {"action": "accept"}}, "requestState": state}
         detail = refusal(message)
-        assert (asked, detail["code"], detail["signInUrl"]) == (MAX_ASKED, "SIGN_IN_REQUIRED", LINK)
+        assert (rounds, detail["code"], detail["signInUrl"]) == (MAX_DIALOGS, "SIGN_IN_REQUIRED", LINK)
         assert LINK in text_in(message)
         assert len(world.gateway.endpoint.context.sign_in_questions) == 0, "the next call asks again"
 

@@ -43,5 +43,5 @@ def test_a_pace_is_bounded(retry: float, delay: float) -> None:
     assert delay_before_reopening(backoff(), 0.1, retry, ended_well=True) == delay
 
 
-def test_what_passes_is_told_from_what_stays() -> None:
+def test_statuses_of_busy_servers_are_told_from_those_that_stay() -> None:
     assert [status for status in (200, 400, 404, 405, 429, 500, 502, 503) if is_busy(status)] == [429, 500, 502, 503]

@@ -26,11 +26,11 @@ class ClientCall(AttemptOwner):
     """A client's request to a server: its route, the values that checks before sending have set, and its `attempts`."""
 
     __slots__ = (
-        "asked",
         "attempts",
         "context",
         "continued",
         "denied",
+        "dialogs",
         "exchange",
         "level",
         "limit",
@@ -63,7 +63,7 @@ class ClientCall(AttemptOwner):
         """Number of times that a repeated call was sent again, while a person was not done with a page; NOT_REPEATED
         if the client does not repeat a call.
         """
-        self.asked = 0
+        self.dialogs = 0
         """Number of times that a modern client was asked to open pages for the call, before it repeated it."""
         self.waited = False
         """Whether the call has waited for its person to sign in."""

@@ -8,7 +8,7 @@
 
 The call is over for its server. A question in mid-call takes this way only if its client has no stream for it. Clients
 repeat a call as soon as the person agreed to open the page: if the person is not done with it then, the gateway makes
-the call again and again for HOLD_SECONDS, and only then asks again, MAX_ASKED times in all: then the client gets the
+the call again and again for HOLD_SECONDS, and only then asks again, MAX_DIALOGS times in all: then the client gets the
 text with the link.
 """
 
@@ -33,7 +33,7 @@ from fairlead_tools.refusal import CANCELLED, Refusal
 HOLD_SECONDS: Final = 20.0
 """Limit on the seconds, and HELD_SHARE on the part of its time, for which a repeated call is held back."""
 HELD_SHARE: Final = 0.3
-MAX_ASKED: Final = 3
+MAX_DIALOGS: Final = 3
 """Limit on the times that a modern client is asked for one call: SDKs fail a call after about ten."""
 DECLINED: Final = Refusal(CANCELLED, "The page that the call needs was not opened: the call was not made")
 
@@ -48,7 +48,7 @@ def answer_with_pages(call: ClientCall, pages: Sequence[UrlElicitation]) -> bool
         return False
     if call.repeats != NOT_REPEATED and _hold(call):
         return True
-    if call.asked >= MAX_ASKED:
+    if call.dialogs >= MAX_DIALOGS:
         return False
     ask_by_answer(call, pages)
     return True
@@ -74,7 +74,7 @@ def ask_by_answer(call: ClientCall, pages: Sequence[UrlElicitation], recorded: s
         call.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
         return
     state = call.context.repeat_states.seal(
-        call.identity, route.server.key, route.name, request, route.member, asked=call.asked + 1
+        call.identity, route.server.key, route.name, request, route.member, dialogs=call.dialogs + 1
     )
     asking = {"resultType": "input_required", "inputRequests": url_elicitation.input_requests(pages)}
     call.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}), recorded)
@@ -88,8 +88,8 @@ def take_repeat(call: ClientCall) -> Refusal | None:
     request, route = call.request, call.route
     if not request.modern:
         return None
-    asked = call.context.repeat_states.verify(call.identity, route.server.key, route.name, request, route.member)
-    if not asked:
+    dialogs = call.context.repeat_states.verify(call.identity, route.server.key, route.name, request, route.member)
+    if not dialogs:
         return None
     params = request.params
     responses = params.get("inputResponses")
@@ -100,7 +100,7 @@ def take_repeat(call: ClientCall) -> Refusal | None:
     except jsonrpc.UNREADABLE as error:
         raise RpcError(jsonrpc.INVALID_PARAMS, "params.inputResponses must be an object", None) from error
     call.repeats = 0
-    call.asked = asked
+    call.dialogs = dialogs
     request.params = {name: raw for name, raw in params.items() if name not in ("inputResponses", "requestState")}
     return DECLINED if declined else None
 

@@ -2,7 +2,7 @@
 
 | client | how |
 |---|---|
-| of 2026-07-28 with `elicitation.url` | `input_required`, repeated MAX_ASKED times in all |
+| of 2026-07-28 with `elicitation.url` | `input_required`, repeated MAX_DIALOGS times in all |
 | of 2025-11-25 with `elicitation.url` and a stream | a question in the call, which waits, and then is made |
 | the same without a stream | the error -32042 |
 | any other | a refusal whose text has the link |
@@ -22,7 +22,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.path.client_call import NOT_REPEATED, ClientCall
 from fairlead_gateway.calls.path.page_answers import (
     DECLINED,
-    MAX_ASKED,
+    MAX_DIALOGS,
     answer_with_pages,
     ask_by_answer,
     new_elicitation_id,
@@ -87,7 +87,7 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
     if call.waited:
         if not repeated:
             return False
-        if call.asked >= MAX_ASKED:
+        if call.dialogs >= MAX_DIALOGS:
             questions.close(key)
             return False
         questions.reopen(key, page.url, REPEAT_SECONDS)

@@ -45,12 +45,12 @@ class RepeatStates:
         self._clock = clock
 
     def seal(
-        self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str, *, asked: int = 1
+        self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str, *, dialogs: int = 1
     ) -> str:
-        """A state for a request. `target` is the name that the client uses, `member` its member of the params, `asked`
-        how often the client was asked for this call.
+        """A state for a request. `target` is the name that the client uses, `member` its member of the params, and
+        `dialogs` how often the client was asked for this call.
         """
-        head = f"{int(self._clock()) + REPEAT_SECONDS}.{asked}"
+        head = f"{int(self._clock()) + REPEAT_SECONDS}.{dialogs}"
         return f"{_PREFIX}{head}.{self._seal.mac(identity.owner, _bound(head, server, target, request, member))}"
 
     def verify(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> int:

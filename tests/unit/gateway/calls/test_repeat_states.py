@@ -64,16 +64,16 @@ def test_a_state_of_another_key_or_with_another_time_is_refused() -> None:
     state = RepeatStates(b"key").seal(ANN, SERVER, "x", request(), "name")
     with pytest.raises(RpcError):
         verified(RepeatStates(b"other"), ANN, state)
-    prefix, expires, asked, mac = state.split(".")
+    prefix, expires, rounds, mac = state.split(".")
     with pytest.raises(RpcError):
-        verified(RepeatStates(b"key"), ANN, f"{prefix}.{int(expires) + 1}.{asked}.{mac}")
+        verified(RepeatStates(b"key"), ANN, f"{prefix}.{int(expires) + 1}.{rounds}.{mac}")
     with pytest.raises(RpcError):
         verified(RepeatStates(b"key"), ANN, f"{prefix}.{expires}.0.{mac}")
 
 
 def test_a_state_says_how_often_its_client_was_asked() -> None:
     states = RepeatStates(b"key")
-    assert verified(states, ANN, states.seal(ANN, SERVER, "x", request(), "name", asked=3)) == 3
+    assert verified(states, ANN, states.seal(ANN, SERVER, "x", request(), "name", dialogs=3)) == 3
 
 
 def test_a_state_of_a_server_is_left_to_it() -> None:

@@ -48,7 +48,7 @@ class Replica(NamedTuple):
 
     store: CountedGrants
     sign_ins: SignIns
-    waiting: list[asyncio.Task[None]]
+    waiting: list[asyncio.Task[bool]]
 
     async def changed(self, grant: StoredGrant, key: GrantKey = KEY) -> bool:
         """Another replica writes a grant; whether the calls went on after some seconds."""
