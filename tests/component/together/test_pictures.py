@@ -45,8 +45,8 @@ DASHBOARD = ROOT / "charts/fairlead/dashboards/fairlead.json"
 PAGE = ROOT / "docs/reference/metrics.md"
 ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 PACED = {"FairleadGrantsFull", "FairleadWritesUndone"}
-"""Alerts that cannot be hurried: repairs that somebody undoes are ever farther apart, and it takes thousands of grants to
-fill the store. promtool tells when they fire.
+"""Alerts that cannot be hurried: repairs that somebody undoes are ever farther apart, and only thousands of grants fill
+the store. promtool tells when they fire.
 """
 THRESHOLDS = {"FairleadDecisionsStale": ("> 60", "> 2"), "FairleadSampleLag": ("> 10", "> 2")}
 
