@@ -83,17 +83,17 @@ async def test_a_modern_client_repeats_the_call_until_the_person_has_signed_in(t
 
 async def test_a_modern_client_is_asked_some_times_and_then_gets_the_text_with_the_link(tmp_path: Path) -> None:
     async with asked_sign_ins(tmp_path, timeout_ms=200) as world:
-        asked, more = 0, dict[str, Any]()
+        times, more = 0, dict[str, Any]()
         while True:
-            request = modern_ask(OPENS, "tools/call", {**CALL, **more}, number=asked + 1)
+            request = modern_ask(OPENS, "tools/call", {**CALL, **more}, number=times + 1)
             message = (await ask(world.gateway, request)).message
             if message["result"]["resultType"] != "input_required":
                 break
-            asked += 1
+            times += 1
             state = message["result"]["requestState"]
             more = {"inputResponses": {"page0": {"action": "accept"}}, "requestState": state}
         detail = refusal(message)
-        assert (asked, detail["code"], detail["signInUrl"]) == (MAX_ASKED, "SIGN_IN_REQUIRED", LINK)
+        assert (times, detail["code"], detail["signInUrl"]) == (MAX_ASKED, "SIGN_IN_REQUIRED", LINK)
         assert LINK in text_in(message)
         assert len(world.gateway.endpoint.context.sign_in_questions) == 0, "the next call asks again"
 

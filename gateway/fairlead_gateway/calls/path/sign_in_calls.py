@@ -120,7 +120,7 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
             _wait(call, key, error, _wait_silently(call))
     else:
         seconds = _longest(call)
-        if questions.open(key, page.url, seconds, lambda: call.exchange.detached):
+        if questions.open(key, page.url, seconds, lambda: call.done or call.exchange.detached):
             _wait(call, key, error, _ask_and_wait(call, key, page, seconds))
         else:
             _wait(call, key, error, _wait_silently(call))
