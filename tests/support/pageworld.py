@@ -352,9 +352,10 @@ class PageWorld:
             assert_valid(revision, "CallToolResult", message["result"])
 
 
-def modern_ask(kind: PageClient, method: str, params: dict[str, Any], *, number: int = 1) -> Ask:
+def modern_ask(kind: PageClient, method: str, params: dict[str, Any], *, number: int = 1, client: str = "c") -> Ask:
     """A request of a modern client with what it declares."""
-    offer: dict[str, Any] = {META + "clientCapabilities": kind.capabilities}
+    info = {"name": client, "version": "1"}
+    offer: dict[str, Any] = {META + "clientCapabilities": kind.capabilities, META + "clientInfo": info}
     named = {"mcp_name": str(params.get("name") or params["uri"])}
     accepted = {} if kind.streams else {"accept": "application/json"}
     return modern(method, params, number=number, **offer).with_headers(**named, **accepted)

@@ -175,6 +175,11 @@ class Exchange:
         """Whether the client closed the connection."""
         raise NotImplementedError
 
+    @property
+    def detached(self) -> bool:
+        """Whether nobody reads the response: its client closed the connection, though it may resume the stream."""
+        return self.gone
+
     def notify(self, message: bytes) -> bool:
         """Send a message before the answer, which makes the response an event stream.
 

@@ -157,6 +157,11 @@ class ResumableStream:
         if sink is not None:
             sink.end(responses.END_OF_STREAM)
 
+    @property
+    def detached(self) -> bool:
+        """Whether no client reads the stream."""
+        return self._sink is None
+
     def detach(self, sink: EventSink) -> None:
         """Record that the client of `sink` has disconnected."""
         if self._sink is sink:

@@ -185,6 +185,10 @@ class HttpExchange(core.Exchange):
             return False
         return self.disconnected or self._connection.transport.is_closing()
 
+    @property
+    def detached(self) -> bool:
+        return self.gone if self.stream is None else self.stream.detached
+
     def on_disconnect(self) -> None:
         """Handle a connection that the client has closed.
 

@@ -51,8 +51,8 @@ class Stream:
         assert posted.status == 202
 
 
-async def begin(world: AskedSignIns, wire: Wire, **meta: Any) -> Stream:
-    session = await session_as(world.gateway, OLD)
+async def begin(world: AskedSignIns, wire: Wire, session: str = "", **meta: Any) -> Stream:
+    session = session or await session_as(world.gateway, OLD)
     params = {**CALL, **({"_meta": meta} if meta else {})}
     wire.send(legacy_ask(OLD, "tools/call", params, session))
     return Stream(world, wire, session)
@@ -229,7 +229,7 @@ async def test_a_person_who_does_not_sign_in_in_time_gets_the_text_with_the_link
     ):
         stream = await begin(world, wire)
         await stream.answer(await stream.next(), result={"action": "accept"})
-        other.send(legacy_ask(OLD, "tools/call", CALL, await session_as(world.gateway, OLD)))
+        other.send(legacy_ask(OLD, "tools/call", CALL, stream.session))
         for message in ((await other.answer()).message, await stream.next()):
             detail = refusal(message)
             assert (detail["code"], detail["signInUrl"]) == ("SIGN_IN_REQUIRED", LINK)
@@ -237,10 +237,67 @@ async def test_a_person_who_does_not_sign_in_in_time_gets_the_text_with_the_link
         assert (world.calls, len(world.gateway.endpoint.context.sign_in_questions)) == (0, 0)
 
 
+async def test_another_client_of_a_person_is_asked_itself(tmp_path: Path) -> None:
+    async with asked_sign_ins(tmp_path) as world, await Wire.connect(world.gateway) as second:
+        async with await Wire.connect(world.gateway) as first:
+            stream = await begin(world, first)
+            await stream.answer(await stream.next(), result={"action": "accept"})
+            question = await (await begin(world, second)).next()
+            assert (question.get("method"), question["params"]["url"]) == ("elicitation/create", LINK)
+        async with await Wire.connect(world.gateway) as third:
+            question = await (await begin(world, third)).next()
+            assert (question.get("method"), question["params"]["url"]) == ("elicitation/create", LINK)
+
+
+async def test_a_question_ends_with_the_connection_of_its_client(tmp_path: Path) -> None:
+    async with asked_sign_ins(tmp_path) as world, await Wire.connect(world.gateway) as second:
+        async with await Wire.connect(world.gateway) as first:
+            stream = await begin(world, first)
+            await stream.answer(await stream.next(), result={"action": "accept"})
+        await eventually(lambda: len(world.gateway.endpoint.context.sign_in_questions) == 0)
+        again = await begin(world, second, stream.session)
+        assert (await again.next()).get("method") == "elicitation/create"
+
+
+async def test_another_modern_client_of_a_person_is_asked_itself(tmp_path: Path) -> None:
+    async with asked_sign_ins(tmp_path) as world:
+        for name in ("cursor", "code"):
+            answer = await ask(world.gateway, modern_ask(OPENS, "tools/call", CALL, client=name))
+            assert answer.message["result"]["resultType"] == "input_required"
+
+
+async def test_a_modern_client_that_goes_away_leaves_no_question_open(tmp_path: Path) -> None:
+    async with asked_sign_ins(tmp_path) as world:
+        questions = world.gateway.endpoint.context.sign_in_questions
+        first = (await ask(world.gateway, modern_ask(OPENS, "tools/call", CALL))).message["result"]
+        more = {"inputResponses": {"page0": {"action": "accept"}}, "requestState": first["requestState"]}
+        async with await Wire.connect(world.gateway) as wire:
+            wire.send(modern_ask(OPENS, "tools/call", {**CALL, **more}, number=2))
+            await eventually(lambda: world.sign_ins.waiting[LOCAL] == 1)
+            assert len(questions) == 1
+        await eventually(lambda: len(questions) == 0)
+
+
+@pytest.mark.parametrize("kind", [OPENS, NO_STREAM], ids=["modern", "legacy"])
+async def test_a_call_whose_client_is_asked_in_another_gets_the_link_long_before_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: PageClient
+) -> None:
+    assert sign_in_calls.SILENT_SECONDS <= 20, "many clients wait for 60 s"
+    monkeypatch.setattr(sign_in_calls, "SILENT_SECONDS", 0.1)
+    async with asked_sign_ins(tmp_path, timeout_ms=600_000) as world:
+        if kind is OPENS:
+            request = modern_ask(OPENS, "tools/call", CALL)
+        else:
+            request = legacy_ask(kind, "tools/call", CALL, await session_as(world.gateway, kind))
+        await ask(world.gateway, request)
+        assert refusal(dict((await ask(world.gateway, request)).message))["signInUrl"] == LINK
+
+
 @pytest.mark.parametrize("kind", [OPENS, OLD], ids=["modern", "legacy"])
-async def test_of_many_calls_at_once_one_asks_and_all_run(tmp_path: Path, kind: PageClient) -> None:
+async def test_of_many_calls_of_a_client_at_once_one_asks_and_all_run(tmp_path: Path, kind: PageClient) -> None:
     async with asked_sign_ins(tmp_path) as world:
         questions: list[Any] = []
+        session = await session_as(world.gateway, OLD)
 
         async def call(number: int) -> Answer | dict[str, Any]:
             if kind is OPENS:
@@ -250,7 +307,7 @@ async def test_of_many_calls_at_once_one_asks_and_all_run(tmp_path: Path, kind: 
                     return {}
                 return dict(answer.message)
             async with await Wire.connect(world.gateway) as wire:
-                wire.send(legacy_ask(OLD, "tools/call", CALL, await session_as(world.gateway, OLD)))
+                wire.send(legacy_ask(OLD, "tools/call", CALL, session))
                 stream = Stream(world, wire, "")
                 head = await wire.reader.readuntil(b"\r\n\r\n")
                 if b"event-stream" not in head:

@@ -7,14 +7,17 @@
 | the same without a stream | the error -32042 |
 | any other | a refusal whose text has the link |
 
-One question per sign-in is open at a time at this replica: other calls of the person wait for the sign-in too, and get
-the text with the link if it does not come, as those do whose person does not sign in in time. A call waits once.
+One question per sign-in and client is open at a time at this replica, until its client is gone: other calls of that
+client wait for the sign-in for SILENT_SECONDS, and get the text with the link if it does not come, as those do whose
+person does not sign in in time. Another client of the person is asked itself. A call waits once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from msgspec import Raw
@@ -29,9 +32,8 @@ from fairlead_gateway.calls.path.page_answers import (
     opens_pages,
 )
 from fairlead_gateway.calls.questions.sign_in_questions import Key
-from fairlead_gateway.calls.sealed.repeat_states import REPEAT_SECONDS
 from fairlead_gateway.recent.phases import CLIENT
-from fairlead_mcp import jsonrpc, progress_token, url_elicitation
+from fairlead_mcp import eras, jsonrpc, progress_token, url_elicitation
 from fairlead_mcp.escaping import escape
 from fairlead_mcp.messages import Message
 from fairlead_mcp.oauth.errors import GrantFailed
@@ -46,6 +48,10 @@ HOLD_SECONDS: Final = 45.0
 than the minute for which many clients wait for an answer.
 """
 HELD_SHARE: Final = 0.75
+SILENT_SECONDS: Final = 20.0
+"""Limit on the seconds for which a call waits while its client is asked in another call."""
+ASKED_SECONDS: Final = 60.0
+"""Seconds for which a question in an answer is open without a sign of its client, which may be gone."""
 _PROGRESS_STEP: Final = 0.001
 """Progress of one notification: small, because progress must increase and the server begins to count afterwards."""
 ENDED: Final = "ended"
@@ -57,10 +63,21 @@ DECLINED_BY_PERSON: Final = "declined"
 
 
 def _key_of(call: ClientCall) -> Key:
-    """Key of the question to the call's person."""
+    """Key of the question to the call's person in the call's client."""
     binding, identity = call.route.binding, call.identity
     person = identity.person if binding.credentials is None else binding.credentials.person(identity)
-    return person, call.route.server.key
+    return person, call.route.server.key, _client_of(call)
+
+
+def _client_of(call: ClientCall) -> bytes:
+    """The session of a legacy client; a digest of `clientInfo` of a modern one, which has no sessions."""
+    if not call.request.modern:
+        return call.own_session or b""
+    try:
+        info = jsonrpc.decode_object(call.request.params["_meta"])[eras.META_CLIENT_INFO]
+    except (*jsonrpc.UNREADABLE, KeyError):
+        return b""
+    return hashlib.blake2b(info, digest_size=16).digest()
 
 
 def ask_person(call: ClientCall, error: Exception) -> bool:
@@ -90,28 +107,36 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
         if call.dialogs >= MAX_DIALOGS:
             questions.close(key)
             return False
-        questions.reopen(key, page.url, REPEAT_SECONDS)
+        questions.reopen(key, page.url, ASKED_SECONDS)
         ask_by_answer(call, [page], SIGN_IN_REQUIRED)
     elif repeated:
-        _wait(call, key, error, min(HOLD_SECONDS, call.route.timeout * HELD_SHARE), asks=False)
-    elif not questions.open(key, page.url, REPEAT_SECONDS):
-        _wait(call, key, error, _seconds_left(call), asks=False)
+        seconds = min(HOLD_SECONDS, call.route.timeout * HELD_SHARE)
+        questions.reopen(key, page.url, seconds + ASKED_SECONDS)
+        _wait(call, key, error, _hold(call, key, seconds))
     elif modern:
-        ask_by_answer(call, [page], SIGN_IN_REQUIRED)
+        if questions.open(key, page.url, ASKED_SECONDS):
+            ask_by_answer(call, [page], SIGN_IN_REQUIRED)
+        else:
+            _wait(call, key, error, _wait_silently(call))
     else:
-        _wait(call, key, error, _longest(call), asks=True)
+        seconds = _longest(call)
+        if questions.open(key, page.url, seconds, lambda: call.done or call.exchange.detached):
+            _wait(call, key, error, _ask_and_wait(call, key, page, seconds))
+        else:
+            _wait(call, key, error, _wait_silently(call))
     return True
 
 
-def _wait(call: ClientCall, key: Key, error: GrantFailed, seconds: float, *, asks: bool) -> None:
-    """Wait for the sign-in that an error asks for, then make the call, or fail it with the error if the person did not
-    sign in. With `asks`, the client is asked in the call meanwhile.
+def _wait(call: ClientCall, key: Key, error: GrantFailed, work: Coroutine[Any, Any, str]) -> None:
+    """Wait with `work` for the sign-in that an error asks for, then make the call, or fail it with the error if the
+    person did not sign in.
     """
     page = refusals.sign_in_page(error)
 
     def go_on(outcome: str) -> None:
         if outcome == NO_STREAM:
-            ask_by_answer(call, [page], SIGN_IN_REQUIRED)  # the question stays open
+            call.context.sign_in_questions.reopen(key, page.url, ASKED_SECONDS)
+            ask_by_answer(call, [page], SIGN_IN_REQUIRED)
             return
         if outcome == DECLINED_BY_PERSON:
             call.refuse(DECLINED)
@@ -124,7 +149,6 @@ def _wait(call: ClientCall, key: Key, error: GrantFailed, seconds: float, *, ask
 
     call.waited = True
     call.attempts.enter_phase(CLIENT)
-    work = _ask_and_wait(call, key, page, seconds) if asks else _wait_for_sign_in(call, seconds)
     call.continue_after(work, go_on, "wait for a sign-in")
 
 
@@ -150,6 +174,20 @@ async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Fu
     finally:
         ended.cancel()
     raise AssertionError("steps have no end")
+
+
+async def _wait_silently(call: ClientCall) -> str:
+    """Wait like `_wait_for_sign_in`, in a call of a client that is asked in another."""
+    return await _wait_for_sign_in(call, min(SILENT_SECONDS, _seconds_left(call)))
+
+
+async def _hold(call: ClientCall, key: Key, seconds: float) -> str:
+    """Wait like `_wait_for_sign_in`, in a repeated call, whose client is gone if the call is cancelled."""
+    try:
+        return await _wait_for_sign_in(call, seconds)
+    except asyncio.CancelledError:
+        call.context.sign_in_questions.close(key)
+        raise
 
 
 async def _ask_and_wait(call: ClientCall, key: Key, page: UrlElicitation, seconds: float) -> str:

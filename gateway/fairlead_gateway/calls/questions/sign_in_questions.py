@@ -1,4 +1,4 @@
-"""Open questions of the gateway to persons to sign in at servers: one at a time per person and server."""
+"""Open questions of the gateway to persons to sign in at servers: one at a time per person, server and client."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from fairlead_gateway.core.sign_in import SignInWait
 
 MAX_QUESTIONS: Final = 4096
 """Limit on the open questions of one replica; beyond it, the oldest count as answered."""
-Key: TypeAlias = tuple[bytes, ServerKey]
-"""Person towards a server, and that server."""
+Key: TypeAlias = tuple[bytes, ServerKey, bytes]
+"""Person towards a server, that server, and the client that is asked."""
+Question: TypeAlias = tuple[str, float, Callable[[], bool]]
+"""Link, time at which the question counts as answered, and whether its client is gone."""
+
+
+def _stays() -> bool:
+    """`gone` of a question that does not end with a connection."""
+    return False
 
 
 class SignInQuestions:
@@ -21,30 +28,35 @@ class SignInQuestions:
     def __init__(self, waits: SignInWait, clock: Callable[[], float]) -> None:
         self.waits = waits
         self._clock = clock
-        self._open: dict[Key, tuple[str, float]] = {}
-        """Link of each question, and the time at which it counts as answered, oldest first."""
+        self._open: dict[Key, Question] = {}
+        """Oldest first; some have ended."""
 
     def __len__(self) -> int:
-        return len(self._open)
+        """Number of open questions."""
+        return sum(map(self._is_open, self._open.values()))
 
-    def open(self, key: Key, url: str, seconds: float) -> bool:
-        """Open a question for at most `seconds`; False if it is open already."""
+    def open(self, key: Key, url: str, seconds: float, gone: Callable[[], bool] = _stays) -> bool:
+        """Open a question for at most `seconds`, or until its client is `gone`; False if it is open already."""
         question = self._open.get(key)
-        if question is not None and question[0] == url and question[1] > self._clock():
+        if question is not None and question[0] == url and self._is_open(question):
             return False
-        self.reopen(key, url, seconds)
+        self.reopen(key, url, seconds, gone)
         return True
 
-    def reopen(self, key: Key, url: str, seconds: float) -> None:
+    def reopen(self, key: Key, url: str, seconds: float, gone: Callable[[], bool] = _stays) -> None:
         """Open a question for `seconds` from now on."""
         self._open.pop(key, None)
-        self._open[key] = url, self._clock() + seconds
+        self._open[key] = url, self._clock() + seconds, gone
         if len(self._open) > MAX_QUESTIONS:
             del self._open[next(iter(self._open))]
 
     def close(self, key: Key) -> None:
         """Count a question as answered; no-op if it is not open."""
         self._open.pop(key, None)
+
+    def _is_open(self, question: Question) -> bool:
+        _, expires, gone = question
+        return expires > self._clock() and not gone()
 
 
 class NoSignIns(SignInWait):
