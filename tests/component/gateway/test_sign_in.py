@@ -276,6 +276,30 @@ async def test_login_fails_when_the_person_declines(tmp_path: Path) -> None:
         assert failed.value.code == 1
 
 
+async def test_login_ends_when_the_page_cannot_say_where_the_sign_in_leads(tmp_path: Path) -> None:
+    gone = consent_catalog(f"http://127.0.0.1:{free_port()}/mcp")
+    async with laptop(tmp_path, gone) as gateway, FormBrowser() as browser:
+        login = asyncio.ensure_future(asyncio.to_thread(run_login, at(gateway), "linear", Output.json, browser=False))
+        await eventually(lambda: gateway.sign_ins.of_caller(LOCAL, SERVER) is not None)
+        assert (await browser.get(await link_of(gateway))).status == 502
+        with pytest.raises(Failure, match="not signed in at default/linear: "):
+            await login
+
+
+async def test_login_ends_when_the_sign_in_cannot_begin(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as taken:
+        port = taken.sockets[0].getsockname()[1]
+        linear = consent_catalog(server.url, oauth={"callback_port": port})
+        async with laptop(tmp_path, linear) as gateway, FormBrowser() as browser:
+            work = asyncio.to_thread(run_login, at(gateway), "linear", Output.json, browser=False)
+            login = asyncio.ensure_future(work)
+            await eventually(lambda: gateway.sign_ins.of_caller(LOCAL, SERVER) is not None)
+            page = await browser.press(await browser.get(await link_of(gateway)), follow=False)
+            assert page.status == 502
+            with pytest.raises(Failure, match=f"not signed in at default/linear: .*port {port}"):
+                await login
+
+
 @pytest.mark.parametrize(("server", "code"), [("other", 2), ("plain", 1)])
 async def test_login_at_a_server_without_sign_in_says_so(tmp_path: Path, server: str, code: int) -> None:
     plain = catalog("plain", "http://127.0.0.1:9/mcp", ["buy"])
