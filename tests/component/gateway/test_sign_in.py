@@ -68,6 +68,13 @@ async def test_a_link_under_another_name_of_the_machine_leads_to_that_of_the_ans
         assert title_of((await browser.sign_in(page.url)).text) == "Signed in at default/linear"
 
 
+async def test_a_call_without_a_grant_says_in_one_short_sentence_where_to_sign_in(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
+        text = (await called(gateway)).message["result"]["content"][0]["text"]
+    assert "You have not signed in at default/linear: sign in" in text
+    assert "access token" not in text
+
+
 async def test_all_calls_before_a_sign_in_get_the_same_link(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
         assert len({await link_of(gateway) for _ in range(5)}) == 1
