@@ -12,6 +12,7 @@ import pytest
 
 from consentservers import FormBrowser, consent_server
 from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
+from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_cli.access.signing_in import run_login
@@ -23,7 +24,7 @@ from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey
 from fairlead_mcp.server_listing import RawListing
 from fixed_authenticator import Names
-from gatewayworld import LEGACY, Ask, ask, calling, catalog, publish
+from gatewayworld import LEGACY, Ask, ask, calling, catalog, publish, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get
@@ -314,3 +315,11 @@ async def test_login_at_a_server_without_sign_in_says_so(tmp_path: Path, server:
         with pytest.raises(Failure, match=server) as failed:
             await asyncio.to_thread(run_login, at(gateway), server, Output.table, browser=False)
         assert failed.value.code == code
+
+
+async def test_login_at_a_server_that_never_answered_says_so(tmp_path: Path) -> None:
+    dead = ServerEntry(namespace="default", name="dead", state="failed", cause="ConnectionRefused")
+    async with running(tmp_path, Servers(servers=(dead,)), environment="local") as gateway:
+        with pytest.raises(Failure, match=r"default/dead failed \(ConnectionRefused\)") as failed:
+            await asyncio.to_thread(run_login, at(gateway), "dead", Output.table, browser=False)
+    assert "does not want" not in str(failed.value)
