@@ -97,7 +97,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
         if person in self._signed_in:
             return self._credential(person)
         link = await self.link(identity, ServerKey("default", "demo"), challenge)
-        raise GrantFailed("you have not signed in", cause=SIGN_IN_REQUIRED, sign_in_url=link).at_server("default/demo")
+        raise GrantFailed("you have not signed in at default/demo: sign in", cause=SIGN_IN_REQUIRED, sign_in_url=link)
 
     def newest_line(self, person: bytes) -> bytes:
         return b""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
@@ -66,9 +68,11 @@ class CallbackPorts:
         try:
             return await asyncio.start_server(self._accept, HOST, port, limit=MAX_HEAD)
         except OSError as error:
+            why = f"which cannot be opened: {os.strerror(error.errno or 0)}"
+            if error.errno == errno.EADDRINUSE:
+                why = "which another program uses: end it, and try again"
             raise GrantFailed(
-                f"the answer of the authorization server is expected at port {port} of {HOST}, where the gateway "
-                f"cannot listen: {error.strerror or error}: end the program that uses the port, and try again",
+                f"the answer of the authorization server is expected at port {port} of {HOST}, {why}",
                 cause=CONFIGURATION,
             ) from error
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -176,7 +177,8 @@ class SignIns(SignInLinks, SignInWait):
 
     async def destination(self, pending: PendingSignIn) -> ConsentDestination:
         """Where an open sign-in leads. Raises GrantFailed."""
-        return await self._consent(pending.server).flow.destination(pending.ticket.challenge)
+        with _telling_failures(pending):
+            return await self._consent(pending.server).flow.destination(pending.ticket.challenge)
 
     async def _request(self, pending: PendingSignIn) -> Authorization:
         """An authorization request for an open sign-in, with a registration where it needs one. Raises GrantFailed."""
@@ -204,11 +206,12 @@ class SignIns(SignInLinks, SignInWait):
 
         Raises GrantFailed.
         """
-        authorization = await self._request(pending)
-        cookie = self._pending.admit_browser(pending, authorization)
-        port = self.site.registered_port(self._consent(pending.server).settings)
-        if port and not self.site.listens_at(port):
-            await self._ports.open(port, pending.id, SIGN_IN_SECONDS)
+        with _telling_failures(pending):
+            authorization = await self._request(pending)
+            cookie = self._pending.admit_browser(pending, authorization)
+            port = self.site.registered_port(self._consent(pending.server).settings)
+            if port and not self.site.listens_at(port):
+                await self._ports.open(port, pending.id, SIGN_IN_SECONDS)
         pending.failure = ""
         return authorization, cookie
 
@@ -218,13 +221,10 @@ class SignIns(SignInLinks, SignInWait):
         Returns a remark for the person, or an empty text. Raises GrantFailed; the link then stays good.
         """
         self._pending.take(authorization)
-        try:
+        with _telling_failures(pending):
             consent = self._consent(pending.server)
             self._check_port(pending.server, consent, authorization, answer)
             grant, token = await consent.flow.finish(authorization, answer)
-        except GrantFailed as error:
-            pending.fail(str(error))
-            raise
         remark = await self._store(pending, msgspec.structs.replace(grant, holder=pending.holder))
         consent.source.adopt(pending.person, token)
         self._pending.close(pending)
@@ -311,3 +311,13 @@ class SignIns(SignInLinks, SignInWait):
         if consent is None:
             raise GrantFailed(_REMOVED, cause=CLOSED)
         return consent
+
+
+@contextlib.contextmanager
+def _telling_failures(pending: PendingSignIn) -> Iterator[None]:
+    """Tell those who wait for a sign-in why a step of it failed."""
+    try:
+        yield
+    except GrantFailed as error:
+        pending.fail(str(error))
+        raise

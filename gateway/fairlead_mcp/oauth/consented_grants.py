@@ -175,7 +175,7 @@ class ConsentedGrants(TokenGrants):
     def _usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
         """Raise GrantFailed unless the refresh token of the grant may be used."""
         if stored is None:
-            raise sign_in_required("you have not signed in at the server")
+            raise sign_in_required(f"you have not signed in at {self._access.server}")
         grant, settings, now = stored.grant, self._settings, self._access.clock()
         missing = sorted(step_up.difference(grant.scopes))
         problem = ""
@@ -192,9 +192,9 @@ class ConsentedGrants(TokenGrants):
         elif not grant.refresh_token:
             problem = "your sign-in has ended, for the authorization server gave no refresh token that can be stored"
         elif 0 < grant.expires_at <= now or 0 < grant.client_expires_at <= now:
-            problem = "your sign-in has expired"
+            problem = f"your sign-in at {self._access.server} has expired"
         elif missing:
-            problem = f"the server wants more access than you gave ({' '.join(missing)[:200]})"
+            problem = f"{self._access.server} wants more access than you gave ({' '.join(missing)[:200]})"
         if problem:
             raise sign_in_required(problem)
         return stored

@@ -132,7 +132,9 @@ class GrantFailed(McpError):
         return self.cause in _FOR_EVERYBODY
 
     def at_server(self, server: str) -> GrantFailed:
-        """Copy the exception with the server's name in front, for a message that stands alone."""
+        """Copy the exception with the server's name, for a message that stands alone."""
+        if self.cause == SIGN_IN_REQUIRED and server in str(self):
+            return self.again()
         return self._copy(f"there is no access token for a call of the server {server}: {self}")
 
     def again(self) -> GrantFailed:

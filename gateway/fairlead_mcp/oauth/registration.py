@@ -26,6 +26,9 @@ _MAX_ID: Final = 512
 _USABLE: Final = re.compile(r"[\x20-\x7e]+")
 """Client id or secret (RFC 6749 appendix A)."""
 _MAX_SECONDS: Final = 1e11
+_PORT_CALLBACK: Final = "/callback"
+"""Path of the redirect URI at a port of the person's own machine that a client is registered with."""
+_EXAMPLE_PORT: Final = 8765
 
 
 class _Registered(msgspec.Struct, frozen=True):
@@ -76,7 +79,7 @@ def read_registration(status: int, body: bytes, issuer: str, redirect_uri: str, 
     try:
         members = _read_registered(body)
     except jsonrpc.UNREADABLE as error:
-        raise _unusable(issuer) from error
+        raise _unusable(issuer, redirect_uri) from error
     secret = members.client_secret or ""
     given = members.token_endpoint_auth_method or method  # a server may replace what was asked for
     given = given if secret else NONE
@@ -93,7 +96,7 @@ def read_registration(status: int, body: bytes, issuer: str, redirect_uri: str, 
     texts = (registered.client_id, registered.client_secret or "-")
     usable = all(len(text) <= _MAX_ID and _USABLE.fullmatch(text) for text in texts)
     if not usable or registered.client_authentication not in _METHODS or not registered.fits:
-        raise _unusable(issuer)
+        raise _unusable(issuer, redirect_uri)
     return registered
 
 
@@ -102,13 +105,28 @@ def is_current(registration: StoredGrant, now: float) -> bool:
     return registration.client_expires_at == 0 or now < registration.client_expires_at
 
 
-def by_hand(issuer: str, why: str, redirect_uri: str) -> GrantFailed:
+def by_hand(issuer: str, why: str, redirect_uri: str, cause: str = CONFIGURATION) -> GrantFailed:
     """Make the failure for an authorization server at which the gateway cannot register itself."""
-    return GrantFailed(
-        f"the authorization server {issuer} {why}: register a client there by hand, with the redirect URI "
-        f"{redirect_uri}, and set its id as clientID of the server, and its secret, if it has one, with issuer and "
-        "secretRef",
-        cause=CONFIGURATION,
+    return GrantFailed(f"the authorization server {issuer} {why}: {_registered_by_hand(redirect_uri)}", cause=cause)
+
+
+def _registered_by_hand(redirect_uri: str) -> str:
+    """Advice for a client of one's own: on a laptop in words of its `mcp.json`, elsewhere in those of an McpServer.
+
+    The redirect URI of a laptop's gateway has its port and the server's name, which change, so another one is named.
+    """
+    if not is_loopback(redirect_uri):
+        return (
+            f"register a client there by hand, with the redirect URI {redirect_uri}, and set its id as clientID of "
+            "the server, and its secret, if it has one, with issuer and secretRef"
+        )
+    parts = urlsplit(redirect_uri)
+    port = parts.port if parts.path == _PORT_CALLBACK and parts.port else _EXAMPLE_PORT
+    return (
+        "register a client there by hand, for an installed program, with the redirect URI "
+        f"http://localhost:{port}{_PORT_CALLBACK}, at any port you like, and set in the server's entry of mcp.json "
+        "its id as oauth.clientId, the port as oauth.callbackPort, and its secret, if it has one, as "
+        "oauth.clientSecret with oauth.issuer"
     )
 
 
@@ -140,9 +158,6 @@ def _refusal(status: int, body: bytes, issuer: str, redirect_uri: str) -> GrantF
     return by_hand(issuer, f"does not register the gateway ({problem})", redirect_uri)
 
 
-def _unusable(issuer: str) -> GrantFailed:
-    return GrantFailed(
-        f"the authorization server {issuer} answered the gateway's registration with no client that can be used: "
-        "register a client there by hand and set clientID of the server",
-        cause=BAD_ANSWER,
-    )
+def _unusable(issuer: str, redirect_uri: str) -> GrantFailed:
+    why = "answered the gateway's registration with no client that can be used"
+    return by_hand(issuer, why, redirect_uri, BAD_ANSWER)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.errors import Timeout
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
-from fairlead_offers.problems import CONNECTION_LOST, FORBIDDEN, NOT_FOUND, Problem
+from fairlead_offers.problems import CONNECTION_LOST, FORBIDDEN, NOT_FOUND, Problem, unready_problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import sign_ins as examples
 from fairlead_rest.known_servers import find_server
@@ -38,6 +40,9 @@ def router(context: RestContext) -> APIRouter:
         catalog = context.catalog(request)
         key = find_server(catalog, server).key
         if not context.sign_ins.wanted_by(key):
+            entry = next((each for each in catalog.unready_servers() if each.key == key), None)
+            if entry is not None:  # it has never answered, so that is not known
+                raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
             raise Problem(NOT_FOUND, f"{key} does not want persons to sign in")
         return catalog.identity, key
 

@@ -12,6 +12,7 @@ import pytest
 
 from consentservers import FormBrowser, consent_server
 from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
+from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_cli.access.signing_in import run_login
@@ -23,7 +24,7 @@ from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey
 from fairlead_mcp.server_listing import RawListing
 from fixed_authenticator import Names
-from gatewayworld import LEGACY, Ask, ask, calling, catalog, publish
+from gatewayworld import LEGACY, Ask, ask, calling, catalog, publish, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get
@@ -66,6 +67,13 @@ async def test_a_link_under_another_name_of_the_machine_leads_to_that_of_the_ans
         page = await browser.get(link.replace("127.0.0.1", "localhost"))
         assert page.url == link
         assert title_of((await browser.sign_in(page.url)).text) == "Signed in at default/linear"
+
+
+async def test_a_call_without_a_grant_says_in_one_short_sentence_where_to_sign_in(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
+        text = (await called(gateway)).message["result"]["content"][0]["text"]
+    assert "You have not signed in at default/linear: sign in" in text
+    assert "access token" not in text
 
 
 async def test_all_calls_before_a_sign_in_get_the_same_link(tmp_path: Path) -> None:
@@ -276,6 +284,30 @@ async def test_login_fails_when_the_person_declines(tmp_path: Path) -> None:
         assert failed.value.code == 1
 
 
+async def test_login_ends_when_the_page_cannot_say_where_the_sign_in_leads(tmp_path: Path) -> None:
+    gone = consent_catalog(f"http://127.0.0.1:{free_port()}/mcp")
+    async with laptop(tmp_path, gone) as gateway, FormBrowser() as browser:
+        login = asyncio.ensure_future(asyncio.to_thread(run_login, at(gateway), "linear", Output.json, browser=False))
+        await eventually(lambda: gateway.sign_ins.of_caller(LOCAL, SERVER) is not None)
+        assert (await browser.get(await link_of(gateway))).status == 502
+        with pytest.raises(Failure, match="not signed in at default/linear: "):
+            await login
+
+
+async def test_login_ends_when_the_sign_in_cannot_begin(tmp_path: Path) -> None:
+    async with consent_server("linear") as server, await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as taken:
+        port = taken.sockets[0].getsockname()[1]
+        linear = consent_catalog(server.url, oauth={"callback_port": port})
+        async with laptop(tmp_path, linear) as gateway, FormBrowser() as browser:
+            work = asyncio.to_thread(run_login, at(gateway), "linear", Output.json, browser=False)
+            login = asyncio.ensure_future(work)
+            await eventually(lambda: gateway.sign_ins.of_caller(LOCAL, SERVER) is not None)
+            page = await browser.press(await browser.get(await link_of(gateway)), follow=False)
+            assert page.status == 502
+            with pytest.raises(Failure, match=f"not signed in at default/linear: .*port {port}"):
+                await login
+
+
 @pytest.mark.parametrize(("server", "code"), [("other", 2), ("plain", 1)])
 async def test_login_at_a_server_without_sign_in_says_so(tmp_path: Path, server: str, code: int) -> None:
     plain = catalog("plain", "http://127.0.0.1:9/mcp", ["buy"])
@@ -283,3 +315,11 @@ async def test_login_at_a_server_without_sign_in_says_so(tmp_path: Path, server:
         with pytest.raises(Failure, match=server) as failed:
             await asyncio.to_thread(run_login, at(gateway), server, Output.table, browser=False)
         assert failed.value.code == code
+
+
+async def test_login_at_a_server_that_never_answered_says_so(tmp_path: Path) -> None:
+    dead = ServerEntry(namespace="default", name="dead", state="failed", cause="ConnectionRefused")
+    async with running(tmp_path, Servers(servers=(dead,)), environment="local") as gateway:
+        with pytest.raises(Failure, match=r"default/dead failed \(ConnectionRefused\)") as failed:
+            await asyncio.to_thread(run_login, at(gateway), "dead", Output.table, browser=False)
+    assert "does not want" not in str(failed.value)

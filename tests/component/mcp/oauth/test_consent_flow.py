@@ -314,8 +314,8 @@ async def test_issuer_that_registers_nobody_is_told_with_the_redirect_uri_to_reg
         world.issuer.metadata["registration_endpoint"] = "https://u:p@login.example.com/register"
         odd = await begin_failure(world)
     assert error.cause == CONFIGURATION
-    assert CALLBACK in str(error)
-    assert "clientID" in str(error)
+    assert "http://localhost:8765/callback" in str(error)
+    assert "oauth.clientId" in str(error)
     assert insecure.cause == odd.cause == DISCOVERY
 
 

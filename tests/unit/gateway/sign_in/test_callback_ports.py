@@ -49,7 +49,7 @@ async def test_a_port_closes_with_the_last_sign_in_that_needs_it() -> None:
 async def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
     ports, port = CallbackPorts(lambda: CALLBACK), free_port()
     async with await asyncio.start_server(lambda *_: None, "127.0.0.1", port):
-        with pytest.raises(GrantFailed, match=f"port {port} of 127.0.0.1.*end the program"):
+        with pytest.raises(GrantFailed, match=f"port {port} of 127.0.0.1, which another program uses: end it"):
             await ports.open(port, "one", 60)
     await ports.aclose()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, CONFIGURATION, GRANT_CAUSES, P
 from fairlead_mcp.oauth.metadata import AuthorizationServerMetadata
 from fairlead_mcp.oauth.registration import (
     authentication_method,
+    by_hand,
     is_current,
     is_loopback,
     read_registration,
@@ -161,6 +163,18 @@ def test_refused_registration_says_what_this_provider_wants(status: int, body: b
     assert words in str(error)
     assert HERE in str(error)
     assert "clientID" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("redirect_uri", "port"), [(LAPTOP, 8765), ("http://localhost:9000/callback", 9000)], ids=["any port", "its own"]
+)
+def test_a_laptop_is_told_to_register_by_hand_in_words_of_its_file(redirect_uri: str, port: int) -> None:
+    text = str(by_hand(ISSUER, "registers no clients that ask for it", redirect_uri))
+    assert f"the redirect URI http://localhost:{port}/callback," in text
+    assert LAPTOP not in text
+    named = [f"oauth.{name}" for name in ("clientId", "callbackPort", "clientSecret", "issuer")]
+    assert re.findall(r"oauth\.\w+", text) == named
+    assert "secretRef" not in text
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
