@@ -146,7 +146,10 @@ def up(
     ] = "127.0.0.1",
     state_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder for documents and credentials. Without it, they are deleted when the command ends."),
+        typer.Option(
+            help="Folder for documents and credentials. Without it, they are deleted when the command ends, but for "
+            "sign-ins at servers, which stay in ~/.local/state/fairlead/grants."
+        ),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
     output: OutputOption = Output.table,

@@ -69,7 +69,7 @@ def _row(account: Any, *, everybody: bool) -> list[str]:
         *person,
         printable(account["issuer"]),
         account["since"] or "unknown",
-        account["until"] or "revoked",
+        account["until"] or "no end",
         printable(" ".join(account["scopes"])),
     ]
 

@@ -187,8 +187,8 @@ async def test_the_commands_show_and_end_the_accounts_of_a_laptops_owner(tmp_pat
 
     heading, *rows = shown[1].splitlines()
     assert heading.split() == ["SERVER", "PROVIDER", "SINCE", "UNTIL", "SCOPES"]
-    assert [row.split()[:3] for row in rows] == [
-        [server, "https://as.example.com", "2026-11-18T11:06:40Z"] for server in (LINEAR, SENTRY)
+    assert [row.split()[:5] for row in rows] == [
+        [server, "https://as.example.com", "2026-11-18T11:06:40Z", "no", "end"] for server in (LINEAR, SENTRY)
     ]
     assert unknown[0] == 2
     assert "you have no account at nothing: you have accounts at default/linear, default/sentry" in unknown[2]
