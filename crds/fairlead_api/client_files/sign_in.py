@@ -103,7 +103,8 @@ def _take(consent: ConfiguredConsent, key: str, alike: str, value: Any, read: En
     if alike in _TEXTS:
         members.setdefault(_TEXTS[alike], read.value(key, value))
     elif alike == _SECRET:
-        consent.secret, consent.secret_key = consent.secret or read.value(key, value), consent.secret_key or key
+        consent.secret = consent.secret or read.value(key, value)
+        consent.secret_key = consent.secret_key or key
     elif alike == _PORT:
         members.setdefault("callbackPort", _port(key, read.value(key, value)))
     elif alike in _SCOPES:

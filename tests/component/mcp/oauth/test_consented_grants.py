@@ -20,7 +20,6 @@ from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CONFIGURATION,
     GRANT_STORE,
-    GRANT_UNREADABLE,
     INSUFFICIENT_SCOPE,
     INVALID_CLIENT,
     INVALID_TARGET,
@@ -29,12 +28,11 @@ from fairlead_mcp.oauth.errors import (
     TOKEN_REFUSED,
     GrantFailed,
 )
-from fairlead_mcp.oauth.stored_grant import GrantStoreError, StoredGrant
+from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request
 from tokenendpoint import token_access
-from waiting import until_async
 
 
 async def failure(
@@ -53,12 +51,6 @@ def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
         return True
 
     return answer
-
-
-async def stores_last(world: ConsentWorld, name: str) -> bool:
-    """Whether the store has the refresh token that the issuer gave last."""
-    grant = await world.grant(name)
-    return grant is not None and grant.refresh_token == world.issuer.consent_of(name).refresh
 
 
 async def test_tokens_go_on_after_a_restart_and_each_refresh_token_replaces_the_one_before() -> None:
@@ -232,93 +224,6 @@ async def test_renewal_that_nobody_waits_for_is_finished_before_the_source_is_cl
         grant = await world.grant("alice")
     assert grant is not None
     assert grant.refresh_token == world.issuer.consent_of("alice").refresh
-
-
-async def test_pair_that_the_store_did_not_take_is_not_used_before_it_is_stored() -> None:
-    async with consent_world() as world:
-        await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
-        world.store.full = True
-        world.issuer.hold.set()
-        with pytest.raises(GrantFailed) as failed:
-            await caller
-        world.later(60)
-        still = await failure(world, "alice")
-        world.store.full = False
-        world.later(60)
-        assert (await world.source.obtain(world.person("alice"))).value
-        grant = await world.grant("alice")
-    assert failed.value.cause == still.cause == GRANT_STORE
-    assert not world.issuer.consent_of("alice").ended
-    assert grant is not None
-    assert grant.refresh_token == world.issuer.consent_of("alice").refresh
-
-
-async def test_pair_that_the_store_did_not_take_is_stored_without_another_call_at_this_replica() -> None:
-    """The person's next call may be at another replica, which must not find the refresh token that was used."""
-    async with consent_world() as world:
-        await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
-        world.store.full = True
-        world.issuer.hold.set()
-        with pytest.raises(GrantFailed):
-            await caller
-        world.store.full = False
-        await until_async("the new pair", lambda: stores_last(world, "alice"))
-        assert (await world.make_source().obtain(world.person("alice"))).value
-        assert not world.issuer.consent_of("alice").ended
-
-
-async def test_pair_that_the_store_did_not_take_is_stored_when_the_source_is_closed() -> None:
-    async with consent_world() as world:
-        await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        source = world.make_source()
-        caller = asyncio.ensure_future(source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
-        world.store.full = True
-        world.issuer.hold.set()
-        with pytest.raises(GrantFailed):
-            await caller
-        world.store.full = False
-        await source.aclose()
-        grant = await world.grant("alice")
-    assert grant is not None
-    assert grant.refresh_token == world.issuer.consent_of("alice").refresh
-
-
-async def test_store_that_is_away_stops_no_call_with_a_cached_token() -> None:
-    async with consent_world() as world:
-        await world.sign_in("alice")
-        await world.sign_in("bob")
-        token = await world.source.obtain(world.person("alice"))
-        world.store.away = True
-        assert await world.source.obtain(world.person("alice")) == token
-        with pytest.raises(GrantStoreError):
-            await world.source.review(b"alice")
-        assert world.source.cached(world.person("alice")) == token
-        error = await failure(world, "bob")
-        world.store.away = False
-        world.later(60)
-        assert (await world.source.obtain(world.person("bob"))).value
-    assert error.cause == GRANT_STORE
-    assert "away" in str(error)
-
-
-async def test_grant_whose_key_is_lost_is_told_from_a_store_that_is_away() -> None:
-    async with consent_world() as world:
-        await world.sign_in("alice")
-        world.store.unreadable.add(world.key("alice"))
-        error = await failure(world, "alice")
-    assert error.cause == GRANT_UNREADABLE
-    assert "sign in again" in str(error)
 
 
 async def test_grant_that_the_issuer_refuses_is_deleted_and_the_person_is_asked_to_sign_in() -> None:
