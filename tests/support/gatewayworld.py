@@ -300,7 +300,11 @@ class Wire:
         """A connection to a gateway, by a socket that somebody opened, if it is given."""
         own = opened or socket.socket()
         own.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", gateway.port))
+        try:
+            await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", gateway.port))
+        except OSError:
+            own.close()
+            raise
         reader, writer = await asyncio.open_connection(sock=own, limit=64 << 20)
         return cls(reader, writer, f"127.0.0.1:{gateway.port}")
 

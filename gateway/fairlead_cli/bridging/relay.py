@@ -124,11 +124,11 @@ class Relay:
                 _remark(f"a response could not be read: {item}")
                 continue
             message = item.message
-            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-                method = self._pending.pop(message.id, "")
-                if isinstance(message, JSONRPCResponse):
-                    self._store_header_values(method, message.result)
+            if isinstance(message, JSONRPCResponse):
+                self._store_header_values(self._pending.get(message.id, ""), message.result)
             await self._to_client.send(item)
+            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+                self._pending.pop(message.id, None)  # only now: the bridge ends when nothing is pending
             self._end_if_idle()
 
     def _end_if_idle(self) -> None:

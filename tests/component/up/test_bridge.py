@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
@@ -21,15 +22,20 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCRequest
 
 from askers import PICKED, LegacyAsker, text_result
 from commands import fairlead
 from fairlead_app.authentication import build_trust
 from fairlead_app.settings import Settings
+from fairlead_cli.bridging.relay import Relay
+from fairlead_cli.connecting import Destination
 from gatewayworld import LEGACY, catalog, running
 from ports import free_port
 from rawserver import raw_server
 from toolservers import Reply, Request, answer_modern, modern_server, serve_asgi, tool
+from waiting import eventually
 
 Mode = Literal["legacy", "auto"]
 BOTH: tuple[Mode, ...] = ("legacy", "auto")
@@ -304,3 +310,20 @@ async def test_the_bridge_tells_a_bad_url_a_missing_key_and_a_malformed_line(tmp
     code, out, _ = await fairlead("bridge", url, "--patience", "0", stdin=f"no message\n{json.dumps(hello)}\n")
     answers = [json.loads(line) for line in out.splitlines()]
     assert (code, [(answer["id"], answer["error"]["code"]) for answer in answers]) == (0, [(None, -32700), (1, -32000)])
+
+
+async def test_the_bridge_delivers_an_answer_that_its_client_takes_only_after_closing_standard_input() -> None:
+    relay = Relay(Destination(f"http://127.0.0.1:{free_port()}/mcp", {}, timeout=0))
+    requests, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](1)
+    to_client, answers = anyio.create_memory_object_stream[SessionMessage]()
+    running_relay = asyncio.create_task(relay.run(from_client, to_client))
+    await requests.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")))
+    await eventually(lambda: to_client.statistics().tasks_waiting_send)
+    requests.close()
+    for _ in range(100):  # turns of the loop, in which the relay sees the end of the requests
+        await asyncio.sleep(0)
+    answer = answers.receive_nowait().message
+    assert isinstance(answer, JSONRPCError)
+    await running_relay
+    for stream in (from_client, to_client, answers):
+        stream.close()
