@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.base import DocumentStruct, current_format, sha256, sha256_of_set
 from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_api.documents.operations import Operation
 from fairlead_api.meta import ServerKey
 
 CATALOG: Final = "catalog"
@@ -60,11 +61,22 @@ class TcpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transpor
     port: int
 
 
+class OpenApiEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="openapi"):
+    """An HTTP API that an OpenAPI document describes; each tool has an `operation`."""
+
+    url: str
+    """Absolute `http` or `https` URL that paths of operations are appended to."""
+    host_header: str | None = None
+    """Value of the `Host` header in place of the URL's host, for servers that check it."""
+    ca_bundle: str | None = None
+    """PEM certificates that verify an `https` server; None: the system's."""
+
+
 class LocalEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="local"):
     """Functions in the gateway process itself. Only the gateway creates this endpoint, for its custom tools."""
 
 
-Endpoint = HttpEndpoint | ChildEndpoint | EventsEndpoint | TcpEndpoint | LocalEndpoint
+Endpoint = HttpEndpoint | ChildEndpoint | EventsEndpoint | TcpEndpoint | OpenApiEndpoint | LocalEndpoint
 
 
 class CredentialRef(DocumentStruct, kw_only=True, frozen=True):
@@ -147,6 +159,8 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     """When a speech model speaks a result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: depends on the
     latency.
     """
+    operation: Operation | None = None
+    """HTTP request of a call, where the server is an `OpenApiEndpoint`."""
     requires: tuple[str, ...] = ()
     """Client capabilities, such as `sampling`, without which the server does not list the tool and rejects calls of
     it.

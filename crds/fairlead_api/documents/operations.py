@@ -1,0 +1,79 @@
+"""How a tool made from an OpenAPI operation becomes one HTTP request: the operation's place in a catalog.
+
+The operator compiles an OpenAPI document to definitions of tools with one `Operation` each; the gateway makes requests
+from them. OpenAPI 3.0 and 3.1: Parameter Object, Media Type Object, Encoding Object, Security Requirement Object.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fairlead_api.documents.base import DocumentStruct
+
+Style = Literal["matrix", "label", "simple", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
+
+
+class OperationParameter(DocumentStruct, kw_only=True, frozen=True):
+    """A parameter of the request, and the tool's argument that gives its value."""
+
+    argument: str
+    """Name of the argument, which differs from `name` where two parameters would have the same name."""
+    name: str
+    place: Literal["path", "query", "header", "cookie"]
+    style: Style = "simple"
+    explode: bool = False
+    allow_reserved: bool = False
+    """Whether reserved characters (RFC 3986) of the value are sent as they are; `query` only."""
+    media_type: str = ""
+    """Media type that the value is written in, for a parameter with `content`; empty: by `style`."""
+
+
+class PartEncoding(DocumentStruct, kw_only=True, frozen=True):
+    """How one property of a form is written."""
+
+    content_type: str = ""
+    """Media type of the part; empty: by the value's type."""
+    style: Style = "form"
+    explode: bool = True
+    allow_reserved: bool = False
+    binary: bool = False
+    """Whether the argument is base64 of the part's bytes."""
+
+
+class OperationBody(DocumentStruct, kw_only=True, frozen=True):
+    """Body of the request."""
+
+    media_type: str
+    argument: str = ""
+    """Argument that is the whole body; empty: an object of the arguments in `properties`."""
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+    """Argument to name of the property."""
+    required: bool = False
+    """Whether an empty object is sent where no argument of the body is given."""
+    binary: bool = False
+    """Whether `argument` is base64 of the body's bytes."""
+    encoding: dict[str, PartEncoding] = msgspec.field(default_factory=dict)
+    """By name of the property, for forms."""
+
+
+class Operation(DocumentStruct, kw_only=True, frozen=True):
+    """Request of one operation."""
+
+    method: str
+    """Upper case."""
+    path: str
+    """Template of the path, such as `/pets/{id}`; it is appended to the path of the base URL."""
+    base_url: str = ""
+    """Absolute base URL of this operation's own `servers`; empty: that of the endpoint."""
+    parameters: tuple[OperationParameter, ...] = ()
+    body: OperationBody | None = None
+    accept: str = "application/json"
+    """Value of the header `Accept`."""
+    structured: bool = False
+    """Whether JSON answers are `structuredContent`: the tool has an `outputSchema`."""
+    wrapped: bool = False
+    """Whether a JSON answer that is no object is put into `{"result": …}`, as the `outputSchema` says."""
+    security: tuple[tuple[str, ...], ...] = ()
+    """Alternatives; each names the schemes that a request needs together. An empty one: needs none."""
