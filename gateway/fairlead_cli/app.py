@@ -100,11 +100,12 @@ def fairlead(
 
 @app.command()
 def up(
-    paths: Annotated[
-        list[Path] | None,
+    sources: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="DIR|FILE",
-            help="Manifests, or MCP client configurations such as mcp.json. Without arguments: the quick start.",
+            metavar="DIR|FILE|URL",
+            help="Manifests, MCP client configurations such as mcp.json, or OpenAPI documents, whose operations become "
+            "tools. Without arguments: the quick start.",
             show_default=False,
         ),
     ] = None,
@@ -180,6 +181,8 @@ def up(
 
         fairlead up servers/              (a folder of manifests)
 
+        fairlead up petstore.yaml         (the operations of a REST API)
+
         fairlead up --tools my_tools.py   (your own functions, in addition to the quick start)
 
         fairlead up --llm scripted        (and a model that calls tools by itself)
@@ -188,10 +191,13 @@ def up(
 
     with needs("up"):
         from fairlead_cli.up.command import UpOptions, run_up
+        from fairlead_cli.up.openapi import is_document
 
+    documents = tuple(source for source in sources or () if is_document(source))
     run_up(
         UpOptions(
-            paths=tuple(paths or ()),
+            paths=tuple(Path(source) for source in sources or () if source not in documents),
+            documents=documents,
             tools=tuple(tools or ()),
             routes=routes,
             litellm=litellm,

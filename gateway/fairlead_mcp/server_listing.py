@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Endpoint
+from fairlead_api.documents.operations import ApiReport
 from fairlead_mcp import capabilities, jsonrpc, methods
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError
 from fairlead_mcp.session import LIST_SECONDS, McpSession
@@ -57,6 +58,8 @@ class RawListing(msgspec.Struct, frozen=True):
     """The endpoint that answered, if it differs from the requested one."""
     remarks: tuple[str, ...] = ()
     """One sentence for each deviation from MCP's schema that was accepted."""
+    api: ApiReport | None = None
+    """Set for the listing of an HTTP API, whose `tools` were made by `join_operation`."""
 
     @property
     def listed(self) -> int:

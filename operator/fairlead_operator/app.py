@@ -45,6 +45,7 @@ from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import handlers
 from fairlead_operator.heap import keep_trimmed
 from fairlead_operator.kopfthread import KopfThread
+from fairlead_operator.kube.api_documents import ConfigMapDocuments
 from fairlead_operator.kube.credentials import (
     SELECTOR,
     STORE_SELECTOR,
@@ -288,6 +289,7 @@ class _Leadership:
             resolve=dependencies.resolve,
             egress=startup.egress,
             installation=measurements.installation or pseudonym(measurements.pull_token),
+            documents=ConfigMapDocuments(kube).read,
         )
         self.gateways = HttpGateways(
             measurements.gateway_urls, measurements.pull_token, dependencies.resolve or resolve_by_dns

@@ -23,8 +23,10 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_kube.errors import ApiError, Forbidden, Invalid, TooBig
+from fairlead_mcp.server_listing import RawListing
 from fairlead_mcp.session import McpSession
 from fairlead_operator.idle_connection import IdleConnection
+from fairlead_operator.openapi.api_source import ApiSource
 
 MethodObserver = Callable[[str], None]
 """Callback that receives the method of each notification."""
@@ -329,6 +331,10 @@ class Connector(Protocol):
 
         `address` is the address of the previous connection, tried while DNS fails. Raises ConnectFailed.
         """
+        ...
+
+    async def api_listing(self, key: ServerKey, source: ApiSource) -> RawListing:
+        """The tools of an HTTP API, from its OpenAPI document. Raises fairlead_mcp.errors.McpError."""
         ...
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:

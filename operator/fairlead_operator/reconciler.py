@@ -40,6 +40,7 @@ from fairlead_operator.discovery.refused_listing import explain_refusal
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
+from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held_back
 from fairlead_operator.ports import (
@@ -347,7 +348,13 @@ class Reconciler:
         needs_http = credential.oauth is not None
         refusal = first_grant.refusal_meaning(server, own.value, self._platform.environment)
         target = DiscoveryTarget(
-            server.metadata.uid, endpoint, own.hash, workload.revision, token_per_call=needs_http, refusal=refusal
+            server.metadata.uid,
+            endpoint,
+            own.hash,
+            workload.revision,
+            token_per_call=needs_http,
+            refusal=refusal,
+            api=ApiSource.of(server),
         )
         interval = server.spec.discovery.interval.seconds
         return self._discoverer.discover_if_due(server.key, target, own.value, interval, whole=server.spec.pin)

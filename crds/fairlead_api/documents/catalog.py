@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.base import DocumentStruct, current_format, sha256, sha256_of_set
 from fairlead_api.documents.oauth import OAuthSettings
-from fairlead_api.documents.operations import Operation
+from fairlead_api.documents.operations import ApiReport, Operation
 from fairlead_api.meta import ServerKey
 
 CATALOG: Final = "catalog"
@@ -239,6 +239,8 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     prompts: tuple[Definition, ...] = ()
     skills: tuple[Definition, ...] = ()
     """Entries of `skills/list`; the name is the URI of their `SKILL.md` (SEP-2640)."""
+    api: ApiReport | None = None
+    """What became of the operations of the OpenAPI document, where the server is an `OpenApiEndpoint`."""
     pinned: bool = False
     """Whether only approved definitions may be served. If so, gateways also compare files of skills with the digests in
     the approved entries of the skills.

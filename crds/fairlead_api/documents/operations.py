@@ -6,11 +6,19 @@ from them. OpenAPI 3.0 and 3.1: Parameter Object, Media Type Object, Encoding Ob
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import Raw
 
 from fairlead_api.documents.base import DocumentStruct
+
+OPERATION_MEMBER: Final = "fairlead.dev/operation"
+"""Member of `_meta` with the operation of a tool, in listings and pins: a changed request is a changed definition."""
+MAX_REMARKS: Final = 500
+"""Maximum number of remarks in a report."""
+MAX_REMARK: Final = 300
+"""Maximum characters of the text of a remark."""
 
 Style = Literal["matrix", "label", "simple", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
 
@@ -77,3 +85,42 @@ class Operation(DocumentStruct, kw_only=True, frozen=True):
     """Whether a JSON answer that is no object is put into `{"result": …}`, as the `outputSchema` says."""
     security: tuple[tuple[str, ...], ...] = ()
     """Alternatives; each names the schemes that a request needs together. An empty one: needs none."""
+
+
+class OperationRemark(DocumentStruct, kw_only=True, frozen=True):
+    """Why an operation is no tool, or what its tool cannot do."""
+
+    operation: str
+    """Method and path, such as `GET /pets/{id}`."""
+    tool: str = ""
+    """Name of the tool; empty for an operation that is left out."""
+    why: str
+
+
+class ApiReport(DocumentStruct, kw_only=True, frozen=True):
+    """What became of the operations of an OpenAPI document."""
+
+    digest: str
+    """SHA-256 of the document, hexadecimal."""
+    operations: int
+    """Number of operations that `include` and `exclude` select."""
+    with_loss: int = 0
+    """Number of tools that lack something of their operation."""
+    left_out: int = 0
+    """Number of selected operations that are no tools."""
+    remarks: tuple[OperationRemark, ...] = ()
+    """The first MAX_REMARKS of the operations that are left out, then of the tools with loss."""
+
+
+def join_operation(definition: bytes | Raw, operation: Operation) -> Raw:
+    """The definition of a tool with its operation in `_meta`. `definition` is a JSON object without `_meta`."""
+    members = msgspec.json.decode(bytes(definition), type=dict[str, Raw])
+    members["_meta"] = Raw(msgspec.json.encode({OPERATION_MEMBER: operation}))
+    return Raw(msgspec.json.encode(members))
+
+
+def split_operation(joined: bytes | Raw) -> tuple[Raw, Operation]:
+    """Definition and operation of what `join_operation` returned. Raises msgspec.MsgspecError for anything else."""
+    members = msgspec.json.decode(bytes(joined), type=dict[str, Raw])
+    operation = msgspec.json.decode(members.pop("_meta", b"{}"), type=dict[str, Any]).get(OPERATION_MEMBER)
+    return Raw(msgspec.json.encode(members)), msgspec.convert(operation, Operation)

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.base import DocumentStruct, current_format, sha256_of_set
 from fairlead_api.documents.catalog import Catalog, Definition, definition_hash
+from fairlead_api.documents.operations import join_operation
 from fairlead_api.meta import ServerKey
 
 PINS: Final = "pins"
@@ -89,7 +90,14 @@ def held_hash(held: tuple[Pinned, ...]) -> str:
 
 def pinnable_definitions(catalog: Catalog) -> tuple[Pinned, ...]:
     """All definitions of a catalog that can be pinned."""
-    definitions_in_order = [Pinned(sort="tool", name=tool.name, definition=tool.definition) for tool in catalog.tools]
+    definitions_in_order = [
+        Pinned(
+            sort="tool",
+            name=tool.name,
+            definition=tool.definition if tool.operation is None else join_operation(tool.definition, tool.operation),
+        )
+        for tool in catalog.tools
+    ]
     for sort, definitions in _other_definitions(catalog):
         definitions_in_order += [
             Pinned(sort=sort, name=definition.name, definition=definition.definition) for definition in definitions

@@ -91,6 +91,8 @@ class Cause(StrEnum):
     DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
     LISTING_INCOMPLETE = "ListingIncomplete"
     MENDED_ANSWERS = "MendedAnswers"
+    OPERATIONS_LEFT_OUT = "OperationsLeftOut"
+    DOCUMENT_UNUSABLE = "DocumentUnusable"
     PENDING = "Pending"
     NOT_DISCOVERED = "NotDiscovered"
     UNREACHABLE = "Unreachable"
@@ -318,6 +320,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.BAD_JSON,
             Cause.TRUNCATED_JSON,
             Cause.BAD_LISTING,
+            Cause.DOCUMENT_UNUSABLE,
         ),
         Reason.VERIFIED_IN_PART: (
             Cause.VERIFIED_IN_PART,
@@ -330,6 +333,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.DEFINITIONS_TOO_LARGE,
             Cause.LISTING_INCOMPLETE,
             Cause.MENDED_ANSWERS,
+            Cause.OPERATIONS_LEFT_OUT,
         ),
         Reason.NOT_CALIBRATED: (Cause.CALIBRATION_DISABLED, Cause.NOTHING_TO_PROBE, Cause.PROBES_FAILED),
         Reason.CHANGES_HELD_BACK: (Cause.CHANGES_HELD_BACK,),

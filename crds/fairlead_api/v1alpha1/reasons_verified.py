@@ -70,6 +70,19 @@ VERIFIED: Final = {
         "Responses of the server deviate from MCP in a way that could be corrected; the message names each deviation.",
         "Nothing, if all tools of the server are listed; else update the server, or correct what the message names.",
     ),
+    Cause.OPERATIONS_LEFT_OUT: CauseExplanation(
+        "True",
+        "Some operations of the OpenAPI document cannot become tools; the message names the first ones and why. The "
+        "other operations are offered.",
+        "Correct the document, or leave these operations out with openapi.exclude; fairlead openapi check lists them "
+        "all.",
+    ),
+    Cause.DOCUMENT_UNUSABLE: CauseExplanation(
+        "False",
+        "The OpenAPI document of openapi is missing, is not one of OpenAPI 3.0 or 3.1, or takes too long or too much "
+        "memory to compile. Tools of an earlier version of it stay listed.",
+        "Correct the document or its place; fairlead openapi check tells what is wrong with it.",
+    ),
     Cause.PENDING: CauseExplanation(
         "Unknown", "Discovery has not started: it waits for other conditions.", "Look at the other conditions."
     ),

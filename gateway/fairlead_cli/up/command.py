@@ -41,10 +41,12 @@ from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, 
 from fairlead_cli.up.folders import folders, grants_folder
 from fairlead_cli.up.found_configurations import own_files
 from fairlead_cli.up.gateways import OwnGateway
-from fairlead_cli.up.litellm import WithServer, litellm_server
+from fairlead_cli.up.given_servers import WithServers
+from fairlead_cli.up.litellm import litellm_server
 from fairlead_cli.up.llm import ChosenModel, chosen_model
 from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.missing_files import missing_paths
+from fairlead_cli.up.openapi import api_servers
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_cli.up.sign_in_keys import SignInKeys
 from fairlead_cli.up.terminal_keys import TerminalKeys
@@ -89,6 +91,8 @@ class UpOptions:
     """Options of the command line."""
 
     paths: tuple[Path, ...] = ()
+    documents: tuple[str, ...] = ()
+    """Files and URLs of OpenAPI documents."""
     host: str = "127.0.0.1"
     port: int = 8080
     metrics_port: int = 9464
@@ -339,11 +343,13 @@ def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[st
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
     scanner: Scanner = Sources(options.paths, os.environ, is_own=lambda url: is_own_address(url, options))
+    if options.documents:
+        scanner = WithServers(scanner, api_servers(options.documents))
     if options.litellm:
         if is_own_address(options.litellm, options):
             raise Failure("--litellm names this gateway's own address; --port moves the gateway", code=USAGE_ERROR)
-        return WithServer(scanner, litellm_server(options.litellm, os.environ)), ()
-    if options.paths:
+        return WithServers(scanner, [litellm_server(options.litellm, os.environ)]), ()
+    if options.paths or options.documents:
         return scanner, ()
     contents, skipped = quick_start(Path.cwd())
     return Fixed(contents), skipped

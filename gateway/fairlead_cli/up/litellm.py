@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import ValidationError
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.load import ManifestProblem
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_operator.local.inventory import DeclaredServer
-from fairlead_operator.local.localoperator import Scanner
-from fairlead_operator.local.sources import Scan
 
 OPTION: Final = "--litellm"
 KEY: Final = "FAIRLEAD_LITELLM_KEY"
@@ -59,30 +55,6 @@ def mcp_endpoint(url: str) -> str:
     if "mcp" not in path.split("/"):
         path += "/mcp"
     return urlunsplit(parts._replace(path=path))
-
-
-class WithServer:
-    """Scanner that adds one server to the servers of another scanner, whose server of the same name takes
-    precedence.
-    """
-
-    def __init__(self, scanner: Scanner, server: DeclaredServer) -> None:
-        self._scanner = scanner
-        self._server = server
-
-    def scan(self) -> Scan | None:
-        """Implements Scanner."""
-        scan = self._scanner.scan()
-        if scan is None:
-            return None
-        key = self._server.key
-        first = scan.contents.servers.get(key)
-        if first is not None:
-            message = f"the proxy is left out, because {first.origin} declares a server with the name {key.name}"
-            problem = ManifestProblem(self._server.origin, 0, "", message)
-            return replace(scan, problems=(*scan.problems, problem))
-        servers = {**scan.contents.servers, key: self._server}
-        return replace(scan, contents=replace(scan.contents, servers=servers))
 
 
 def _credential(key: str) -> Credential:

@@ -12,7 +12,7 @@ def missing_paths(paths: Iterable[Path], tools: Iterable[str] = (), routes: Path
     """A sentence for each file, folder or module that does not exist."""
     for path in paths:
         if not path.exists():
-            yield f"{path} does not exist: give an mcp.json, a manifest or a folder of manifests"
+            yield f"{path} does not exist: give an mcp.json, a manifest, a folder of manifests or an OpenAPI document"
         elif path.suffix == ".py" and path.is_file():
             yield f"{path} is a Python file: to serve its tools, use --tools {path}"
     for tool_path in tools:

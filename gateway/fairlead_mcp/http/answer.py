@@ -20,6 +20,7 @@ WANTED: Final = frozenset(
         b"mcp-session-id",
         b"www-authenticate",
         b"location",
+        b"etag",
         b"retry-after",
         b"mcp-protocol-version",
     }

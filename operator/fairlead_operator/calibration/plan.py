@@ -76,6 +76,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
         return ProbePlan(policy=policy)
+    if catalog.api is not None:  # probes speak MCP
+        return ProbePlan(policy=policy)
     listing = server.spec.discovery.auth
     of_person = catalog.oauth is not None and catalog.oauth.grant != CLIENT_CREDENTIALS
     if of_person and (listing is None or listing.first_grant):

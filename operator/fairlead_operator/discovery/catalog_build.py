@@ -22,6 +22,7 @@ from fairlead_api.documents.catalog import (
     search_hash,
 )
 from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_api.documents.operations import split_operation
 from fairlead_api.latency_metadata import Authored, authored_latency, effective_latency
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec, ToolLimits, ToolOverride
 from fairlead_mcp import eras
@@ -108,13 +109,20 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         resource_templates=_definitions(listing.resource_templates, TEMPLATE, definition_filter),
         prompts=_definitions(listing.prompts, PROMPT, definition_filter),
         skills=_definitions(listing.skills, SKILL, definition_filter),
+        api=listing.api,
         pinned=spec.pin,
         announced=dict(listing.announced),
     )
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
     remarks = ListingFindings(
-        listing.listed, tuple(definition_filter.faults), listing.notes, tuple(notes), disregarded, listing.remarks
+        listing.listed,
+        tuple(definition_filter.faults),
+        listing.notes,
+        tuple(notes),
+        disregarded,
+        listing.remarks,
+        listing.api,
     )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
@@ -125,12 +133,16 @@ def _tools(
     """The tools, sorted by name, and a note for each invalid declaration of latency."""
     tools, notes = [], []
     for name, raw in definition_filter.select_usable(listing.tools, TOOL):
+        operation, hash_ = None, definition_hash(raw)
+        if listing.api is not None:
+            raw, operation = split_operation(raw)
         authored = authored_latency(raw)
         notes += [f"tool '{name}': {sentence}; this declaration is ignored" for sentence in authored.unusable]
         override = overrides.get(name)
         tags = _tags(name, override, spec.discovery.tag_separator)
         tool = _tool(name, raw, spec, override, authored, tags)
-        tools.append(msgspec.structs.replace(tool, requires=listing.requires.get(name, ())))
+        requires = listing.requires.get(name, ())
+        tools.append(msgspec.structs.replace(tool, hash=hash_, operation=operation, requires=requires))
     return tuple(sorted(tools, key=lambda tool: tool.name)), notes
 
 

@@ -128,7 +128,7 @@ class Discoverer:
             state.requested_at = self._stamp() if state.refresh_requested else ""
             state.refresh_requested = False
         self._lines.hold(key, target.endpoint)
-        listing = None if state.wants_sign_in else state.listing
+        listing = None if state.wants_sign_in or target.api is not None else state.listing
         if listing is not None and eras.announced(listing.capabilities):
             self._listeners.hold(
                 key, ListenTarget(target.endpoint, target.credential_hash, target.revision), credential
@@ -319,7 +319,7 @@ class Discoverer:
                 outcome = await self._discover(key, state.target, credential)
             if isinstance(outcome, RawListing) and keeps_granted(state, interval, self._now().timestamp()):
                 outcome = _SignInWanted()
-            elif isinstance(outcome, RawListing):
+            elif isinstance(outcome, RawListing) and outcome.api is None:
                 outcome = structs.replace(outcome, announced=announced)
                 state.listed = KeptListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
@@ -351,6 +351,8 @@ class Discoverer:
         self, key: ServerKey, target: DiscoveryTarget, credential: Credential | None
     ) -> RawListing | DiscoveryFailure | _SignInWanted:
         try:
+            if target.api is not None:  # bounded by its own limits: compiling may take longer than a list
+                return await self._connector.api_listing(key, target.api)
             async with asyncio.timeout(self._options.timeout):
                 async with self._connector.session(key, target.endpoint, credential) as session:
                     reached = reached_endpoint(session, target.endpoint)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead_api.documents.operations import ApiReport, OperationRemark
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.offerable import MAX_NAMES, TOOL, Fault
 from fairlead_operator.ports import ConditionVerdict
@@ -30,11 +31,14 @@ class ListingFindings:
     """
     taken: tuple[str, ...] = ()
     """Sentences about accepted deviations from MCP's schema."""
+    api: ApiReport | None = None
+    """What became of the operations of an OpenAPI document; None for a server of MCP."""
 
     @property
     def tools_left_out(self) -> int:
         """Number of tools that are listed and not offered."""
-        return sum(1 for fault in self.faults if fault.left_out and fault.word == TOOL.word)
+        left_out = 0 if self.api is None else self.api.left_out
+        return left_out + sum(1 for fault in self.faults if fault.left_out and fault.word == TOOL.word)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -42,6 +46,10 @@ class ListingFindings:
         lines = [f"{fault.cause}: {fault.word} {_label(fault)}" for fault in self.faults]
         lines += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
         lines += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.taken]
+        if self.api is not None:
+            lines += [
+                f"{Cause.OPERATIONS_LEFT_OUT}: {remark.operation}: {remark.why}" for remark in _left_out(self.api)
+            ]
         lines += self.notes
         excess = len(lines) - LINES_LIMIT
         return tuple(lines) if excess <= 0 else (*lines[:LINES_LIMIT], f"and {excess} more findings")
@@ -53,13 +61,23 @@ class ListingFindings:
         causes = {fault.cause for fault in self.faults if fault.left_out}
         if self.failed:
             causes.add(Cause.LISTING_INCOMPLETE)
+        if self.api is not None and self.api.left_out:
+            causes.add(Cause.OPERATIONS_LEFT_OUT)
         if not causes:
             causes = {fault.cause for fault in self.faults}
             if self.taken:
                 causes.add(Cause.MENDED_ANSWERS)
             causes = causes or {Cause.VERIFIED}
         cause = causes.pop() if len(causes) == 1 else Cause.VERIFIED_IN_PART
-        return ConditionVerdict(True, cause, "; ".join([ANSWERED, *self._clauses()]))
+        return ConditionVerdict(True, cause, "; ".join([self._answered, *self._clauses()]))
+
+    @property
+    def _answered(self) -> str:
+        """What the listing is, in words."""
+        if self.api is None:
+            return ANSWERED
+        made = self.api.operations - self.api.left_out
+        return f"the OpenAPI document was read: {made} of {self.api.operations} operations became tools"
 
     def _clauses(self) -> Iterable[str]:
         out = [fault for fault in self.faults if fault.left_out]
@@ -69,6 +87,10 @@ class ListingFindings:
             alike = [fault for fault in self.faults if fault.cause == cause and not fault.left_out]
             if alike:
                 yield f"{words.format(count=len(alike), listed=self.listed)}: {_enumerate(alike)}"
+        if self.api is not None and self.api.left_out:
+            yield f"{self.api.left_out} operations are left out: {_enumerate_operations(self.api)}"
+        if self.api is not None and self.api.with_loss:
+            yield f"{self.api.with_loss} tools lack a part of their operation"
         yield from self.failed
         yield from self.taken
         if self.disregarded:
@@ -92,6 +114,16 @@ def _enumerate(faults: list[Fault]) -> str:
         shown += [f"{fault.word} {_label(fault)}" for fault in alike[:MAX_NAMES]]
     more = len(faults) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _left_out(api: ApiReport) -> list[OperationRemark]:
+    return [remark for remark in api.remarks if not remark.tool]
+
+
+def _enumerate_operations(api: ApiReport) -> str:
+    shown = [f"{remark.operation} ({remark.why})" for remark in _left_out(api)[:MAX_NAMES]]
+    more = api.left_out - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _label(fault: Fault) -> str:

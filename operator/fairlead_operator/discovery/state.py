@@ -13,6 +13,7 @@ from fairlead_mcp.errors import McpError
 from fairlead_mcp.oauth import errors as grants
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.server_listing import KeptListing
+from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
 
@@ -53,6 +54,8 @@ class DiscoveryTarget:
     token_per_call: bool = False
     """Whether each call has an access token of its own, which needs streamable HTTP."""
     refusal: RefusalMeaning = RefusalMeaning.FAILURE
+    api: ApiSource | None = None
+    """What an HTTP API's tools are made from; None for a server of MCP."""
 
 
 @dataclass(frozen=True)

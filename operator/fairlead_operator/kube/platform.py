@@ -31,6 +31,7 @@ from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.failure_logs import FailureLogs
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
+from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import (
     REFUSALS,
     Announcement,
@@ -257,6 +258,9 @@ def _status_of(key: ServerKey) -> WriteTarget:
 def endpoint_of(server: McpServer) -> Endpoint:
     """The endpoint of a server on a cluster."""
     spec = server.spec
+    api = ApiSource.of(server)
+    if api is not None:
+        return api.endpoint()
     if spec.effective_transport == "stdio":
         return TcpEndpoint(host=service_host(server), port=spec.effective_port)
     url = dialled_url(server)
@@ -266,5 +270,9 @@ def endpoint_of(server: McpServer) -> Endpoint:
 
 
 def dialled_url(server: McpServer) -> str:
-    """The URL that requests and credentials are sent to, regardless of `hostHeader`."""
+    """The URL that requests and credentials are sent to, regardless of `hostHeader`; empty for an HTTP API whose
+    document says it.
+    """
+    if server.spec.openapi is not None:
+        return server.spec.openapi.base_url or ""
     return server.spec.url or f"http://{service_host(server)}:{server.spec.effective_port}{server.spec.effective_path}"

@@ -20,6 +20,7 @@ from fairlead_mcp.printed import PrintedLines
 from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import World
 from fairlead_operator.local import approvals
+from fairlead_operator.local.api_documents import LocalDocuments
 from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, private_directory
 from fairlead_operator.local.installers import PackageVersion, Tools
 from fairlead_operator.local.inventory import Contents, Inventory
@@ -124,7 +125,8 @@ class LocalOperator:
             observer.statuses,
             environ=options.environ,
         )
-        connector = LocalConnector(children, options.egress, options.installation)
+        self._api_documents = LocalDocuments(self.inventory)
+        connector = LocalConnector(children, options.egress, options.installation, self._api_documents.read)
         world = World(self._platform, self.documents, connector, self.inventory, options.gateways)
         installation_options = InstallationOptions(
             options.reconciler, default_tier=options.default_tier, gateway_approvals=True
@@ -160,6 +162,8 @@ class LocalOperator:
     def look(self) -> None:
         """Scan files and approvals once, and enqueue the servers that changed. `run` does so periodically."""
         self._scan_approvals()
+        for key in self._api_documents.changed():
+            self.controller.queue.add(key)
         scan = self._scanner.scan()
         if scan is None:
             return

@@ -28,16 +28,20 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.programs import find_program, folder_problem
+from fairlead_mcp.server_listing import RawListing
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
 from fairlead_operator.discovery.connector import NetworkConnector
 from fairlead_operator.idle_connection import IdleConnection
+from fairlead_operator.local.api_documents import LocalDocuments
 from fairlead_operator.local.documents import DirectoryCredentialStore
 from fairlead_operator.local.installers import Launch, PackageVersion
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
 from fairlead_operator.local.packages import Failed, Installing, PackageStore
 from fairlead_operator.local.references import resolve, surroundings
+from fairlead_operator.openapi.api_listings import ReadDocument, read_nothing
+from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import Announcement, ConditionVerdict, MethodObserver, ResolvedCredential, Workload
 
 _REMOTE: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server runs elsewhere, at its URL")
@@ -87,6 +91,7 @@ class LocalPlatform:
         self._credentials = credentials
         self._observer = observer
         self._environ = environ
+        self._api_documents = LocalDocuments(inventory)
         self._statuses: dict[ServerKey, McpServerStatus] = {}
         self.approvals: Mapping[ServerKey, str] = {}
         """Hashes approved with `fairlead approve`, by server; they override the annotation of a manifest."""
@@ -135,6 +140,9 @@ class LocalPlatform:
             kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
             endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
             return Workload(_REMOTE, endpoint)
+        if (api := ApiSource.of(server)) is not None:
+            self._children.retire(server.key)
+            return Workload(_REMOTE, api.endpoint(), revision=self._api_documents.revision(api.place))
         launch = self._launch(declared)
         if isinstance(launch, ConditionVerdict):
             self._children.retire(server.key)
@@ -226,10 +234,16 @@ class LocalPlatform:
 class LocalConnector:
     """Implements the port Connector: sessions over the running child process, or over the network."""
 
-    def __init__(self, children: ChildHost, egress: Egress | None = None, installation: str = "") -> None:
+    def __init__(
+        self,
+        children: ChildHost,
+        egress: Egress | None = None,
+        installation: str = "",
+        documents: ReadDocument = read_nothing,
+    ) -> None:
         self._children = children
         self._installation = installation
-        self._network = NetworkConnector(egress=egress, installation=installation)
+        self._network = NetworkConnector(egress=egress, installation=installation, documents=documents)
 
     @asynccontextmanager
     async def session(
@@ -273,6 +287,10 @@ class LocalConnector:
     async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
         """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
         return await self._network.line(key, endpoint, address)
+
+    async def api_listing(self, key: ServerKey, source: ApiSource) -> RawListing:
+        """The tools of an HTTP API. Raises McpError."""
+        return await self._network.api_listing(key, source)
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         """Whether a remote server has metadata of a protected resource."""

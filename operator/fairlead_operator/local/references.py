@@ -77,7 +77,7 @@ def _with_headers(operator: OperatorCredential, headers: Mapping[str, str]) -> O
 
 def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
     """Environment variables that a server's command needs in addition to those of every child process."""
-    if declared.server.spec.url is not None:
+    if not declared.server.spec.is_started:
         return {}
     command = declared.server.spec.command or [""]
     return inherited_variables(command[0], environ)
@@ -102,7 +102,7 @@ def withheld_pointers(contents: Contents, environ: Mapping[str, str]) -> Iterato
 def _missing_pointers(declared: DeclaredServer, contents: Contents, environ: Mapping[str, str]) -> list[str]:
     """Variables among `POINTERS` that a server's process does not get; empty for a server that does not start."""
     pointers = [name for name in POINTERS if environ.get(name)]
-    if not pointers or declared.server.spec.url is not None:
+    if not pointers or not declared.server.spec.is_started:
         return []
     resolved = resolve(declared, contents)
     given = surroundings(declared, environ).keys() | (resolved.value or Credential()).env.keys()
@@ -166,7 +166,7 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
     if auth.static is None:  # possible only in a model that was not validated
         return PresentedCredential()
     reference = _referenced(declared, contents, auth.static.secret_ref)
-    url = declared.server.spec.url or ""
+    url = declared.server.spec.remote_url or ""
     if not hosts_allow(reference.hosts, url):
         raise Unresolved(
             Cause.HOST_NOT_ALLOWED,

@@ -186,7 +186,8 @@ class Sources:
         servers = []
         for server in loaded.of_kind(McpServer):
             origin = loaded.origins["McpServer", server.metadata.namespace, server.metadata.name]
-            servers.append(DeclaredServer(server, origin=f"{origin.file}:{origin.line}"))
+            folder = Path(origin.file).parent
+            servers.append(DeclaredServer(_with_document(server, folder), origin=f"{origin.file}:{origin.line}"))
         tiers, policies = loaded.of_kind(LatencyTier), loaded.of_kind(ToolPolicy)
         contents = FileContents(servers, tiers, policies, problems=[*loaded.problems], refused=[*loaded.refused])
         for origin, other in loaded.others:
@@ -204,6 +205,15 @@ class Sources:
             contents.problems.append(problem)
         else:
             (contents.secrets if kind == "Secret" else contents.config_maps).append(secret)
+
+
+def _with_document(server: McpServer, folder: Path) -> McpServer:
+    """The server, with the path of its OpenAPI document, which is relative to the manifest, made absolute."""
+    api = server.spec.openapi
+    if api is None or api.file is None:
+        return server
+    api = api.model_copy(update={"file": str((folder / Path(api.file).expanduser()).resolve())})
+    return server.model_copy(update={"spec": server.spec.model_copy(update={"openapi": api})})
 
 
 def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Mapping[str, str]) -> DeclaredSecret:

@@ -17,11 +17,13 @@ from fairlead_api.remedies import Form
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import (
+    ApiStatus,
     ApprovalRecord,
     CatalogReference,
     LatencySummary,
     McpServer,
     McpServerStatus,
+    OperationStatus,
     ServerInfo,
 )
 from fairlead_mcp.addresses import authority
@@ -31,6 +33,7 @@ from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
 
 TEXT_LIMIT: Final = 1024
 MAX_EXTENSIONS: Final = 32
+MAX_OPERATIONS: Final = 20
 MAX_EXTENSION: Final = 128
 """Maximum characters of the identifier of an extension."""
 
@@ -123,6 +126,7 @@ def build_status(
         protocol_version=catalog.protocol_version[:64] if catalog else None,
         server_info=_server_info(catalog),
         extensions=_extensions(catalog),
+        openapi=_api(catalog),
         catalog=_reference(server, catalog),
         approvals=_approvals(facts, shown) if server.spec.pin else None,
         latency=shown.latency if facts.latency is None else facts.latency if facts.latency.slowest_tool else None,
@@ -207,6 +211,20 @@ def _server_info(catalog: Catalog | None) -> ServerInfo | None:
     if not texts.get("name"):
         return None
     return ServerInfo(name=texts["name"], title=texts.get("title"), version=texts.get("version", ""))
+
+
+def _api(catalog: Catalog | None) -> ApiStatus | None:
+    """The report on the OpenAPI document that the catalog was made from; its texts and their number are limited."""
+    if catalog is None or catalog.api is None:
+        return None
+    api = catalog.api
+    remarks = [
+        OperationStatus(operation=remark.operation[:TEXT_LIMIT], tool=remark.tool[:256] or None, why=remark.why)
+        for remark in api.remarks[:MAX_OPERATIONS]
+    ]
+    return ApiStatus(
+        digest=api.digest, operations=api.operations, with_loss=api.with_loss, left_out=api.left_out, remarks=remarks
+    )
 
 
 def _reference(server: McpServer, catalog: Catalog | None) -> CatalogReference | None:

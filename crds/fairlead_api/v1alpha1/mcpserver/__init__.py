@@ -33,10 +33,12 @@ from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
 from fairlead_api.v1alpha1.mcpserver.source import ImageSource, RemoteSource
 from fairlead_api.v1alpha1.mcpserver.spec import DEFAULT_PORT, McpServerSpec, SourceKind
 from fairlead_api.v1alpha1.mcpserver.status import (
+    ApiStatus,
     ApprovalRecord,
     CatalogReference,
     LatencySummary,
     McpServerStatus,
+    OperationStatus,
     ServerInfo,
     Transport,
 )
@@ -45,6 +47,7 @@ from fairlead_api.v1alpha1.rules import ValidationRule
 
 __all__ = [
     "DEFAULT_PORT",
+    "ApiStatus",
     "ApprovalRecord",
     "Auth",
     "BearerAuth",
@@ -64,6 +67,7 @@ __all__ = [
     "McpServer",
     "McpServerSpec",
     "McpServerStatus",
+    "OperationStatus",
     "Package",
     "PodTemplateOverlay",
     "Probe",

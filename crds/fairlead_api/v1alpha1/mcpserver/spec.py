@@ -20,6 +20,7 @@ from fairlead_api.v1alpha1.mcpserver.container import (
     ResourceRequirements,
 )
 from fairlead_api.v1alpha1.mcpserver.network import Network
+from fairlead_api.v1alpha1.mcpserver.openapi import OpenApiSource
 from fairlead_api.v1alpha1.mcpserver.operation import Calibration, DefinitionApproval, Discovery, ServerLimits
 from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
 from fairlead_api.v1alpha1.mcpserver.source import ImageSource, RemoteSource
@@ -32,20 +33,21 @@ from fairlead_api.v1alpha1.mcpserver.spec_rules import (
     URL,
     WITHIN_LIMITS,
 )
-from fairlead_api.v1alpha1.mcpserver.status import Transport
+from fairlead_api.v1alpha1.mcpserver.status import UsedTransport
 from fairlead_api.v1alpha1.mcpserver.tools import ToolOverride
 from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
 
-SourceKind = Literal["image", "package", "url", "command"]
+SourceKind = Literal["image", "package", "url", "openapi", "command"]
 
 DEFAULT_PORT: Final = 8080
-_DEFAULT_PATHS: Final = {"streamable-http": "/mcp", "sse": "/sse", "stdio": ""}
+_DEFAULT_PATHS: Final = {"streamable-http": "/mcp", "sse": "/sse", "stdio": "", "openapi": ""}
 
 
 class McpServerSpec(Model):
-    """Desired state of an MCP server. Exactly one of `image`, `package`, `url` and `command` says where it runs."""
+    """Desired state of an MCP server. Exactly one of `image`, `package`, `url`, `openapi` and `command` says where
+    it runs."""
 
     image: ImageSource | None = None
     """Container image of the server, which the operator deploys. On a cluster only."""
@@ -55,6 +57,8 @@ class McpServerSpec(Model):
     """URL of a server that Fairlead does not run, with its path: `https://tools.example.com/mcp`."""
     remote: RemoteSource | None = None
     """How to connect to the server behind `url`. Absent: streamable HTTP, with the host and certificate of the URL."""
+    openapi: OpenApiSource | None = None
+    """HTTP API that an OpenAPI document describes; its operations become tools."""
     command: list[Argument] | None = Field(default=None, min_length=1, max_length=129)
     """Program and arguments of a local stdio server, one per item; for `fairlead up` only."""
 
@@ -87,7 +91,8 @@ class McpServerSpec(Model):
     Absent: the resource's name, or `namespace-name`, as the installation is configured."""
     trust_annotations: bool | None = None
     """Whether the server's own `readOnlyHint` and `idempotentHint` allow retries, hedges and, with
-    `calibration.probe: ReadOnly`, probes. Absent: true for `image`, `package` and `command`, false for `url`."""
+    `calibration.probe: ReadOnly`, probes. Absent: true for `image`, `package` and `command`, false for `url` and
+    `openapi`."""
     pin: bool = False
     """Whether changed definitions are held back until `approval` names their hash. Until then, the approved definitions
     are served, or those of the first listing."""
@@ -119,21 +124,25 @@ class McpServerSpec(Model):
 
     @property
     def source_kind(self) -> SourceKind:
-        """Which of the four sources is set."""
+        """Which of the sources is set."""
         if self.image is not None:
             return "image"
         if self.package is not None:
             return "package"
+        if self.openapi is not None:
+            return "openapi"
         return "url" if self.url is not None else "command"
 
     @property
-    def effective_transport(self) -> Transport:
-        """Transport of an image or a URL, or its default; packages and commands use stdio."""
+    def effective_transport(self) -> UsedTransport:
+        """Transport of an image or a URL, or its default; packages and commands use stdio, and an HTTP API
+        is `openapi`.
+        """
         if self.image is not None:
             return self.image.transport or "streamable-http"
         if self.url is not None:
             return (self.remote and self.remote.transport) or "streamable-http"
-        return "stdio"
+        return "stdio" if self.openapi is None else "openapi"
 
     @property
     def effective_port(self) -> int:
@@ -148,14 +157,25 @@ class McpServerSpec(Model):
 
     @property
     def host_header(self) -> str | None:
-        """`hostHeader` of the image or the URL."""
-        source = self.image or self.remote
+        """`hostHeader` of the image, the URL or the HTTP API."""
+        source = self.image or self.remote or self.openapi
         return None if source is None else source.host_header
 
     @property
     def ca_bundle(self) -> str | None:
         """Certificates that verify the server; None: the system's authorities."""
-        return None if self.remote is None else self.remote.ca_bundle
+        source = self.remote or self.openapi
+        return None if source is None else source.ca_bundle
+
+    @property
+    def is_started(self) -> bool:
+        """Whether Fairlead starts the server; False for one that runs elsewhere."""
+        return self.url is None and self.openapi is None
+
+    @property
+    def remote_url(self) -> str | None:
+        """`url`, or the base URL of an HTTP API; None where Fairlead runs the server or the document says it."""
+        return self.url if self.openapi is None else self.openapi.base_url
 
     @property
     def effective_replicas(self) -> int:
@@ -170,11 +190,11 @@ class McpServerSpec(Model):
         """Whether the server is listed with the grant of the first person who signs in; `default` is that of a server
         without `discovery.auth`.
         """
-        if self.auth is None or self.auth.user_consent is None:
+        if self.auth is None or self.auth.user_consent is None or self.openapi is not None:
             return False
         return default if self.discovery.auth is None else self.discovery.auth.first_grant
 
     @property
     def trusts_annotations(self) -> bool:
         """`trustAnnotations`, or its default for the source."""
-        return self.source_kind != "url" if self.trust_annotations is None else self.trust_annotations
+        return self.source_kind not in ("url", "openapi") if self.trust_annotations is None else self.trust_annotations

@@ -139,7 +139,7 @@ RESOURCES: Final = (ENOUGH_BYTES, REAL_CPUS, WITHIN_LIMITS)
 
 
 def _sources(spec: Any) -> int:
-    return sum(source is not None for source in (spec.image, spec.package, spec.url, spec.command))
+    return sum(source is not None for source in (spec.image, spec.package, spec.url, spec.openapi, spec.command))
 
 
 def _remote_fits(spec: Any) -> bool:
@@ -149,7 +149,9 @@ def _remote_fits(spec: Any) -> bool:
 
 
 def _speaks_http(spec: Any) -> bool:
-    return spec.url is not None or (spec.image is not None and spec.image.transport != "stdio")
+    return (
+        spec.url is not None or spec.openapi is not None or (spec.image is not None and spec.image.transport != "stdio")
+    )
 
 
 def _is_within(url: str | None, resource: str) -> bool:
@@ -164,15 +166,22 @@ def _cel_within(grant: str) -> str:
     """CEL of `_is_within` for the `resource` of a grant, such as `self.auth.tokenExchange`."""
     resource = f"{grant}.resource"
     return (
-        f"(!has({grant}) || !has({resource}) || (has(self.url) && (self.url == {resource} || "
-        f"self.url + '/' == {resource} || self.url.startsWith({resource} + '?') || "
-        f"self.url.startsWith({resource}.endsWith('/') ? {resource} : {resource} + '/'))))"
+        f"(!has({grant}) || !has({resource}) || {_cel_of_url('self.url', 'has(self.url)', resource)} || "
+        + _cel_of_url("self.openapi.baseURL", "has(self.openapi) && has(self.openapi.baseURL)", resource)
+        + ")"
+    )
+
+
+def _cel_of_url(url: str, is_set: str, resource: str) -> str:
+    return (
+        f"({is_set} && ({url} == {resource} || {url} + '/' == {resource} || {url}.startsWith({resource} + '?') || "
+        f"{url}.startsWith({resource}.endsWith('/') ? {resource} : {resource} + '/')))"
     )
 
 
 def _resource_fits(spec: Any, auth: Any) -> bool:
     grant = None if auth is None else auth.grant
-    return grant is None or grant.resource is None or _is_within(spec.url, grant.resource)
+    return grant is None or grant.resource is None or _is_within(spec.remote_url, grant.resource)
 
 
 def _of_pods(spec: Any) -> tuple[Any, ...]:
@@ -199,8 +208,9 @@ IMAGE_SOURCE: Final = ValidationRule(
 
 SPEC: Final = (
     ValidationRule(
-        cel="[has(self.image), has(self.__package__), has(self.url), has(self.command)].filter(x, x).size() == 1",
-        message="set exactly one of image, package, url, command, which says where the server runs; "
+        cel="[has(self.image), has(self.__package__), has(self.url), has(self.openapi), has(self.command)]"
+        ".filter(x, x).size() == 1",
+        message="set exactly one of image, package, url, openapi, command, which says where the server runs; "
         "the command of an image is image.command",
         holds=lambda spec: _sources(spec) == 1,
     ),
@@ -218,7 +228,7 @@ SPEC: Final = (
         path=".remote",
     ),
     ValidationRule(
-        cel="!has(self.auth) || has(self.url) || "
+        cel="!has(self.auth) || has(self.url) || has(self.openapi) || "
         "(has(self.image) && (!has(self.image.transport) || self.image.transport != 'stdio'))",
         message="auth is sent as an HTTP header; pass a credential to a stdio server in env",
         holds=lambda spec: spec.auth is None or _speaks_http(spec),
@@ -275,10 +285,10 @@ SPEC: Final = (
         path=".discovery.auth",
     ),
     ValidationRule(
-        cel="!has(self.url) || ((!has(self.env) || size(self.env) == 0) && "
+        cel="!(has(self.url) || has(self.openapi)) || ((!has(self.env) || size(self.env) == 0) && "
         "(!has(self.envFrom) || size(self.envFrom) == 0))",
-        message="env and envFrom only apply to a server that Fairlead starts, not to a url",
-        holds=lambda spec: spec.url is None or not (spec.env or spec.env_from),
+        message="env and envFrom only apply to a server that Fairlead starts, not to a url or an openapi document",
+        holds=lambda spec: (spec.url is None and spec.openapi is None) or not (spec.env or spec.env_from),
         path=".env",
     ),
     ValidationRule(
@@ -295,5 +305,25 @@ SPEC: Final = (
             or spec.image is not None
             or spec.package is not None
         ),
+    ),
+    ValidationRule(
+        cel="!has(self.openapi) || !has(self.auth) || has(self.openapi.baseURL)",
+        message="auth needs openapi.baseURL, such as https://api.example.com: a credential is only sent to a URL that "
+        "you wrote, and not where a document says",
+        holds=lambda spec: spec.openapi is None or spec.auth is None or spec.openapi.base_url is not None,
+        path=".auth",
+    ),
+    ValidationRule(
+        cel="!has(self.openapi) || !has(self.session) || self.session == 'Shared'",
+        message="session PerClient is about sessions of MCP, which the HTTP API of an openapi document does not have",
+        holds=lambda spec: spec.openapi is None or spec.session == "Shared",
+        path=".session",
+    ),
+    ValidationRule(
+        cel="!has(self.openapi) || !has(self.discovery) || !has(self.discovery.auth)",
+        message="discovery.auth is for servers that list tools only with a credential: the tools of an openapi "
+        "document are read without one",
+        holds=lambda spec: spec.openapi is None or spec.discovery.auth is None,
+        path=".discovery.auth",
     ),
 )

@@ -13,6 +13,8 @@ from fairlead_api.v1alpha1.common import Condition, Model, Time
 from fairlead_api.v1alpha1.lists import Distinct
 
 Transport = Literal["streamable-http", "sse", "stdio"]
+UsedTransport = Literal["streamable-http", "sse", "stdio", "openapi"]
+"""A transport of MCP, or `openapi` for an HTTP API without MCP."""
 
 
 class ServerInfo(Model):
@@ -61,6 +63,32 @@ class ApprovalRecord(Model):
     """Number of approved definitions."""
 
 
+class OperationStatus(Model):
+    """Why an operation is no tool, or what its tool cannot do."""
+
+    operation: str = Field(max_length=1024)
+    """Method and path."""
+    tool: str | None = Field(default=None, max_length=256)
+    """Name of the tool. Absent: the operation is left out."""
+    why: str = Field(max_length=1024)
+    """Reason, as a clause."""
+
+
+class ApiStatus(Model):
+    """What became of the operations of an OpenAPI document."""
+
+    digest: str = Field(max_length=128)
+    """SHA-256 of the document, hexadecimal."""
+    operations: int = Field(ge=0)
+    """Number of operations that `include` and `exclude` select."""
+    with_loss: int = Field(default=0, ge=0)
+    """Number of tools that lack something of their operation."""
+    left_out: int = Field(default=0, ge=0)
+    """Number of selected operations that are no tools."""
+    remarks: list[OperationStatus] = Field(default=[], max_length=20)
+    """The first operations that are left out, then the first tools with loss; `fairlead openapi check` has all."""
+
+
 class McpServerStatus(Model):
     """Observed state of an McpServer. There is no `phase`: the conditions have the details."""
 
@@ -74,8 +102,8 @@ class McpServerStatus(Model):
     """Number of existing pods, ready or not. Absent: the server has no pods."""
     selector: str | None = Field(default=None, max_length=512)
     """Labels of the pods, for an autoscaler. Absent: the server has no pods."""
-    transport: Transport | None = None
-    """Transport in use, from the spec or its default."""
+    transport: UsedTransport | None = None
+    """Transport in use, from the spec or its default; `openapi` for an HTTP API."""
     tools: int | None = Field(default=None, ge=0)
     """Number of offered tools. Absent: not determined yet."""
     tools_offline: int | None = Field(default=None, ge=0)
@@ -91,6 +119,8 @@ class McpServerStatus(Model):
     extensions: list[Annotated[str, Field(max_length=128)]] | None = Field(default=None, max_length=32)
     """Extensions of MCP that the server declares, such as `io.modelcontextprotocol/tasks`; the first 32. Absent: none,
     or not determined yet."""
+    openapi: ApiStatus | None = None
+    """Report on the OpenAPI document. Absent: the server speaks MCP, or the document was not read yet."""
     catalog: CatalogReference | None = None
     """The published catalog. Absent: not published yet."""
     approvals: list[ApprovalRecord] | None = Field(default=None, max_length=10)

@@ -1,0 +1,32 @@
+"""Adds servers that the command line names to the servers of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fairlead_api.load import ManifestProblem
+from fairlead_operator.local.inventory import DeclaredServer
+from fairlead_operator.local.localoperator import Scanner
+from fairlead_operator.local.sources import Scan
+
+
+class WithServers:
+    """Scanner that adds servers to those of another scanner, whose server of the same name takes precedence."""
+
+    def __init__(self, scanner: Scanner, given: Iterable[DeclaredServer]) -> None:
+        self._scanner = scanner
+        self._given = tuple(given)
+
+    def scan(self) -> Scan | None:
+        """Implements Scanner."""
+        scan = self._scanner.scan()
+        if scan is None:
+            return None
+        servers, problems = dict(scan.contents.servers), list(scan.problems)
+        for given in self._given:
+            first = servers.setdefault(given.key, given)
+            if first is not given:
+                message = f"is left out, because {first.origin} declares a server with the name {given.key.name}"
+                problems.append(ManifestProblem(given.origin, 0, "", message))
+        return replace(scan, contents=replace(scan.contents, servers=servers), problems=tuple(problems))

@@ -1,0 +1,68 @@
+"""OpenAPI documents on the command line of `fairlead up`: each becomes a server, whose tools are its operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from fairlead_api.problems import complaints
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_cli.failure import USAGE_ERROR, Failure
+from fairlead_operator.local.inventory import DeclaredServer
+
+HEAD_BYTES: Final = 64 << 10
+"""Bytes at the beginning of a file that tell whether it is an OpenAPI document."""
+_DOCUMENT: Final = re.compile(rb"""^\s*\{?\s*["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""", re.MULTILINE)
+_COMPACT: Final = re.compile(rb"""^\s*\{[^{}]*"(?:openapi|swagger)":\s*"\d""")
+_ENDINGS: Final = (".json", ".yaml", ".yml", ".openapi", ".swagger")
+_UNUSUAL: Final = re.compile(r"[^a-z0-9]+")
+NAME_CHARACTERS: Final = 40
+
+
+def is_url(word: str) -> bool:
+    """Whether an argument of the command line is a URL and not a path."""
+    return word.startswith(("http://", "https://"))
+
+
+def is_document(word: str) -> bool:
+    """Whether an argument is an OpenAPI document: a URL, or a file that begins like one."""
+    if is_url(word):
+        return True
+    try:
+        with Path(word).open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return False
+    return _DOCUMENT.search(head) is not None or _COMPACT.match(head) is not None
+
+
+def api_servers(documents: Iterable[str]) -> list[DeclaredServer]:
+    """A server for each document. Raises Failure."""
+    return [_api_server(document) for document in documents]
+
+
+def _api_server(document: str) -> DeclaredServer:
+    source = {"url": document} if is_url(document) else {"file": str(Path(document).resolve())}
+    manifest = {"metadata": {"name": server_name(document), "namespace": "default"}, "spec": {"openapi": source}}
+    try:
+        return DeclaredServer(McpServer.model_validate(manifest), origin=document)
+    except ValidationError as error:
+        raise Failure(f"{document}: {complaints(error, McpServer)[0].message}", code=USAGE_ERROR) from error
+
+
+def server_name(document: str) -> str:
+    """Name of the server of a document: that of the file, or of the host where the file has a general name."""
+    parts = urlsplit(document) if is_url(document) else None
+    stem = Path(document if parts is None else parts.path).name.lower()
+    while stem.endswith(_ENDINGS):
+        stem = stem.rpartition(".")[0]
+    name = _UNUSUAL.sub("-", stem).strip("-")
+    if parts is not None and name in ("", "openapi", "swagger", "v3", "spec", "api-docs"):
+        name = _UNUSUAL.sub("-", (parts.hostname or "").lower()).strip("-")
+    name = name[:NAME_CHARACTERS].strip("-") or "api"
+    return name if name[0].isalpha() else f"api-{name}"[:NAME_CHARACTERS].strip("-")

@@ -1,0 +1,39 @@
+"""Reads OpenAPI documents from ConfigMaps of the servers' namespaces."""
+
+from __future__ import annotations
+
+import base64
+
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError, NotFound
+from fairlead_kube.resources import CONFIG_MAPS
+from fairlead_operator.openapi.api_source import ConfigMapPlace, DocumentPlace
+from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
+
+
+class ConfigMapDocuments:
+    """Documents in ConfigMaps."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def read(self, place: DocumentPlace) -> bytes:
+        """The document at a place. Raises DocumentUnusable."""
+        if not isinstance(place, ConfigMapPlace):
+            raise DocumentUnusable(f"{place} cannot be read on a cluster: use openapi.url or openapi.configMapRef")
+        try:
+            found = await self._kube.get(CONFIG_MAPS, place.namespace, place.name)
+        except NotFound as error:
+            text = f"the namespace has no ConfigMap {place.name}: create it, or correct openapi.configMapRef"
+            raise DocumentUnusable(text) from error
+        except ApiError as error:
+            raise DocumentUnusable(f"{place} cannot be read: {error}") from error
+        return _document(place, found)
+
+
+def _document(place: ConfigMapPlace, found: Json) -> bytes:
+    text, binary = found.get("data") or {}, found.get("binaryData") or {}
+    key = chosen_key(place, [*text, *binary])
+    if key in text:
+        return str(text[key]).encode()
+    return unpacked(base64.b64decode(binary[key]), place)

@@ -1,0 +1,58 @@
+"""Reads OpenAPI documents from this machine's disk, and from ConfigMaps of manifests."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from fairlead_api.documents.base import sha256
+from fairlead_api.meta import ServerKey
+from fairlead_operator.local.inventory import Inventory
+from fairlead_operator.openapi.api_source import ApiSource, ConfigMapPlace, DocumentPlace, FilePlace
+from fairlead_operator.openapi.document_content import MAX_DOCUMENT_BYTES, DocumentUnusable, chosen_key, unpacked
+
+
+class LocalDocuments:
+    """Documents in files and in the inventory's ConfigMaps."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._revisions: dict[ServerKey, str] = {}
+        """Revision of each server's document at the last call of `changed`."""
+
+    async def read(self, place: DocumentPlace) -> bytes:
+        """The document at a place. Raises DocumentUnusable."""
+        if not isinstance(place, ConfigMapPlace):
+            return await asyncio.to_thread(_from_file, Path(str(place)))
+        found = self._inventory.contents.config_maps.get((place.namespace, place.name))
+        if found is None:
+            raise DocumentUnusable(f"no manifest declares a ConfigMap {place.name} in the server's namespace")
+        return found.data[chosen_key(place, found.data)].encode()
+
+    def changed(self) -> list[ServerKey]:
+        """Servers whose documents have changed since the last call."""
+        before = self._revisions
+        servers = self._inventory.contents.servers.items()
+        sources = {key: ApiSource.of(declared.server) for key, declared in servers if declared.server.spec.openapi}
+        self._revisions = {key: self.revision(source.place) for key, source in sources.items() if source is not None}
+        return [key for key, revision in self._revisions.items() if before.get(key, revision) != revision]
+
+    def revision(self, place: DocumentPlace) -> str:
+        """Changes with a document that is not at a URL; empty where it is missing."""
+        if isinstance(place, ConfigMapPlace):
+            found = self._inventory.contents.config_maps.get((place.namespace, place.name))
+            return "" if found is None else sha256(*(text.encode() for text in found.data.values()))
+        try:
+            stat = Path(str(place)).stat() if isinstance(place, FilePlace) else None
+        except OSError:
+            return ""
+        return "" if stat is None else f"{stat.st_mtime_ns}-{stat.st_size}"
+
+
+def _from_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise DocumentUnusable(f"the OpenAPI document {path} cannot be read: {error.strerror}") from error
+    return unpacked(data, path)

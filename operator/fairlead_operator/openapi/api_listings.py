@@ -1,0 +1,80 @@
+"""Lists the tools of HTTP APIs: reads a document, compiles it if it has changed, and keeps the result.
+
+One document is compiled at a time, because compiling takes a process with up to a gigabyte of memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.server_listing import KeptListing, RawListing
+from fairlead_operator.openapi.api_source import ApiSource, DocumentPlace, UrlPlace
+from fairlead_operator.openapi.compiled_listing import listing_of
+from fairlead_operator.openapi.document_content import DocumentUnusable
+from fairlead_operator.openapi.document_fetch import fetch_document
+
+ReadDocument: TypeAlias = Callable[[DocumentPlace], Awaitable[bytes]]
+"""Reads a document that is not at a URL. Raises DocumentUnusable."""
+
+
+async def read_nothing(place: DocumentPlace) -> bytes:
+    """ReadDocument of an operator that reads documents at URLs only."""
+    raise DocumentUnusable(f"{place} cannot be read here: use openapi.url")
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """Listing of the version of a document with this digest and tag."""
+
+    source: ApiSource
+    digest: str
+    etag: bytes
+    listing: KeptListing
+
+
+class ApiListings:
+    """Listings of the HTTP APIs of one operator. `guard(namespace)` is the resolver that egress rules guard."""
+
+    def __init__(self, read: ReadDocument, guard: Callable[[str], Resolve]) -> None:
+        self._read = read
+        self._guard = guard
+        self._compiled: dict[ServerKey, _Compiled] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def list(self, key: ServerKey, source: ApiSource) -> RawListing:
+        """The tools of an API. Raises McpError."""
+        before = self._compiled.get(key)
+        if before is not None and before.source != source:
+            before = None
+        read = await self._changed_document(key, source, b"" if before is None else before.etag)
+        if read is None:
+            assert before is not None  # only the version of `before` can be unchanged
+            return before.listing.unpack()
+        data, etag = read
+        digest = await asyncio.to_thread(_sha256, data)
+        if before is not None and before.digest == digest:
+            return before.listing.unpack()
+        async with self._one_at_a_time:
+            compiled = await compile_in_worker(
+                data, document_url=source.document_url, include=source.include, exclude=source.exclude
+            )
+        listing = await asyncio.to_thread(listing_of, compiled, digest, source)
+        self._compiled[key] = _Compiled(source, digest, etag, await asyncio.to_thread(KeptListing.of, listing))
+        return listing
+
+    async def _changed_document(self, key: ServerKey, source: ApiSource, etag: bytes) -> tuple[bytes, bytes] | None:
+        """The document and its tag; None if it still is the version `etag`."""
+        if not isinstance(source.place, UrlPlace):
+            return await self._read(source.place), b""
+        fetched = await fetch_document(source.place.url, self._guard(key.namespace), etag=etag)
+        return None if fetched is None else (fetched.data, fetched.etag)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

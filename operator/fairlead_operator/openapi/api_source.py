@@ -1,0 +1,83 @@
+"""What a listing of an HTTP API is made from: the place of its document, and the settings of its McpServer. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairlead_api.documents.catalog import OpenApiEndpoint
+from fairlead_api.v1alpha1.mcpserver import McpServer
+
+
+@dataclass(frozen=True)
+class ConfigMapPlace:
+    """A document in a ConfigMap; `key` is None for the only key."""
+
+    namespace: str
+    name: str
+    key: str | None
+
+    def __str__(self) -> str:
+        return f"the ConfigMap {self.name}" if self.key is None else f"{self.key} of the ConfigMap {self.name}"
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """A document on this machine's disk, at an absolute path."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True)
+class UrlPlace:
+    """A document at a URL."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+DocumentPlace = ConfigMapPlace | FilePlace | UrlPlace
+
+
+@dataclass(frozen=True)
+class ApiSource:
+    """Everything that decides which tools an HTTP API has."""
+
+    place: DocumentPlace
+    base_url: str | None
+    """None: the document's own."""
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    has_auth: bool
+    """Whether calls carry a credential, which may not go to another origin than that of `base_url`."""
+    host_header: str | None = None
+    ca_bundle: str | None = None
+
+    @classmethod
+    def of(cls, server: McpServer) -> ApiSource | None:
+        """The source of a server; None for a server of MCP."""
+        api = server.spec.openapi
+        if api is None:
+            return None
+        place: DocumentPlace
+        if api.url is not None:
+            place = UrlPlace(api.url)
+        elif api.config_map_ref is not None:
+            place = ConfigMapPlace(server.metadata.namespace, api.config_map_ref.name, api.config_map_ref.key)
+        else:
+            place = FilePlace(api.file or "")
+        auth = server.spec.auth is not None
+        return cls(place, api.base_url, tuple(api.include), tuple(api.exclude), auth, api.host_header, api.ca_bundle)
+
+    @property
+    def document_url(self) -> str | None:
+        """URL of the document, to which its relative `servers` refer."""
+        return self.place.url if isinstance(self.place, UrlPlace) else None
+
+    def endpoint(self, url: str | None = None) -> OpenApiEndpoint:
+        """The endpoint of calls at `url`, else at the base URL; without both, empty until the document was read."""
+        return OpenApiEndpoint(url=url or self.base_url or "", host_header=self.host_header, ca_bundle=self.ca_bundle)

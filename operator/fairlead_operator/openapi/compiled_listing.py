@@ -1,0 +1,71 @@
+"""Makes the listing of an HTTP API from its compiled document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import msgspec
+from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
+from msgspec import Raw
+
+from fairlead_api.documents.operations import MAX_REMARK, MAX_REMARKS, ApiReport, OperationRemark, join_operation
+from fairlead_mcp.eras import MODERN
+from fairlead_mcp.server_listing import RawListing
+from fairlead_operator.openapi.api_source import ApiSource
+from fairlead_operator.openapi.document_content import DocumentUnusable
+
+_CAPABILITIES = Raw(b'{"tools":{}}')
+
+
+def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> RawListing:
+    """The listing of a compiled document; `digest` is the document's SHA-256, hexadecimal. Raises DocumentUnusable."""
+    base_url = source.base_url or compiled.base_url
+    if not base_url:
+        raise DocumentUnusable(
+            "the document does not say where the API is: it has no server with an absolute URL; set openapi.baseURL"
+        )
+    elsewhere = {tool.name: tool for tool in compiled.tools if source.has_auth and _is_elsewhere(tool, base_url)}
+    offered = [tool for tool in compiled.tools if tool.name not in elsewhere]
+    remarks = [*_left_out(compiled), *map(_credential_stays, elsewhere.values())]
+    losses = [remark for remark in _with_loss(compiled) if remark.tool not in elsewhere]
+    info = {"name": compiled.title or "HTTP API", "version": compiled.version}
+    return RawListing(
+        protocol_version=MODERN,
+        server_info=Raw(msgspec.json.encode(info)),
+        capabilities=_CAPABILITIES,
+        tools=tuple(join_operation(tool.definition, tool.operation) for tool in offered),
+        endpoint=source.endpoint(base_url),
+        api=ApiReport(
+            digest=digest,
+            operations=len(compiled.reports),
+            with_loss=len(losses),
+            left_out=len(remarks),
+            remarks=tuple((remarks + losses)[:MAX_REMARKS]),
+        ),
+    )
+
+
+def _is_elsewhere(tool: CompiledTool, base_url: str) -> bool:
+    """Whether an operation has a server of its own at another origin (RFC 6454 section 5)."""
+    own = tool.operation.base_url
+    return bool(own) and urlsplit(own)[:2] != urlsplit(base_url)[:2]
+
+
+def _left_out(compiled: CompiledDocument) -> Iterator[OperationRemark]:
+    for report in compiled.reports:
+        if report.left_out:
+            yield OperationRemark(operation=report.operation, why=report.left_out[:MAX_REMARK])
+
+
+def _with_loss(compiled: CompiledDocument) -> Iterator[OperationRemark]:
+    for report in compiled.reports:
+        if report.losses and not report.left_out:
+            why = "; ".join(f"{loss.where}: {loss.message}" for loss in report.losses)
+            yield OperationRemark(operation=report.operation, tool=report.tool, why=why[:MAX_REMARK])
+
+
+def _credential_stays(tool: CompiledTool) -> OperationRemark:
+    operation = tool.operation
+    why = f"its own server {operation.base_url} is not at the origin of baseURL, where the credential may go"
+    return OperationRemark(operation=f"{operation.method} {operation.path}", why=why[:MAX_REMARK])

@@ -1,0 +1,84 @@
+"""Requests OpenAPI documents over HTTP: bounded, without credentials, and only from addresses that egress rules allow.
+
+Redirects are followed, because hosts of documents redirect to their file servers; each target is checked like the first
+one.
+"""
+
+from __future__ import annotations
+
+import ssl as tls
+import time
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urljoin
+
+from fairlead_mcp.errors import HttpRefused
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.reading import looks_like_html, plain_address
+from fairlead_mcp.http.target import Target
+from fairlead_mcp.oauth.token_access import MakeTls, load_tls
+from fairlead_operator.openapi.document_content import MAX_DOCUMENT_BYTES
+
+FETCH_SECONDS: Final = 30.0
+"""Time limit of one request."""
+CONNECT_SECONDS: Final = 5.0
+MAX_REDIRECTS: Final = 3
+_HEADERS: Final = {"User-Agent": "fairlead"}
+_ACCEPT: Final = b"Accept: application/json, application/yaml, text/yaml, */*;q=0.5\r\n"
+_OK: Final = 200
+_NOT_MODIFIED: Final = 304
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+
+
+@dataclass(frozen=True)
+class FetchedDocument:
+    """A document, and the tag of its version (`ETag`, RFC 9110 section 8.8.3), empty if the host sends none."""
+
+    data: bytes
+    etag: bytes
+
+
+async def fetch_document(
+    url: str, resolve: Resolve, *, etag: bytes = b"", make_tls: MakeTls = load_tls
+) -> FetchedDocument | None:
+    """Return the document at `url`; None if it still is the version `etag`.
+
+    `resolve` is guarded by egress rules. Raises McpError.
+    """
+    for _ in range(MAX_REDIRECTS + 1):
+        target = Target.from_url(url)
+        answer = await _get(target, resolve, etag, await make_tls(None) if target.tls else None)
+        if answer.status == _NOT_MODIFIED and etag:
+            return None
+        if answer.status == _OK and not looks_like_html(answer):
+            return FetchedDocument(answer.body, answer.headers.get(b"etag", b""))
+        location = answer.headers.get(b"location", b"").decode("latin-1")
+        weaker = target.tls and not urljoin(url, location).startswith("https://")
+        if answer.status not in _REDIRECTS or not location or weaker:
+            raise HttpRefused(_refusal_sentence(url, answer), status=answer.status)
+        url = urljoin(url, location)
+    raise HttpRefused(
+        f"{plain_address(url)} is the end of more than {MAX_REDIRECTS} redirects: set openapi.url to the address of "
+        "the document itself",
+        status=answer.status,
+    )
+
+
+async def _get(target: Target, resolve: Resolve, etag: bytes, ssl: tls.SSLContext | None) -> Answer:
+    pool = Pool(target.host, target.port, ssl=ssl, limit=1, connect_timeout=CONNECT_SECONDS, resolve=resolve)
+    condition = b"If-None-Match: %b\r\n" % etag if etag else b""
+    request = b"%b%b%b\r\n" % (target.head(b"GET", _HEADERS), _ACCEPT, condition)
+    try:
+        return await pool.exchange(request, deadline=time.monotonic() + FETCH_SECONDS, max_bytes=MAX_DOCUMENT_BYTES)
+    finally:
+        await pool.aclose()
+
+
+def _refusal_sentence(url: str, answer: Answer) -> str:
+    what = "a web page" if looks_like_html(answer) else f"status {answer.status}"
+    return (
+        f"{plain_address(url)} answered {what} instead of the OpenAPI document: set openapi.url to the address of the "
+        "document itself, which must not need a credential, or put the document into a ConfigMap (openapi.configMapRef)"
+    )
