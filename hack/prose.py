@@ -42,6 +42,7 @@ CLEAN = (
     "gateway/fairlead_llm",
     "gateway/fairlead_mcp",
     "gateway/fairlead_models",
+    "gateway/fairlead_openapi",
     "gateway/fairlead_offers",
     "gateway/fairlead_rest",
     "gateway/fairlead_search",

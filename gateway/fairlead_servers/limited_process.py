@@ -1,22 +1,19 @@
-"""Processes untrusted bytes in child processes, with limits on their number, memory and time.
+"""Limits the number of child processes that process untrusted bytes, such as pages of the web.
 
-A thread cannot be stopped: input that was crafted to be slow would occupy the thread, and a processor, indefinitely. A
-process can be killed when the call that waits for it times out or is cancelled.
+`fairlead_mcp.limited_process` limits each of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
-from fairlead_servers.limited_work import OUT_OF_MEMORY
+from fairlead_mcp.limited_process import ProcessLimits, run_limited
 
 MAX_PROCESSES: Final = 3
 MAX_MEMORY: Final = 512 * 2**20
@@ -25,16 +22,11 @@ MAX_ANSWER: Final = 32 * 2**20
 """Limit on the output of a process, in bytes; a picture of 2048 by 2048 pixels has at most 12 MiB."""
 MAX_WAITING: Final = 64
 """Limit on the calls that wait for a slot."""
-_CHILD: Final = "fairlead_servers.limited_work"
 _LOG: Final = logging.getLogger(__name__)
 
 
 class SlotsTaken(Exception):
     """Failure to get a slot, because all are in use. The message is a sentence without its full stop."""
-
-
-class WorkFailed(Exception):
-    """Failure of a process. The message is the end of a sentence: "takes longer than 15 s"."""
 
 
 class ProcessSlot:
@@ -46,24 +38,7 @@ class ProcessSlot:
         The process is limited to `MAX_MEMORY`, where the system supports that, and to `seconds`. It is killed on
         cancellation.
         """
-        # -P: do not import modules from the working directory
-        words = [sys.executable, "-P", "-m", _CHILD, module, str(MAX_MEMORY), str(math.ceil(seconds) + 1)]
-        process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
-        try:
-            async with asyncio.timeout(seconds):
-                answer = await _exchange(process, given)
-                await process.wait()
-        except TimeoutError as error:
-            raise WorkFailed(f"takes longer than {seconds:g} s") from error
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.communicate()  # drains and closes the pipes
-        if process.returncode == OUT_OF_MEMORY:
-            raise WorkFailed(f"needs more than {MAX_MEMORY >> 20} MiB of memory")
-        if process.returncode != 0:
-            raise WorkFailed(f"exited with code {process.returncode}")
-        return answer
+        return await run_limited(module, given, ProcessLimits(MAX_MEMORY, seconds, MAX_ANSWER))
 
 
 class ProcessSlots:
@@ -99,20 +74,3 @@ class ProcessSlots:
             finally:
                 self._waiting -= 1
             yield ProcessSlot()
-
-
-async def _exchange(process: Process, given: Sequence[bytes]) -> bytes:
-    """Send the input to a process, and return its output. Raises WorkFailed."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # the process exited early; its exit code is checked later
-        for part in given:
-            process.stdin.write(part)
-            await process.stdin.drain()
-    process.stdin.close()
-    answer = bytearray()
-    while part := await process.stdout.read(2**20):
-        answer += part
-        if len(answer) > MAX_ANSWER:
-            raise WorkFailed(f"returns more than {MAX_ANSWER >> 20} MiB")
-    return bytes(answer)

@@ -31,7 +31,7 @@ PAGES = (
     Guard(
         "a page that takes the memory of the machine",
         _PROCESSES,
-        (("module, str(MAX_MEMORY)", "module, str(2**40)"),),
+        (("ProcessLimits(MAX_MEMORY,", "ProcessLimits(2**40,"),),
         f"{_AT}::test_work_that_needs_more_memory_is_refused_by_the_system",
         "answers more than 32 MiB",
     ),

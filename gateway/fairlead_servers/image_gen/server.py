@@ -11,9 +11,10 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult, ImageContent, TextContent
 from pydantic import BaseModel, Field
 
+from fairlead_mcp.limited_process import WorkFailed
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.image_gen.endpoint import EndpointFailed, ImagesEndpoint
-from fairlead_servers.limited_process import ProcessSlots, SlotsTaken, WorkFailed
+from fairlead_servers.limited_process import ProcessSlots, SlotsTaken
 from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_annotations
 from fairlead_tools.version import VERSION
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from fairlead_servers.limited_process import ProcessSlot, WorkFailed
+from fairlead_mcp.limited_process import WorkFailed
+from fairlead_servers.limited_process import ProcessSlot
 from fairlead_servers.page import Page
 from fairlead_servers.web_search.page_text import Unreadable
 

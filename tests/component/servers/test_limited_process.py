@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_servers.limited_process import MAX_ANSWER, MAX_MEMORY, MAX_WAITING, ProcessSlots, SlotsTaken, WorkFailed
+from fairlead_mcp.limited_process import WorkFailed
+from fairlead_servers.limited_process import MAX_ANSWER, MAX_MEMORY, MAX_WAITING, ProcessSlots, SlotsTaken
 from waiting import eventually
 
 pytestmark = pytest.mark.timeout(60)
@@ -116,7 +117,7 @@ async def test_a_limited_process_that_fails_is_told_and_gone(do: str, why: str, 
 
 
 async def test_a_process_whose_server_is_gone_ends_by_its_own_clock(tmp_path: Path) -> None:
-    words = [sys.executable, "-P", "-m", "fairlead_servers.limited_work", "held_work", str(MAX_MEMORY), "1"]
+    words = [sys.executable, "-P", "-m", "fairlead_mcp.limited_work", "held_work", str(MAX_MEMORY), "1"]
     process = await asyncio.create_subprocess_exec(*words, stdin=PIPE)
     await process.communicate(json.dumps({"folder": str(tmp_path), "do": "hold"}).encode())
     assert process.returncode == -signal.SIGALRM

@@ -1,0 +1,221 @@
+"""The body of a request as arguments of its tool. No I/O.
+
+Properties of a plain object become arguments of their own. Any other body is one argument, so that `allOf`, `oneOf` and
+other rules hold for the whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import msgspec
+
+from fairlead_api.documents.operations import OperationBody, PartEncoding, Style
+from fairlead_mcp.schemas import Schema
+from fairlead_openapi.compiling.media_types import BodyKind, choose, kind_of, to_send
+from fairlead_openapi.compiling.naming import ArgumentNames
+from fairlead_openapi.compiling.parameters import Argument, described
+from fairlead_openapi.compiling.references import DocumentReferences
+from fairlead_openapi.compiling.report import OperationLoss
+from fairlead_openapi.compiling.schemas import ConvertedSchema, SchemaConverter
+from fairlead_openapi.compiling.shapes import UnusablePart, mapping, text
+
+_PLAIN: Final = frozenset(
+    {"type", "properties", "required", "additionalProperties", "title", "description", "examples"}
+)
+"""Keywords of an object whose properties may stand alone."""
+_FORM_STYLES: Final[tuple[Style, ...]] = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
+_BASE64: Final = "Base64."
+
+
+class RequestBody(msgspec.Struct, frozen=True):
+    """The body of one operation; `body` is None without one."""
+
+    body: OperationBody | None = None
+    arguments: tuple[Argument, ...] = ()
+    definitions: frozenset[str] = frozenset()
+    losses: tuple[OperationLoss, ...] = ()
+    media_types: tuple[str, ...] = ()
+    """All media types that the document states."""
+
+
+class BodyReader:
+    """Reader of one operation's Request Body Object."""
+
+    def __init__(self, schemas: SchemaConverter, references: DocumentReferences, names: ArgumentNames) -> None:
+        self._schemas = schemas
+        self._references = references
+        self._names = names
+
+    def read(self, value: Any) -> RequestBody:
+        """Read a body; None is none. Raises UnusablePart where one that requests need cannot be made."""
+        stated = mapping(self._references.resolve(value), "`requestBody`")
+        content = mapping(stated.get("content"), "`content` of `requestBody`")
+        media_type = choose(content)
+        if media_type is None:
+            return RequestBody()
+        required = stated.get("required") is True
+        kind = kind_of(media_type)
+        if kind == "unsupported":
+            problem = f"bodies of {media_type} cannot be made"
+            if required:
+                raise UnusablePart(problem)
+            return RequestBody(losses=(OperationLoss("body", "", problem),), media_types=tuple(content))
+        media = mapping(self._references.resolve(content[media_type]), f"`content` of {media_type}")
+        made = self._make(kind, media_type, media, stated, required)
+        return msgspec.structs.replace(made, media_types=tuple(content))
+
+    def _make(
+        self, kind: BodyKind, media_type: str, media: dict[str, Any], stated: dict[str, Any], required: bool
+    ) -> RequestBody:
+        sent = to_send(media_type)
+        if kind == "binary":
+            schema = described({"type": "string", "contentEncoding": "base64", "description": _BASE64}, stated)
+            return self._whole(sent, ConvertedSchema(schema, frozenset()), required, binary=True)
+        if kind in ("text", "other text"):
+            return self._text(kind, sent, stated, required)
+        source = media.get("schema", True)
+        encoding = self._encoding(kind, media)
+        if kind == "multipart":
+            source = self._schemas.target_of(source)  # written out, as binary properties become base64
+        converted = self._schemas.convert(source)
+        if kind == "multipart":
+            converted = _with_base64(converted, encoding)
+        plain = self._plain_object(converted, source)
+        if plain is not None and (required or not plain.required):
+            return self._flat(sent, plain, encoding, required)
+        if kind != "json" and converted.schema is True:
+            converted = ConvertedSchema({"type": "object"}, frozenset())
+        described_schema = described(converted.schema, stated)
+        whole = ConvertedSchema(described_schema, converted.names, converted.losses)
+        return self._whole(sent, whole, required, encoding=encoding)
+
+    def _text(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> RequestBody:
+        schema = described({"type": "string", "description": f"Text of {sent}."}, stated)
+        made = self._whole(sent, ConvertedSchema(schema, frozenset()), required)
+        if kind == "text":
+            return made
+        loss = OperationLoss(
+            "media-type", made.arguments[0].name, f"the body of {sent} is given as text, without structure"
+        )
+        return msgspec.structs.replace(made, losses=(loss,))
+
+    def _whole(
+        self,
+        sent: str,
+        converted: ConvertedSchema,
+        required: bool,
+        *,
+        binary: bool = False,
+        encoding: dict[str, PartEncoding] | None = None,
+    ) -> RequestBody:
+        argument = self._names.allot("body", "request")
+        return RequestBody(
+            OperationBody(
+                media_type=sent, argument=argument, required=required, binary=binary, encoding=encoding or {}
+            ),
+            (Argument(argument, converted.schema, required),),
+            converted.names,
+            tuple(OperationLoss(loss.kind, argument, loss.message) for loss in converted.losses),
+        )
+
+    def _flat(self, sent: str, plain: _PlainObject, encoding: dict[str, PartEncoding], required: bool) -> RequestBody:
+        arguments, properties = [], {}
+        for name, schema in plain.properties.items():
+            argument = self._names.allot(name, "body")
+            properties[argument] = name
+            arguments.append(Argument(argument, schema, name in plain.required))
+        return RequestBody(
+            OperationBody(media_type=sent, properties=properties, required=required, encoding=encoding),
+            tuple(arguments),
+            plain.names,
+            tuple(OperationLoss(loss.kind, "body", loss.message) for loss in plain.losses),
+        )
+
+    def _plain_object(self, converted: ConvertedSchema, source: Any) -> _PlainObject | None:
+        """The object whose properties can be arguments; None for any other schema."""
+        schema = converted.schema
+        if isinstance(schema, dict) and "$ref" in schema and len(schema.keys() - {"title", "description"}) == 1:
+            try:
+                converted = self._schemas.convert(self._schemas.target_of(source))
+            except UnusablePart:
+                return None
+            schema = converted.schema
+        if not isinstance(schema, dict) or not schema.keys() <= _PLAIN or schema.get("type", "object") != "object":
+            return None
+        properties = schema.get("properties")
+        if properties is None or schema.get("additionalProperties", False) is not False:
+            return None
+        required = frozenset(schema.get("required", ()))
+        if not required <= properties.keys() or False in properties.values():
+            return None
+        return _PlainObject(properties, required, converted.names, converted.losses)
+
+    def _encoding(self, kind: BodyKind, media: dict[str, Any]) -> dict[str, PartEncoding]:
+        if kind not in ("form", "multipart"):
+            return {}
+        encodings: dict[str, PartEncoding] = {}
+        stated = media.get("encoding")
+        for name, value in stated.items() if isinstance(stated, dict) else ():
+            if isinstance(value, dict):
+                style = value.get("style", "form")
+                explode = value.get("explode")
+                encodings[name] = PartEncoding(
+                    content_type=text(value.get("contentType")),
+                    style=cast("Style", style) if style in _FORM_STYLES else "form",
+                    explode=explode if isinstance(explode, bool) else style == "form",
+                    allow_reserved=value.get("allowReserved") is True,
+                )
+        if kind == "multipart":
+            for name in self._binary_properties(media.get("schema")):
+                encodings[name] = msgspec.structs.replace(encodings.get(name, PartEncoding()), binary=True)
+        return encodings
+
+    def _binary_properties(self, schema: Any) -> list[str]:
+        """Properties that are bytes: `format: binary`, or in OpenAPI 3.1 no type at all, or a media type alone."""
+        try:
+            target = self._schemas.target_of(schema)
+            properties = target.get("properties") if isinstance(target, dict) else None
+            items = properties.items() if isinstance(properties, dict) else ()
+            return [name for name, value in items if self._is_binary(value)]
+        except UnusablePart:
+            return []
+
+    def _is_binary(self, schema: Any) -> bool:
+        target = self._schemas.target_of(schema)
+        if not isinstance(target, dict):
+            return False
+        if target.get("type") == "array":
+            return "items" in target and self._is_binary(target["items"])
+        if target.get("format") == "binary":
+            return True
+        return "contentMediaType" in target and "contentEncoding" not in target
+
+
+class _PlainObject(msgspec.Struct, frozen=True):
+    """An object without rules for the whole."""
+
+    properties: dict[str, Schema | bool]
+    required: frozenset[str]
+    names: frozenset[str]
+    losses: tuple[OperationLoss, ...]
+
+
+def _with_base64(converted: ConvertedSchema, encoding: dict[str, PartEncoding]) -> ConvertedSchema:
+    """The schema of a multipart body, in which binary properties say that they are base64."""
+    schema = converted.schema
+    binary = {name for name, each in encoding.items() if each.binary}
+    if not binary or not isinstance(schema, dict):
+        return converted
+    properties = schema.get("properties", {})
+    changed = {name: _base64(part) if name in binary else part for name, part in properties.items()}
+    return ConvertedSchema({**schema, "properties": changed}, converted.names, converted.losses)
+
+
+def _base64(schema: Schema | bool) -> Schema | bool:
+    if not isinstance(schema, dict):
+        return {"type": "string", "contentEncoding": "base64", "description": _BASE64}
+    if schema.get("type") == "array":
+        return {**schema, "items": _base64(schema.get("items", True))}
+    about = " ".join(filter(None, (schema.get("description", ""), _BASE64)))
+    return {"type": "string", "contentEncoding": "base64", "description": about}

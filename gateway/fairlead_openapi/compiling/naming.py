@@ -1,0 +1,84 @@
+"""Names of tools and arguments. No I/O.
+
+The name of a tool depends on its operation alone, so that names stay when others are added. Only where several
+operations would have the same name, those whose `operationId` is not exactly that name get a hash of method and path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead_formats.names import MAX_LENGTH, SAFE, SUFFIX_LENGTH
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_UNSAFE_ARGUMENT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_EMPTY_BRACKETS: Final = re.compile(r"\[\]\Z")
+
+
+class OperationKey(msgspec.Struct, frozen=True):
+    """What identifies an operation."""
+
+    method: str
+    """Upper case."""
+    path: str
+    operation_id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def tool_names(keys: Sequence[OperationKey]) -> list[str]:
+    """Names of tools that every provider accepts, in the order of the operations."""
+    plain = [_plain_name(key) for key in keys]
+    counts = Counter(plain)
+    exact = Counter(key.operation_id for key in keys)
+    names = []
+    for key, name in zip(keys, plain, strict=True):
+        alone = counts[name] == 1 or (name == key.operation_id and exact[name] == 1)
+        names.append(name if alone else _with_hash(name, str(key)))
+    return names
+
+
+def _plain_name(key: OperationKey) -> str:
+    if SAFE.match(key.operation_id):
+        return key.operation_id
+    original = key.operation_id or f"{key.method.lower()}{key.path}"
+    name = _UNSAFE.sub("_", original).strip("_-") or f"{key.method.lower()}_operation"
+    if not name[0].isalpha():
+        name = f"t_{name}"
+    return name if len(name) <= MAX_LENGTH else _with_hash(name, original)
+
+
+def _with_hash(name: str, original: str) -> str:
+    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:SUFFIX_LENGTH]
+    return f"{name[: MAX_LENGTH - SUFFIX_LENGTH - 1]}_{digest}"
+
+
+class ArgumentNames:
+    """Names of one tool's arguments: letters, digits, `_`, `.` and `-`, at most 64, each given once."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def allot(self, name: str, origin: str) -> str:
+        """A free name for a parameter or property. `origin` is `path`, `query`, `header`, `cookie` or `body`, and put
+        in front of a name that is taken.
+        """
+        plain = _UNSAFE_ARGUMENT.sub("_", _EMPTY_BRACKETS.sub("", name)).strip("_") or "argument"
+        if name and _UNSAFE_ARGUMENT.sub("", name) == name:
+            plain = name
+        if len(plain) > MAX_LENGTH:
+            plain = _with_hash(plain, name)
+        candidate = plain
+        if candidate in self._taken:
+            candidate = f"{origin}_{plain}"[:MAX_LENGTH]
+        if candidate in self._taken:
+            candidate = _with_hash(plain, f"{origin} {name}")
+        self._taken.add(candidate)
+        return candidate

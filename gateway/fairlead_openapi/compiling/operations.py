@@ -1,0 +1,206 @@
+"""One operation of a document as a tool. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.operations import Operation
+from fairlead_mcp.schemas import Schema
+from fairlead_openapi.compiling.answers import AnswerReader, AnswerShape
+from fairlead_openapi.compiling.bodies import BodyReader, RequestBody
+from fairlead_openapi.compiling.naming import ArgumentNames, OperationKey
+from fairlead_openapi.compiling.parameters import Argument, ParameterReader, ParameterSet, merged_parameters
+from fairlead_openapi.compiling.references import DocumentReferences
+from fairlead_openapi.compiling.report import CompiledTool, OperationLoss, SecurityScheme
+from fairlead_openapi.compiling.schemas import SchemaConverter
+from fairlead_openapi.compiling.security import security_alternatives
+from fairlead_openapi.compiling.servers import base_url
+from fairlead_openapi.compiling.shapes import UnusablePart, text
+from fairlead_tools.validation.schema_compiler import compile_schema
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+"""Members of a Path Item Object that are operations."""
+MAX_INPUT_BYTES: Final = 256 << 10
+"""Maximum size of an `inputSchema`."""
+MAX_OUTPUT_BYTES: Final = 64 << 10
+"""Maximum size of an `outputSchema`; a larger one is left away, and results are text."""
+MAX_DESCRIPTION: Final = 8192
+"""Maximum number of characters of a description."""
+_MAX_TITLE: Final = 200
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_IDEMPOTENT: Final = _SAFE | {"PUT", "DELETE"}
+_BODILESS: Final = frozenset({"GET", "HEAD"})
+"""Methods whose body "SHALL be ignored" in OpenAPI 3.0 (section 4.7.10.1)."""
+
+
+class DocumentContext(msgspec.Struct, frozen=True):
+    """What all operations of a document share."""
+
+    document: dict[str, Any]
+    url: str
+    """Absolute URL of the document; empty if unknown."""
+    dialect_3_0: bool
+    references: DocumentReferences
+    schemes: dict[str, SecurityScheme]
+    requests: SchemaConverter
+    results: SchemaConverter
+
+
+class MadeOperation(msgspec.Struct, frozen=True):
+    """A tool, and what its operation lost."""
+
+    tool: CompiledTool
+    losses: tuple[OperationLoss, ...]
+    notes: tuple[str, ...]
+
+
+class OperationCompiler:
+    """Compiler of the operations of one document."""
+
+    def __init__(self, context: DocumentContext) -> None:
+        self._context = context
+        self._answers = AnswerReader(context.results, context.references)
+        self._unchecked: dict[bytes, str] = {}
+        """Why a schema of results cannot be checked completely, by schema; operations often share one."""
+
+    def compile(
+        self, key: OperationKey, name: str, path_item: dict[str, Any], operation: dict[str, Any]
+    ) -> MadeOperation:
+        """Make the tool of one operation. Raises UnusablePart where no request of it can be made."""
+        context = self._context
+        if key.method == "TRACE":
+            raise UnusablePart("TRACE returns the request with its credentials")
+        if not key.path.startswith("/"):
+            raise UnusablePart("the path does not begin with /")
+        losses: list[OperationLoss] = []
+        arguments = ArgumentNames()
+        parameters = ParameterReader(key.path, context.requests, context.schemes, arguments).read(
+            merged_parameters(path_item, operation, context.references)
+        )
+        body = self._body(key, operation, arguments, losses)
+        answer = self._answers.read(operation.get("responses"))
+        schema, of_definitions = self._input_schema(parameters, body)
+        losses += [*parameters.losses, *body.losses, *of_definitions]
+        encoded, of_patterns = _checked_input(schema)
+        losses += of_patterns
+        output, note = self._output_schema(answer)
+        made = Operation(
+            method=key.method,
+            path=key.path.partition("#")[0],  # documents of AWS tell operations apart by fragments
+            base_url=self._own_base_url(path_item, operation, losses),
+            parameters=parameters.parameters,
+            body=body.body,
+            accept=answer.accept,
+            structured=output is not None,
+            wrapped=output is not None and answer.wrapped,
+            security=security_alternatives(operation, context.document),
+        )
+        definition = _definition(name, key, operation, encoded, output)
+        notes = (*parameters.notes, *([note] if note else ()))
+        return MadeOperation(CompiledTool(name, definition, made), tuple(dict.fromkeys(losses)), notes)
+
+    def _body(
+        self, key: OperationKey, operation: dict[str, Any], names: ArgumentNames, losses: list[OperationLoss]
+    ) -> RequestBody:
+        stated = operation.get("requestBody")
+        if stated is None:
+            return RequestBody()
+        body = BodyReader(self._context.requests, self._context.references, names).read(stated)
+        if key.method not in _BODILESS or not self._context.dialect_3_0:
+            return body
+        if body.arguments:
+            losses.append(OperationLoss("body", "", f"a {key.method} request has no body in OpenAPI 3.0"))
+        return RequestBody()
+
+    def _input_schema(self, parameters: ParameterSet, body: RequestBody) -> tuple[Schema, tuple[OperationLoss, ...]]:
+        arguments: list[Argument] = [*parameters.arguments, *body.arguments]
+        schema: Schema = {
+            "type": "object",
+            "properties": {argument.name: argument.schema for argument in arguments},
+            "required": [argument.name for argument in arguments if argument.required],
+            "additionalProperties": False,
+        }
+        if not schema["required"]:
+            del schema["required"]
+        definitions, losses = self._context.requests.definitions(parameters.definitions | body.definitions)
+        if definitions:
+            schema["$defs"] = definitions
+        return schema, losses
+
+    def _output_schema(self, answer: AnswerShape) -> tuple[bytes | None, str]:
+        """The `outputSchema` as JSON, or why there is none."""
+        if answer.schema is None:
+            return None, answer.note
+        schema = dict(answer.schema)
+        definitions, _ = self._context.results.definitions(answer.definitions)
+        if definitions:
+            schema["$defs"] = definitions
+        try:
+            encoded = _encode(schema)
+        except UnusablePart as error:
+            return None, f"results stay text, as their schema cannot be used: {error}"
+        if len(encoded) > MAX_OUTPUT_BYTES:
+            return None, f"results stay text, as their schema has {len(encoded) >> 10} KiB"
+        if encoded not in self._unchecked:
+            left_out = compile_schema(encoded).left_out
+            self._unchecked[encoded] = left_out[0].message if left_out else ""
+        unchecked = self._unchecked[encoded]
+        return (None, f"results stay text, as their schema cannot be used: {unchecked}") if unchecked else (encoded, "")
+
+    def _own_base_url(self, path_item: dict[str, Any], operation: dict[str, Any], losses: list[OperationLoss]) -> str:
+        servers = operation.get("servers") or path_item.get("servers")
+        if not servers:
+            return ""
+        try:
+            return base_url(servers, self._context.url)
+        except UnusablePart as error:
+            losses.append(OperationLoss("server", "", f"the operation's own server is ignored: {error}"))
+            return ""
+
+
+def _checked_input(schema: Schema) -> tuple[bytes, list[OperationLoss]]:
+    """The `inputSchema` as JSON, and what of it cannot be checked. Raises UnusablePart."""
+    encoded = _encode(schema)
+    if len(encoded) > MAX_INPUT_BYTES:
+        raise UnusablePart(
+            f"the schema of its arguments has {len(encoded) >> 10} KiB, more than {MAX_INPUT_BYTES >> 10}"
+        )
+    left_out = compile_schema(encoded, of_objects=True).left_out
+    return encoded, [OperationLoss("unchecked", "", each.message) for each in left_out]
+
+
+def _encode(schema: Schema) -> bytes:
+    try:
+        return msgspec.json.encode(schema)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise UnusablePart(f"a schema is not JSON: {error}") from error
+
+
+def _definition(name: str, key: OperationKey, operation: dict[str, Any], encoded: bytes, output: bytes | None) -> Raw:
+    summary = " ".join(text(operation.get("summary")).split())
+    definition: dict[str, Any] = {
+        "name": name,
+        **({"title": summary[:_MAX_TITLE]} if summary else {}),
+        "description": _description(key, operation, summary),
+        "inputSchema": Raw(encoded),
+    }
+    if output is not None:
+        definition["outputSchema"] = Raw(output)
+    definition["annotations"] = {
+        "readOnlyHint": key.method in _SAFE,
+        "destructiveHint": key.method == "DELETE",
+        "idempotentHint": key.method in _IDEMPOTENT,
+    }
+    return Raw(msgspec.json.encode(definition))
+
+
+def _description(key: OperationKey, operation: dict[str, Any], summary: str) -> str:
+    details = text(operation.get("description"))
+    parts = [details] if details.startswith(summary) else [summary, details]
+    whole = "\n\n".join(part for part in parts if part) or str(key)
+    if operation.get("deprecated") is True:
+        whole = f"Deprecated. {whole}"
+    return whole if len(whole) <= MAX_DESCRIPTION else f"{whole[: MAX_DESCRIPTION - 1]}…"

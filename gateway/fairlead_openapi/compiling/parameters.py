@@ -1,0 +1,189 @@
+"""Parameters of an operation as arguments of its tool. No I/O."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, cast, get_args
+
+import msgspec
+
+from fairlead_api.documents.operations import OperationParameter, Style
+from fairlead_mcp.schemas import Schema
+from fairlead_openapi.compiling.keywords import MAX_EXAMPLE_BYTES
+from fairlead_openapi.compiling.naming import ArgumentNames
+from fairlead_openapi.compiling.references import DocumentReferences
+from fairlead_openapi.compiling.report import OperationLoss, SecurityScheme
+from fairlead_openapi.compiling.schemas import ConvertedSchema, SchemaConverter
+from fairlead_openapi.compiling.security import is_credential
+from fairlead_openapi.compiling.shapes import UnusablePart, mapping, sequence, text
+
+Location = Literal["path", "query", "header", "cookie"]
+LOCATIONS: Final[tuple[Location, ...]] = get_args(Location)
+_STYLES: Final[dict[Location, tuple[Style, ...]]] = {
+    "path": ("simple", "matrix", "label"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+"""Styles by location, the default first (OpenAPI 3.1, section 4.8.12.3)."""
+_IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
+"""Header parameters that "SHALL be ignored" (OpenAPI 3.1, section 4.8.12.2)."""
+_IN_TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """An argument of a tool."""
+
+    name: str
+    schema: Schema | bool
+    required: bool
+
+
+class ParameterSet(msgspec.Struct, frozen=True):
+    """The parameters of one operation."""
+
+    parameters: tuple[OperationParameter, ...]
+    arguments: tuple[Argument, ...]
+    definitions: frozenset[str]
+    """Definitions that the schemas refer to."""
+    losses: tuple[OperationLoss, ...]
+    notes: tuple[str, ...]
+
+
+def merged_parameters(
+    path_item: dict[str, Any], operation: dict[str, Any], references: DocumentReferences
+) -> list[Any]:
+    """Parameters of a path, and those of its operation, which win by name and location (OpenAPI 3.1, section 4.8.10.1).
+    Raises UnusablePart.
+    """
+    merged: dict[tuple[str, str], Any] = {}
+    for holder in (path_item, operation):
+        for value in sequence(holder.get("parameters"), "`parameters`"):
+            parameter = mapping(references.resolve(value), "a parameter")
+            merged[text(parameter.get("in")), text(parameter.get("name"))] = parameter
+    return list(merged.values())
+
+
+class ParameterReader:
+    """Reader of one operation's parameters."""
+
+    def __init__(
+        self,
+        path: str,
+        schemas: SchemaConverter,
+        schemes: dict[str, SecurityScheme],
+        names: ArgumentNames,
+    ) -> None:
+        self._in_path = list(dict.fromkeys(_IN_TEMPLATE.findall(path)))
+        self._schemas = schemas
+        self._schemes = schemes
+        self._names = names
+        self._parameters: list[OperationParameter] = []
+        self._arguments: list[Argument] = []
+        self._definitions: set[str] = set()
+        self._losses: list[OperationLoss] = []
+        self._notes: list[str] = []
+
+    def read(self, parameters: list[Any]) -> ParameterSet:
+        """Read merged parameters. Raises UnusablePart where one that requests need cannot be read."""
+        if "" in self._in_path:
+            raise UnusablePart("the path has a parameter without a name")
+        ordered = sorted(parameters, key=lambda parameter: _order(text(parameter.get("in"))))
+        for parameter in ordered:
+            self._read(parameter)
+        declared = {parameter.name for parameter in self._parameters if parameter.place == "path"}
+        for name in self._in_path:
+            if name not in declared:
+                self._notes.append(f"path parameter {name!r} is not declared, so it is read as a string")
+                self._add(
+                    {"name": name, "required": True}, name, "path", ConvertedSchema({"type": "string"}, frozenset())
+                )
+        return ParameterSet(
+            tuple(self._parameters),
+            tuple(self._arguments),
+            frozenset(self._definitions),
+            tuple(self._losses),
+            tuple(self._notes),
+        )
+
+    def _read(self, parameter: dict[str, Any]) -> None:
+        name, location = text(parameter.get("name")), text(parameter.get("in"))
+        required = parameter.get("required") is True
+        if location not in LOCATIONS or not name:
+            problem = f"parameter {name!r} in {location!r} is not one of OpenAPI 3"
+            if required:
+                raise UnusablePart(problem)
+            self._losses.append(OperationLoss("parameter", name, problem))
+            return
+        if location == "header" and name.lower() in _IGNORED_HEADERS:
+            return
+        if location == "path" and name not in self._in_path:
+            self._notes.append(f"path parameter {name!r} is not in the path, so it is ignored")
+            return
+        if is_credential(location, name, self._schemes):
+            return
+        self._add(parameter, name, location, self._schema(parameter, name))
+
+    def _schema(self, parameter: dict[str, Any], name: str) -> ConvertedSchema:
+        if "schema" in parameter:
+            return self._schemas.convert(parameter["schema"])
+        content = parameter.get("content")
+        if isinstance(content, dict) and content:
+            media = next(iter(content.values()))
+            return self._schemas.convert(media.get("schema", True) if isinstance(media, dict) else True)
+        self._notes.append(f"parameter {name!r} has no schema, so it is read as a string")
+        return ConvertedSchema({"type": "string"}, frozenset())
+
+    def _add(self, parameter: dict[str, Any], name: str, location: str, converted: ConvertedSchema) -> None:
+        place = cast("Location", location)
+        argument = self._names.allot(name, place)
+        style, explode = self._style(parameter, name, place)
+        content = parameter.get("content")
+        self._parameters.append(
+            OperationParameter(
+                argument=argument,
+                name=name,
+                place=place,
+                style=style,
+                explode=explode,
+                allow_reserved=place == "query" and parameter.get("allowReserved") is True,
+                media_type=next(iter(content), "") if isinstance(content, dict) and "schema" not in parameter else "",
+            )
+        )
+        required = place == "path" or parameter.get("required") is True
+        self._arguments.append(Argument(argument, described(converted.schema, parameter), required))
+        self._definitions |= converted.names
+        self._losses += [OperationLoss(loss.kind, argument, loss.message) for loss in converted.losses]
+
+    def _style(self, parameter: dict[str, Any], name: str, place: Location) -> tuple[Style, bool]:
+        styles = _STYLES[place]
+        style = parameter.get("style", styles[0])
+        if style not in styles:
+            self._notes.append(
+                f"style {str(style)[:40]!r} of parameter {name!r} is not for the {place}, so it is ignored"
+            )
+            style = styles[0]
+        explode = parameter.get("explode")
+        return style, explode if isinstance(explode, bool) else style == "form"
+
+
+def described(schema: Schema | bool, parameter: dict[str, Any]) -> Schema | bool:
+    """The schema of a parameter with the parameter's description, deprecation and example."""
+    own: Schema = {}
+    if description := text(parameter.get("description")):
+        own["description"] = description
+    if parameter.get("deprecated") is True:
+        own["deprecated"] = True
+    if "example" in parameter and _is_short(parameter["example"]):
+        own["examples"] = [parameter["example"]]
+    if schema is True:
+        return own
+    return {**schema, **own} if isinstance(schema, dict) else schema
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool) and len(str(value)) <= MAX_EXAMPLE_BYTES
+
+
+def _order(location: str) -> int:
+    return LOCATIONS.index(cast("Location", location)) if location in LOCATIONS else len(LOCATIONS)

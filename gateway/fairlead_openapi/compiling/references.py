@@ -1,0 +1,79 @@
+"""References within one OpenAPI document. Other documents are never read. No I/O."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+from fairlead_mcp.schemas import UnresolvedReference, all_schemas, anchors, escape_step, follow_pointer
+from fairlead_openapi.compiling.shapes import UnusablePart
+
+MAX_HOPS: Final = 16
+"""References that are followed from one to the next."""
+_SHOWN: Final = 200
+"""Characters of a reference in a message."""
+
+
+class DocumentReferences:
+    """Resolver of `$ref` in a document, which may name itself by its URL."""
+
+    def __init__(self, document: dict[str, Any], url: str = "") -> None:
+        """`url`: absolute URL of the document, without fragment; empty if it has none."""
+        self._document = document
+        self._names = {"", url, url.rpartition("/")[2]}
+
+    def target(self, reference: Any) -> tuple[str, Any]:
+        """The target of a reference, after its JSON Pointer or identifier. Raises UnusablePart."""
+        if not isinstance(reference, str):
+            raise UnusablePart("a `$ref` is not a string")
+        base, _, fragment = reference.partition("#")
+        if fragment.startswith("/") and base.removeprefix("./") in self._names:
+            try:
+                return fragment, follow_pointer(self._document, fragment)
+            except UnresolvedReference as error:
+                raise UnusablePart(f"`$ref` {reference[:_SHOWN]} has no target in the document") from error
+        if reference in self._identified:
+            return reference, self._identified[reference]
+        if base.removeprefix("./") in self._names:
+            raise UnusablePart(f"`$ref` {reference[:_SHOWN]} has no target in the document")
+        raise UnusablePart(
+            f"`$ref` {reference[:_SHOWN]} is in another document, and these are not read: bundle them, for example "
+            "with `npx @redocly/cli bundle`"
+        )
+
+    def resolve(self, value: Any) -> Any:
+        """Follow the `$ref` of a Reference Object or Path Item Object; members beside it win. Raises UnusablePart."""
+        beside: dict[str, Any] = {}
+        for _ in range(MAX_HOPS):
+            if not isinstance(value, dict) or "$ref" not in value:
+                return {**value, **beside} if beside and isinstance(value, dict) else value
+            beside = {**{name: each for name, each in value.items() if name != "$ref"}, **beside}
+            _, value = self.target(value["$ref"])
+        raise UnusablePart("a `$ref` leads back to itself")
+
+    @cached_property
+    def _identified(self) -> dict[str, Any]:
+        """Component schemas by `$id`, and those within them by `$anchor` (JSON Schema 2020-12 Core, section 8.2)."""
+        identified: dict[str, Any] = {}
+        components = self._document.get("components")
+        schemas = components.get("schemas") if isinstance(components, dict) else None
+        for schema in schemas.values() if isinstance(schemas, dict) else ():
+            if not isinstance(schema, dict):
+                continue
+            own = schema.get("$id")
+            if isinstance(own, str):
+                identified.setdefault(own, schema)
+            for part in all_schemas(schema):
+                for anchor in anchors(part):
+                    identified.setdefault(f"{own if isinstance(own, str) else ''}#{anchor}", part)
+        return identified
+
+
+def pointer_name(pointer: str) -> str:
+    """The last step of a pointer, by which its target is usually called."""
+    return pointer.rpartition("/")[2].rpartition("#")[2] or pointer
+
+
+def component_pointer(kind: str, name: str) -> str:
+    """JSON Pointer of a component."""
+    return f"/components/{kind}/{escape_step(name)}"

@@ -1,0 +1,198 @@
+"""Schemas of a document as JSON Schema 2020-12, with the definitions that they refer to in `$defs`. No I/O.
+
+References stay references, so that cycles are no trouble and nothing is written twice. Each component is converted once
+for requests and once for results, and shared by all tools of the document.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal
+
+import msgspec
+
+from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, Schema, escape_step
+from fairlead_openapi.compiling.keywords import own_keywords, with_null
+from fairlead_openapi.compiling.references import MAX_HOPS, DocumentReferences, pointer_name
+from fairlead_openapi.compiling.report import OperationLoss
+from fairlead_openapi.compiling.shapes import UnusablePart
+
+Direction = Literal["request", "result"]
+_DROPPED: Final[dict[Direction, str]] = {"request": "readOnly", "result": "writeOnly"}
+"""Flag of properties that requests or results do not have."""
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_MAX_HIDING_DEPTH: Final = 8
+"""Levels of `allOf` in which properties that the direction lacks are looked for."""
+
+
+class ConvertedSchema(msgspec.Struct, frozen=True):
+    """A schema without its definitions."""
+
+    schema: Schema | bool
+    names: frozenset[str]
+    """Definitions that it refers to itself."""
+    losses: tuple[OperationLoss, ...] = ()
+    """Losses in the schema itself; `where` is empty."""
+
+
+class SchemaConverter:
+    """Converter of a document's schemas for one direction."""
+
+    def __init__(self, references: DocumentReferences, direction: Direction, *, dialect_3_0: bool) -> None:
+        self._references = references
+        self._flag = _DROPPED[direction]
+        self._dialect_3_0 = dialect_3_0
+        self._names: dict[str, str] = {}
+        """Name of the definition by pointer."""
+        self._targets: dict[str, Any] = {}
+        """Schema of the document by name of the definition."""
+        self._definitions: dict[str, ConvertedSchema] = {}
+
+    def convert(self, schema: Any) -> ConvertedSchema:
+        """Convert a schema of the document; its references are `#/$defs/NAME`. Raises nothing."""
+        conversion = _Conversion(self)
+        made = conversion.convert(schema, frozenset())
+        return ConvertedSchema(made, frozenset(conversion.names), tuple(conversion.losses))
+
+    def definitions(self, names: frozenset[str]) -> tuple[dict[str, Schema | bool], tuple[OperationLoss, ...]]:
+        """The definitions of these names and all that those refer to, by name in order, and the losses in them."""
+        todo, reached = sorted(names), set(names)
+        losses: list[OperationLoss] = []
+        while todo:
+            definition = self._definition(todo.pop())
+            losses += definition.losses
+            new = definition.names - reached
+            reached |= new
+            todo += new
+        return {name: self._definitions[name].schema for name in sorted(reached)}, tuple(dict.fromkeys(losses))
+
+    def target_of(self, schema: Any) -> Any:
+        """The schema of the document that a schema is, when references without siblings that matter are followed.
+        Raises UnusablePart.
+        """
+        for _ in range(MAX_HOPS):
+            if not isinstance(schema, dict) or "$ref" not in schema:
+                return schema
+            schema = self._references.target(schema["$ref"])[1]
+        raise UnusablePart("a `$ref` leads back to itself")
+
+    def is_dropped(self, schema: Any) -> bool:
+        """Whether a property with this schema is left out of the direction."""
+        try:
+            return isinstance(schema, dict) and (
+                schema.get(self._flag) is True or self.target_of(schema).get(self._flag) is True
+            )
+        except (UnusablePart, AttributeError):
+            return False
+
+    def dropped_names(self, schema: Any, depth: int = 0) -> frozenset[str]:
+        """Properties of a schema and its `allOf` that the direction lacks."""
+        if depth > _MAX_HIDING_DEPTH:
+            return frozenset()
+        try:
+            target = self.target_of(schema)
+        except UnusablePart:
+            return frozenset()
+        if not isinstance(target, dict):
+            return frozenset()
+        names: set[str] = set()
+        properties = target.get("properties")
+        if isinstance(properties, dict):
+            names.update(name for name, value in properties.items() if self.is_dropped(value))
+        branches = target.get("allOf")
+        for branch in branches if isinstance(branches, list) else ():
+            names |= self.dropped_names(branch, depth + 1)
+        return frozenset(names)
+
+    def refer(self, reference: Any) -> str:
+        """Name of the definition that a `$ref` names. Raises UnusablePart."""
+        pointer, target = self._references.target(reference)
+        if not isinstance(target, dict | bool):
+            raise UnusablePart(f"`$ref` {str(reference)[:200]} does not lead to a schema")
+        name = self._names.get(pointer)
+        if name is None:
+            plain = _UNSAFE.sub("_", pointer_name(pointer))[:100] or "schema"
+            name, number = plain, 2
+            while name in self._targets:
+                name, number = f"{plain}_{number}", number + 1
+            self._names[pointer] = name
+            self._targets[name] = target
+        return name
+
+    @property
+    def siblings_apply(self) -> bool:
+        """Whether constraints beside a `$ref` apply, as they do from OpenAPI 3.1 on."""
+        return not self._dialect_3_0
+
+    def _definition(self, name: str) -> ConvertedSchema:
+        if name not in self._definitions:
+            self._definitions[name] = self.convert(self._targets[name])
+        return self._definitions[name]
+
+
+class _Conversion:
+    """Conversion of one schema, which collects its references and losses."""
+
+    def __init__(self, converter: SchemaConverter) -> None:
+        self._converter = converter
+        self.names: set[str] = set()
+        self.losses: list[OperationLoss] = []
+
+    def convert(self, schema: Any, dropped: frozenset[str]) -> Schema | bool:
+        """`dropped`: properties that a schema around this one, of the same value, leaves out."""
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, dict):
+            self._lose("keyword", "a schema is not an object")
+            return {}
+        reference = schema.get("$ref", schema.get("$dynamicRef"))
+        if reference is not None and not self._converter.siblings_apply:
+            beside = {name: schema[name] for name in ("description", "title", "nullable", "default") if name in schema}
+            made, _ = own_keywords(beside)
+        else:
+            made, invalid = own_keywords(schema)
+            for keyword in invalid:
+                self._lose("keyword", f"the value of `{keyword}` is invalid: {str(schema[keyword])[:100]!r}")
+            self._add_parts(schema, made, dropped)
+        if reference is not None:
+            self._add_reference(reference, made)
+        if schema.get("nullable") is True:
+            made = with_null(made)
+        return made
+
+    def _add_reference(self, reference: Any, made: Schema) -> None:
+        try:
+            name = self._converter.refer(reference)
+        except UnusablePart as error:
+            self._lose("reference", str(error))
+            return
+        self.names.add(name)
+        made["$ref"] = f"#/$defs/{escape_step(name)}"
+
+    def _add_parts(self, schema: Schema, made: Schema, dropped: frozenset[str]) -> None:
+        if "properties" in schema or "allOf" in schema or dropped:
+            dropped = dropped | self._converter.dropped_names({k: v for k, v in schema.items() if k != "$ref"})
+        for keyword, value in schema.items():
+            if keyword in MAPS and isinstance(value, dict):
+                taken = dropped if keyword == "properties" else frozenset()
+                made[keyword] = {
+                    name: self.convert(part, frozenset()) for name, part in value.items() if name not in taken
+                }
+            elif keyword in LISTS and isinstance(value, list):
+                below = dropped if keyword in ("allOf", "anyOf", "oneOf") else frozenset()
+                made[keyword] = [self.convert(part, below) for part in value]
+                if not value:
+                    del made[keyword]
+            elif keyword == "items" and isinstance(value, list):  # before draft 2020-12
+                made["prefixItems"] = [self.convert(part, frozenset()) for part in value]
+            elif keyword in SINGLES and isinstance(value, dict | bool):
+                made[keyword] = self.convert(value, frozenset())
+            elif keyword in MAPS or keyword in LISTS or keyword in SINGLES:
+                self._lose("keyword", f"the value of `{keyword}` is invalid: {str(value)[:100]!r}")
+        if dropped and "required" in made:
+            made["required"] = [name for name in made["required"] if name not in dropped]
+        if not made.get("required", True):
+            del made["required"]
+
+    def _lose(self, kind: Literal["keyword", "reference"], message: str) -> None:
+        self.losses.append(OperationLoss(kind, "", message))

@@ -1,0 +1,33 @@
+"""Selection of operations by globs on `operationId`, tag and `METHOD /path`. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fairlead_api.policies.globs import Glob
+from fairlead_openapi.compiling.naming import OperationKey
+
+
+class Selection:
+    """Operations that match some `include`, or all without any, and no `exclude`."""
+
+    def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
+        self._include = [Glob(pattern) for pattern in include]
+        self._exclude = [Glob(pattern) for pattern in exclude]
+        self._unmatched = {glob.pattern for glob in (*self._include, *self._exclude)}
+
+    def selects(self, key: OperationKey, tags: Sequence[str]) -> bool:
+        """Whether an operation is selected."""
+        names = [name for name in (str(key), key.operation_id, *tags) if name]
+        included = self._matches(self._include, names)
+        excluded = self._matches(self._exclude, names)
+        return (included or not self._include) and not excluded
+
+    def unmatched(self) -> Iterator[str]:
+        """Patterns that no operation matched so far."""
+        yield from sorted(self._unmatched)
+
+    def _matches(self, globs: list[Glob], names: list[str]) -> bool:
+        matching = [glob.pattern for glob in globs if any(glob.matches(name) for name in names)]
+        self._unmatched.difference_update(matching)
+        return bool(matching)

@@ -1,0 +1,49 @@
+"""Compilation in a process of its own, limited in time and memory, so that a hostile document costs itself alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_mcp.limited_process import ProcessLimits, WorkFailed, run_limited
+from fairlead_openapi.compiling.compile import CompileOptions, compile_document
+from fairlead_openapi.compiling.reading import MAX_BYTES, DocumentRefused
+from fairlead_openapi.compiling.report import CompiledDocument
+
+LIMITS: Final = ProcessLimits(memory=1 << 30, seconds=60, max_answer=256 << 20)
+_LENGTH_BYTES: Final = 4
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """What the process answers: one of both."""
+
+    compiled: CompiledDocument | None = None
+    refused: str = ""
+
+
+async def compile_in_worker(data: bytes, options: CompileOptions, limits: ProcessLimits = LIMITS) -> CompiledDocument:
+    """Compile a document in a child process. Raises DocumentRefused, also where the limits are exceeded."""
+    if len(data) > MAX_BYTES:
+        raise DocumentRefused(f"the document has more than {MAX_BYTES >> 20} MiB")
+    head = msgspec.json.encode(options)
+    given = (len(head).to_bytes(_LENGTH_BYTES, "big"), head, data)
+    try:
+        answer = await run_limited(__name__, given, limits)
+    except WorkFailed as error:
+        raise DocumentRefused(f"the compilation of the document {error}") from error
+    outcome = msgspec.json.decode(answer, type=_Outcome)
+    if outcome.compiled is None:
+        raise DocumentRefused(outcome.refused)
+    return outcome.compiled
+
+
+def work(given: bytes) -> bytes:
+    """Compile in this process: the input is the length of the options, the options, and the document."""
+    start = _LENGTH_BYTES + int.from_bytes(given[:_LENGTH_BYTES], "big")
+    options = msgspec.json.decode(given[_LENGTH_BYTES:start], type=CompileOptions)
+    try:
+        outcome = _Outcome(compiled=compile_document(given[start:], options))
+    except DocumentRefused as error:
+        outcome = _Outcome(refused=str(error))
+    return msgspec.json.encode(outcome)
