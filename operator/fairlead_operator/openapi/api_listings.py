@@ -14,6 +14,9 @@ from typing import TypeAlias
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.server_listing import KeptListing, RawListing
+from fairlead_openapi.compiling.compile import CompileOptions
+from fairlead_openapi.compiling.reading import DocumentRefused
+from fairlead_openapi.compiling.worker import compile_in_worker
 from fairlead_operator.openapi.api_source import ApiSource, DocumentPlace, UrlPlace
 from fairlead_operator.openapi.compiled_listing import listing_of
 from fairlead_operator.openapi.document_content import DocumentUnusable
@@ -60,10 +63,12 @@ class ApiListings:
         digest = await asyncio.to_thread(_sha256, data)
         if before is not None and before.digest == digest:
             return before.listing.unpack()
-        async with self._one_at_a_time:
-            compiled = await compile_in_worker(
-                data, document_url=source.document_url, include=source.include, exclude=source.exclude
-            )
+        options = CompileOptions(source.include, source.exclude, source.document_url or "")
+        try:
+            async with self._one_at_a_time:
+                compiled = await compile_in_worker(data, options)
+        except DocumentRefused as error:
+            raise DocumentUnusable(f"{source.place}: {error}") from error
         listing = await asyncio.to_thread(listing_of, compiled, digest, source)
         self._compiled[key] = _Compiled(source, digest, etag, await asyncio.to_thread(KeptListing.of, listing))
         return listing

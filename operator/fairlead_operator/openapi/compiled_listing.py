@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import msgspec
-from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
 from msgspec import Raw
 
 from fairlead_api.documents.operations import MAX_REMARK, MAX_REMARKS, ApiReport, OperationRemark, join_operation
-from fairlead_mcp.eras import MODERN
+from fairlead_mcp.eras import MODERN_VERSION
 from fairlead_mcp.server_listing import RawListing
+from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.openapi.document_content import DocumentUnusable
 
@@ -31,7 +31,7 @@ def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> Ra
     losses = [remark for remark in _with_loss(compiled) if remark.tool not in elsewhere]
     info = {"name": compiled.title or "HTTP API", "version": compiled.version}
     return RawListing(
-        protocol_version=MODERN,
+        protocol_version=MODERN_VERSION,
         server_info=Raw(msgspec.json.encode(info)),
         capabilities=_CAPABILITIES,
         tools=tuple(join_operation(tool.definition, tool.operation) for tool in offered),
