@@ -333,12 +333,20 @@ class Connector(Protocol):
         """
         ...
 
-    async def api_listing(self, key: ServerKey, source: ApiSource) -> RawListing:
-        """The tools of an HTTP API, from its OpenAPI document. Raises fairlead_mcp.errors.McpError."""
-        ...
-
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         """Whether a server has metadata of a protected resource (RFC 9728), with which people can sign in. Never
         raises.
         """
+        ...
+
+
+class ApiLister(Protocol):
+    """Lists the tools of HTTP APIs."""
+
+    async def list(self, key: ServerKey, source: ApiSource) -> RawListing:
+        """The tools of an API, from its OpenAPI document. Raises fairlead_mcp.errors.McpError."""
+        ...
+
+    def forget(self, key: ServerKey) -> None:
+        """Drop what is kept of a deleted server."""
         ...

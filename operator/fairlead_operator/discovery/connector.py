@@ -24,12 +24,9 @@ from fairlead_mcp.oauth.discovery import discover_resource
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.opening import NetworkAccess, network_session
-from fairlead_mcp.server_listing import RawListing
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.token_clients import TokenClients
 from fairlead_operator.idle_connection import IdleConnection
-from fairlead_operator.openapi.api_listings import ApiListings, ReadDocument, read_nothing
-from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import MethodObserver, TokenCredential
 
 LINE_SECONDS: Final = 1.5
@@ -42,25 +39,14 @@ class NetworkConnector:
     """Sessions over Streamable HTTP, HTTP+SSE and TCP.
 
     `resolve` maps host names to addresses; the default is DNS. `egress` restricts the addresses; `installation` is the
-    name in the `Via` header of requests; `documents` reads OpenAPI documents that are not at a URL.
+    name in the `Via` header of requests.
     """
 
-    def __init__(
-        self,
-        *,
-        resolve: Resolve | None = None,
-        egress: Egress | None = None,
-        installation: str = "",
-        documents: ReadDocument = read_nothing,
-    ) -> None:
+    def __init__(self, *, resolve: Resolve | None = None, egress: Egress | None = None, installation: str = "") -> None:
         self._installation = installation
         self._resolve = resolve or resolve_by_dns
         self._egress = egress or Egress()
         self._clients = TokenClients()
-        self._apis = ApiListings(documents, self._guarded)
-
-    def _guarded(self, namespace: str) -> Resolve:
-        return self._egress.guard(self._resolve, namespace)
 
     @asynccontextmanager
     async def session(
@@ -73,7 +59,7 @@ class NetworkConnector:
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
         """A negotiated session, which is closed at the end of the context. Raises McpError."""
-        resolve = self._guarded(key.namespace)
+        resolve = self._egress.guard(self._resolve, key.namespace)
         offering = None if capabilities is None else Offering(capabilities, decline)
 
         def negotiate(sent: Credential) -> McpSession:
@@ -100,7 +86,7 @@ class NetworkConnector:
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None
         target = Target.from_url(endpoint.url)
-        resolve = self._guarded(key.namespace)
+        resolve = self._egress.guard(self._resolve, key.namespace)
 
         async def addresses(host: str, port: int) -> list[Address]:
             try:
@@ -113,15 +99,11 @@ class NetworkConnector:
         dialer = Dialer(target.host, target.port, None, None, addresses, LINE_SECONDS)
         return await dialer.connect(IdleConnection)
 
-    async def api_listing(self, key: ServerKey, source: ApiSource) -> RawListing:
-        """The tools of an HTTP API. Raises McpError."""
-        return await self._apis.list(key, source)
-
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         """Whether the server has metadata of a protected resource at one of its well-known places."""
         access = TokenAccess(
             endpoint.url,
-            self._guarded(key.namespace),
+            self._egress.guard(self._resolve, key.namespace),
             host_header=endpoint.host_header,
             server_ca_bundle=endpoint.ca_bundle,
         )

@@ -27,6 +27,7 @@ from fairlead_operator.local.inventory import Contents, Inventory
 from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import ChildObserver, LocalConnector, LocalPlatform, StatusObserver
 from fairlead_operator.local.sources import Scan
+from fairlead_operator.openapi.api_listings import ApiListings
 from fairlead_operator.ports import Gateways
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 from fairlead_operator.reconciler import ReconcilerOptions
@@ -126,8 +127,9 @@ class LocalOperator:
             environ=options.environ,
         )
         self._api_documents = LocalDocuments(self.inventory)
-        connector = LocalConnector(children, options.egress, options.installation, self._api_documents.read)
-        world = World(self._platform, self.documents, connector, self.inventory, options.gateways)
+        connector = LocalConnector(children, options.egress, options.installation)
+        apis = ApiListings(self._api_documents.read, options.egress)
+        world = World(self._platform, self.documents, connector, self.inventory, options.gateways, apis)
         installation_options = InstallationOptions(
             options.reconciler, default_tier=options.default_tier, gateway_approvals=True
         )

@@ -28,7 +28,6 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.programs import find_program, folder_problem
-from fairlead_mcp.server_listing import RawListing
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
@@ -40,7 +39,6 @@ from fairlead_operator.local.installers import Launch, PackageVersion
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
 from fairlead_operator.local.packages import Failed, Installing, PackageStore
 from fairlead_operator.local.references import resolve, surroundings
-from fairlead_operator.openapi.api_listings import ReadDocument, read_nothing
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import Announcement, ConditionVerdict, MethodObserver, ResolvedCredential, Workload
 
@@ -234,16 +232,10 @@ class LocalPlatform:
 class LocalConnector:
     """Implements the port Connector: sessions over the running child process, or over the network."""
 
-    def __init__(
-        self,
-        children: ChildHost,
-        egress: Egress | None = None,
-        installation: str = "",
-        documents: ReadDocument = read_nothing,
-    ) -> None:
+    def __init__(self, children: ChildHost, egress: Egress | None = None, installation: str = "") -> None:
         self._children = children
         self._installation = installation
-        self._network = NetworkConnector(egress=egress, installation=installation, documents=documents)
+        self._network = NetworkConnector(egress=egress, installation=installation)
 
     @asynccontextmanager
     async def session(
@@ -287,10 +279,6 @@ class LocalConnector:
     async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
         """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
         return await self._network.line(key, endpoint, address)
-
-    async def api_listing(self, key: ServerKey, source: ApiSource) -> RawListing:
-        """The tools of an HTTP API. Raises McpError."""
-        return await self._network.api_listing(key, source)
 
     async def offers_sign_in(self, key: ServerKey, endpoint: HttpEndpoint) -> bool:
         """Whether a remote server has metadata of a protected resource."""

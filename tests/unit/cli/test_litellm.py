@@ -8,7 +8,8 @@ import pytest
 
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import Failure
-from fairlead_cli.up.litellm import WithServer, litellm_server, mcp_endpoint
+from fairlead_cli.up.given_servers import WithServers
+from fairlead_cli.up.litellm import litellm_server, mcp_endpoint
 from fairlead_operator.local.sources import Sources
 
 KEY = ServerKey("default", "litellm")
@@ -66,7 +67,7 @@ def test_an_unusable_litellm_url_is_named_and_the_key_is_not_shown(
 def test_the_proxy_stands_beside_the_servers_of_a_file_and_gives_way_to_its_namesake(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"other": {"command": "x"}}}')
-    scanner = WithServer(Sources([file], {}), litellm_server(PROXY, {}))
+    scanner = WithServers(Sources([file], {}), [litellm_server(PROXY, {})])
     first = scanner.scan()
     assert first is not None
     assert sorted(key.name for key in first.contents.servers) == ["litellm", "other"]
