@@ -44,6 +44,7 @@ CLEAN = (
     "gateway/fairlead_models",
     "gateway/fairlead_openapi",
     "gateway/fairlead_offers",
+    "gateway/fairlead_openapi",
     "gateway/fairlead_rest",
     "gateway/fairlead_search",
     "gateway/fairlead_servers",

@@ -11,6 +11,7 @@ are therefore part of the API: new ones may be added, existing ones are never re
         TooLarge                an answer exceeded a limit; the connection was closed
         PoolFull                too many requests were waiting already; nothing was sent
         HeldUp                  the answer was not read to its end, as this side had no memory for it
+      ArgumentsRefused          the arguments cannot be written into a request; nothing was sent
       ProtocolError             the server's answer violates the protocol
         BadHttp                 not HTTP
         NotMcp                  HTTP, but not MCP (HTML, an empty body, another content type)
@@ -123,6 +124,12 @@ class HeldUp(TransportError):
     """The answer was not read to its end before the deadline, because this side had no memory for the rest."""
 
     reason = "HeldUp"
+
+
+class ArgumentsRefused(McpError):
+    """The arguments of a call cannot be written into the server's kind of request; nothing was sent."""
+
+    reason = "ArgumentsRefused"
 
 
 class ProtocolError(McpError):

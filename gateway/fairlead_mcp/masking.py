@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Self, TypeVar
 
-from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.catalog import Credential, SentCredential
 from fairlead_mcp.errors import HandshakeRefused, McpError, NotMcp, RpcError
 from fairlead_mcp.jsonrpc import CUT
 from fairlead_mcp.surroundings import NETWORK
@@ -43,8 +43,11 @@ class Mask:
         sent = credential or Credential()
         # variables for certificates and proxies are public, and needed to understand failures
         own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
-        values = {*sent.headers.values(), *own, sent.token, sent.client_secret, sent.private_key}
-        values |= {value.rpartition(" ")[2] for value in sent.headers.values()}
+        values = {*own, sent.token, sent.client_secret, sent.private_key}
+        parts: list[SentCredential] = [sent, *sent.schemes.values()]
+        for part in parts:
+            values |= {*part.headers.values(), *part.query.values(), *part.cookies.values()}
+            values |= {value.rpartition(" ")[2] for value in part.headers.values()}
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
 
     @classmethod

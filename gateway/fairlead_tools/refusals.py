@@ -38,6 +38,7 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.TooLarge, RESULT_TOO_LARGE),
     (errors.PoolFull, RATE_LIMITED),
     (errors.HeldUp, RATE_LIMITED),
+    (errors.ArgumentsRefused, INVALID_ARGUMENTS),
 )
 
 

@@ -68,6 +68,7 @@ from fairlead_operator.kube.preflight import knows_domain_policies
 from fairlead_operator.kube.seeded_tiers import TierSeeder
 from fairlead_operator.kube.service_account import owners
 from fairlead_operator.kube.watched_lease import PATIENCE, OtherReleases, explain, family_of, lease_place
+from fairlead_operator.openapi.api_listings import ApiListings
 from fairlead_operator.publish.configured_tiers import tiers_in
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.podwarnings import FIELDS
@@ -289,12 +290,12 @@ class _Leadership:
             resolve=dependencies.resolve,
             egress=startup.egress,
             installation=measurements.installation or pseudonym(measurements.pull_token),
-            documents=ConfigMapDocuments(kube).read,
         )
+        apis = ApiListings(ConfigMapDocuments(kube).read, startup.egress, dependencies.resolve)
         self.gateways = HttpGateways(
             measurements.gateway_urls, measurements.pull_token, dependencies.resolve or resolve_by_dns
         )
-        world = World(platform, self.documents, connector, self.declarations, self.gateways)
+        world = World(platform, self.documents, connector, self.declarations, self.gateways, apis)
         self.controller = compose(world, installation_options, wakeups=wakeups, telemetry=telemetry)
         if watched is None and publish.prefix_style == "name":
             logger.warning(

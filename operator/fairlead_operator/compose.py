@@ -122,6 +122,7 @@ def compose(
             platform=world.platform,
             documents=world.documents,
             connector=world.connector,
+            apis=world.apis,
             prefixes=prefixes,
             store_prefixes=entries.publish,
             prober=prober,

@@ -22,6 +22,7 @@ from fairlead_operator.ports import (
     PLATFORM_ERRORS,
     TIER_MOVED,
     Announcement,
+    ApiLister,
     Connector,
     Declarations,
     Documents,
@@ -66,6 +67,8 @@ class World:
     declarations: Declarations
     gateways: Gateways | None = None
     """None: no latency is measured, and tiers decide by declared latencies."""
+    apis: ApiLister | None = None
+    """None where no server is an HTTP API."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held
 from fairlead_operator.ports import (
     PLATFORM_ERRORS,
     REFUSALS,
+    ApiLister,
     ConditionVerdict,
     Connector,
     Documents,
@@ -96,6 +97,8 @@ class ReconcilerParts:
     platform: Platform
     documents: Documents
     connector: Connector
+    apis: ApiLister | None = None
+    """None where no server is an HTTP API."""
     prefixes: Prefixes
     store_prefixes: Callable[[], Awaitable[object]] | None = None
     """Stores the prefix reservation of a deleted server; awaited before the server's catalog is withdrawn."""
@@ -151,7 +154,9 @@ class Reconciler:
         self._store_prefixes = parts.store_prefixes
         self.floors = TierFloors(observer.changed)
         self.failed_grants = FailedGrants(observer.changed, clocks.monotonic)
-        self._discoverer = Discoverer(parts.connector, observer.changed, pace=options.pace, clocks=clocks)
+        self._discoverer = Discoverer(
+            parts.connector, observer.changed, apis=parts.apis, pace=options.pace, clocks=clocks
+        )
         self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
         self._remarks: dict[ServerKey, ListingFindings] = {}

@@ -90,12 +90,26 @@ class CredentialRef(DocumentStruct, kw_only=True, frozen=True):
     """Truncated hash by which a reader notices that the value has changed."""
 
 
-class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
+class SentCredential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
+    """Credential as a request carries it."""
+
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    query: dict[str, str] = msgspec.field(default_factory=dict)
+    """Parameters of the query, for an `OpenApiEndpoint`."""
+    cookies: dict[str, str] = msgspec.field(default_factory=dict)
+    """Likewise."""
+
+    def __repr__(self) -> str:
+        return f"SentCredential({sorted(self.headers)}, {sorted(self.query)}, {sorted(self.cookies)})"
+
+
+class Credential(SentCredential, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
     """Content of one key of a credentials Secret: headers for each request, or variables for the child's
     environment.
     """
 
-    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    schemes: dict[str, SentCredential] = msgspec.field(default_factory=dict)
+    """By security scheme of an OpenAPI document: what requests of operations that need the scheme send as well."""
     env: dict[str, str] = msgspec.field(default_factory=dict)
     token: str = ""
     """First line to send on a connection to a `TcpEndpoint`."""
@@ -106,7 +120,10 @@ class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
 
     def __repr__(self) -> str:
         secrets = "".join(f", {name}" for name in ("token", "client_secret", "private_key") if getattr(self, name))
-        return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)}{secrets})"
+        openapi = "".join(
+            f", {name}={sorted(getattr(self, name))}" for name in ("query", "cookies", "schemes") if getattr(self, name)
+        )
+        return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)}{openapi}{secrets})"
 
 
 class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):

@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from fairlead_api.reports import BAD, NEUTRAL, OK, UNREADABLE
 from fairlead_mcp import jsonrpc, tool_results
-from fairlead_mcp.errors import HttpRefused, McpError, PoolFull, ProtocolError, RpcError
+from fairlead_mcp.errors import ArgumentsRefused, HttpRefused, McpError, PoolFull, ProtocolError, RpcError
 from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED
 
 _OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
@@ -17,7 +17,7 @@ def outcome_of(error: Exception) -> str:
     """Outcome of a failed attempt: BAD if the server or the network caused it, UNREADABLE for a response that is not
     valid MCP, NEUTRAL if the call or the gateway caused it.
     """
-    if not isinstance(error, McpError) or isinstance(error, PoolFull):
+    if not isinstance(error, McpError) or isinstance(error, PoolFull | ArgumentsRefused):
         return NEUTRAL
     if isinstance(error, RpcError):
         return NEUTRAL if error.code in _OF_THE_CALL else BAD

@@ -128,7 +128,11 @@ class GrantedListings:
 
     async def _read_due(self) -> None:
         now = self._clock()
-        servers = {key: consent for key, consent in self._consents().items() if consent.settings.first_grant}
+        servers = {
+            key: consent
+            for key, consent in self._consents().items()
+            if consent.settings.first_grant and consent.session is not None
+        }
         for key in [key for key in self._due if key not in servers]:
             del self._due[key]
             self._signed_in.pop(key, None)
@@ -227,6 +231,7 @@ def _concerns_person(error: Exception) -> bool:
 
 
 async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
+    assert consent.session is not None
     try:
         async with consent.session(token) as session:
             via.refuse_own(session.negotiated.gateways, consent.installation)

@@ -20,7 +20,7 @@ from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.limits.shares import FairQueue
 from fairlead_gateway.upstream.breaker import Breaker, counts_as_failure
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, PoolFull, Timeout
+from fairlead_mcp.errors import ArgumentsRefused, ConnectFailed, ConnectionLost, PoolFull, Timeout
 from fairlead_tools.refusal import BREAKER_OPEN, RATE_LIMITED, AdmissionRefused
 
 log = logging.getLogger(__name__)
@@ -356,6 +356,6 @@ class Guard(ports.AdmissionGuard):
 
 def _is_local_error(error: Exception) -> bool:
     """Whether an error arose before anything was sent to the server, and so says nothing about it."""
-    return isinstance(error, ConnectFailed | PoolFull | AdmissionRefused) or (
+    return isinstance(error, ConnectFailed | PoolFull | AdmissionRefused | ArgumentsRefused) or (
         isinstance(error, Timeout) and not error.sent
     )

@@ -27,9 +27,11 @@ from fairlead_api.documents.catalog import (
     EventsEndpoint,
     HttpEndpoint,
     LocalEndpoint,
+    OpenApiEndpoint,
     TcpEndpoint,
 )
 from fairlead_api.documents.oauth import TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.operations import Operation
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
@@ -46,6 +48,7 @@ from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
+from fairlead_gateway.upstream.openapi import ApiAccess, OpenApiUpstream
 from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
@@ -130,6 +133,8 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
     """Whether its only tool asks callers to sign in."""
     uid: str
     """`Catalog.uid` of a server with OAuth settings; else empty."""
+    operations: dict[str, Operation]
+    """By name of the tool, of a server behind an `OpenApiEndpoint`."""
 
     @property
     def personal(self) -> bool:
@@ -366,6 +371,7 @@ class Registry:
             per_client=catalog.session == PER_CLIENT,
             sign_in=catalog.sign_in,
             uid="" if catalog.oauth is None else catalog.uid,
+            operations={tool.name: tool.operation for tool in catalog.tools if tool.operation is not None},
         )
 
     def _guard(self, key: ServerKey, config: _UpstreamConfig) -> Guard:
@@ -416,7 +422,7 @@ class Registry:
 
     def _server_tokens(self, key: ServerKey, config: _UpstreamConfig, credential: Credential) -> _ServerTokens:
         endpoint, oauth = config.endpoint, config.oauth
-        if oauth is None or not isinstance(endpoint, HttpEndpoint):
+        if oauth is None or not isinstance(endpoint, HttpEndpoint | OpenApiEndpoint):
             return _ServerTokens()
 
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are made after the source
@@ -451,8 +457,9 @@ class Registry:
             return network_session(str(key), endpoint, network)
 
         flow = ConsentFlow(oauth, credential, access, self._grants)
+        sessions = session if isinstance(endpoint, HttpEndpoint) else None
         return _ServerTokens(
-            credentials, ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, session)
+            credentials, ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, sessions)
         )
 
     async def _build_upstream(
@@ -463,6 +470,8 @@ class Registry:
             return SignInUpstream()
         if isinstance(endpoint, LocalEndpoint):
             return self._local(config.traits.limit)
+        if isinstance(endpoint, OpenApiEndpoint):
+            return await self._openapi(key, config, endpoint, credential)
         stateless = isinstance(endpoint, HttpEndpoint) and config.traits.modern
         per_client = config.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
@@ -537,6 +546,18 @@ class Registry:
             self._complete,
         )
         return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
+
+    async def _openapi(
+        self, key: ServerKey, config: _UpstreamConfig, endpoint: OpenApiEndpoint, credential: Credential
+    ) -> Upstream:
+        access = ApiAccess(
+            credential=credential,
+            headers=self._via,
+            tls=await self._tls(endpoint.ca_bundle),
+            system_tls=await self._tls(None),
+            resolve=self._resolve(key),
+        )
+        return OpenApiUpstream(endpoint, config.operations, access, limit=config.traits.limit)
 
     async def _link(
         self, key: ServerKey, config: _UpstreamConfig, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_api.documents.catalog import HttpEndpoint, OpenApiEndpoint
 from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
@@ -20,10 +20,11 @@ class ServerConsent(msgspec.Struct, frozen=True):
     settings: OAuthSettings
     uid: str
     """`Catalog.uid` of the server."""
-    endpoint: HttpEndpoint
+    endpoint: HttpEndpoint | OpenApiEndpoint
     installation: str
     """Name of this installation in the header `Via`, by which loops are noticed."""
     flow: ConsentFlow
     source: TokenSource
-    session: Callable[[AccessToken], McpSession]
-    """Makes a session with the server, not connected yet, whose requests have the access token."""
+    session: Callable[[AccessToken], McpSession] | None
+    """Makes a session with the server, not connected yet, whose requests have the access token; None for an API, whose
+    tools a document lists."""

@@ -293,6 +293,10 @@ class Connection(asyncio.Protocol):
             return
         self._head_done = True
         fields = self._fields
+        if not call.has_body:
+            self._complete = True  # the parser waits for a body, so the connection cannot be used again
+            self._reusable = False
+            return
         if _CONTENT_CODING in fields and fields[_CONTENT_CODING].lower() != b"identity":
             coding = fields[_CONTENT_CODING].decode("latin-1")
             raise BadHttp(f"the server compressed its answer ({coding}) although the request does not accept that")

@@ -69,6 +69,11 @@ class Call:
         self.counter = counter
         self.cursor: Cursor | None = None
 
+    @property
+    def has_body(self) -> bool:
+        """Whether the answer has the body that its head announces; that of a HEAD has none (RFC 9110 section 9.3.2)."""
+        return True
+
     def on_event(self, data: bytes) -> bool:
         """Handle the data of an event; return True if it is the answer."""
         return self._on_event(data)

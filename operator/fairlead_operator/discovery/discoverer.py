@@ -40,7 +40,7 @@ from fairlead_operator.discovery.state import (
     DiscoveryTarget,
     RefusalMeaning,
 )
-from fairlead_operator.ports import Connector
+from fairlead_operator.ports import ApiLister, Connector
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ class Discoverer:
         connector: Connector,
         finished: Callable[[ServerKey], None],
         *,
+        apis: ApiLister | None = None,
         pace: DiscoveryOptions | None = None,
         at_once: int = 64,
         clocks: Clocks | None = None,
@@ -74,6 +75,7 @@ class Discoverer:
         clocks = clocks or Clocks()
         self._now = clocks.now
         self._connector = connector
+        self._apis = apis
         self._finished = finished
         self._options = pace or DiscoveryOptions()
         self._slots = asyncio.Semaphore(at_once)
@@ -255,6 +257,8 @@ class Discoverer:
         self._requested.discard(key)
         self._granted.pop(key, None)
         self._failed_refreshes.pop(key, None)
+        if self._apis is not None:
+            self._apis.forget(key)
         self._drop_state(key)
 
     def _fail_refresh(self, key: ServerKey, why: str) -> None:
@@ -351,8 +355,8 @@ class Discoverer:
         self, key: ServerKey, target: DiscoveryTarget, credential: Credential | None
     ) -> RawListing | DiscoveryFailure | _SignInWanted:
         try:
-            if target.api is not None:  # bounded by its own limits: compiling may take longer than a list
-                return await self._connector.api_listing(key, target.api)
+            if target.api is not None and self._apis is not None:
+                return await self._apis.list(key, target.api)  # which has limits of its own
             async with asyncio.timeout(self._options.timeout):
                 async with self._connector.session(key, target.endpoint, credential) as session:
                     reached = reached_endpoint(session, target.endpoint)

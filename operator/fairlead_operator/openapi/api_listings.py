@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fairlead_api.meta import ServerKey
-from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.egress import Egress
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.server_listing import KeptListing, RawListing
 from fairlead_openapi.compiling.compile import CompileOptions
 from fairlead_openapi.compiling.reading import DocumentRefused
@@ -26,11 +27,6 @@ ReadDocument: TypeAlias = Callable[[DocumentPlace], Awaitable[bytes]]
 """Reads a document that is not at a URL. Raises DocumentUnusable."""
 
 
-async def read_nothing(place: DocumentPlace) -> bytes:
-    """ReadDocument of an operator that reads documents at URLs only."""
-    raise DocumentUnusable(f"{place} cannot be read here: use openapi.url")
-
-
 @dataclass(frozen=True)
 class _Compiled:
     """Listing of the version of a document with this digest and tag."""
@@ -42,11 +38,16 @@ class _Compiled:
 
 
 class ApiListings:
-    """Listings of the HTTP APIs of one operator. `guard(namespace)` is the resolver that egress rules guard."""
+    """Listings of the HTTP APIs of one operator: implements `ports.ApiLister`.
 
-    def __init__(self, read: ReadDocument, guard: Callable[[str], Resolve]) -> None:
+    `read` reads documents that are not at a URL. `resolve` maps host names to addresses, by DNS if it is None; `egress`
+    restricts the addresses.
+    """
+
+    def __init__(self, read: ReadDocument, egress: Egress | None = None, resolve: Resolve | None = None) -> None:
         self._read = read
-        self._guard = guard
+        self._egress = egress or Egress()
+        self._resolve = resolve or resolve_by_dns
         self._compiled: dict[ServerKey, _Compiled] = {}
         self._one_at_a_time = asyncio.Lock()
 
@@ -77,7 +78,8 @@ class ApiListings:
         """The document and its tag; None if it still is the version `etag`."""
         if not isinstance(source.place, UrlPlace):
             return await self._read(source.place), b""
-        fetched = await fetch_document(source.place.url, self._guard(key.namespace), etag=etag)
+        resolve = self._egress.guard(self._resolve, key.namespace)
+        fetched = await fetch_document(source.place.url, resolve, etag=etag)
         return None if fetched is None else (fetched.data, fetched.etag)
 
 

@@ -47,9 +47,11 @@ async def fetch_document(
 
     `resolve` is guarded by egress rules. Raises McpError.
     """
+    status = 0
     for _ in range(MAX_REDIRECTS + 1):
         target = Target.from_url(url)
         answer = await _get(target, resolve, etag, await make_tls(None) if target.tls else None)
+        status = answer.status
         if answer.status == _NOT_MODIFIED and etag:
             return None
         if answer.status == _OK and not looks_like_html(answer):
@@ -62,7 +64,7 @@ async def fetch_document(
     raise HttpRefused(
         f"{plain_address(url)} is the end of more than {MAX_REDIRECTS} redirects: set openapi.url to the address of "
         "the document itself",
-        status=answer.status,
+        status=status,
     )
 
 

@@ -1,0 +1,204 @@
+"""Connections to one origin of an HTTP API, and the calls on them.
+
+A request of an API belongs to no session, so any pod can take it, and a call that was not sent may move to another pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.core.ports import Gauges
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.pod_health import PodHealthTable
+from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
+from fairlead_mcp.errors import ConnectFailed, McpError, TooLarge
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.dial import Address, Resolve
+from fairlead_mcp.http.exchange import Call
+from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.target import Target
+
+PING_METHOD = b"OPTIONS"
+"""Method of pings: any answer shows that the API is alive, and none changes anything (RFC 9110 section 9.2.1)."""
+
+
+class ApiCall(Call):
+    """One request of an API. `read` makes the result from the answer, or raises McpError. `data` is all of the request.
+
+    After `cancel` the sink receives nothing more.
+    """
+
+    __slots__ = (
+        "_collected",
+        "_idempotent",
+        "_method",
+        "_moved",
+        "_origin",
+        "_read",
+        "_sink",
+        "_size",
+        "over",
+        "pod",
+        "pool",
+    )
+
+    def __init__(
+        self,
+        origin: ApiOrigin,
+        request: UpstreamRequest,
+        sink: ResponseSink,
+        data: bytes,
+        read: Callable[[Answer], Raw],
+    ) -> None:
+        super().__init__(data, request.deadline, request.max_bytes, counter=request.counter)
+        self._origin = origin
+        self._sink = sink
+        self._read = read
+        self._idempotent = request.idempotent
+        self._size = 0
+        """Bytes in `_collected`."""
+        self._collected: list[bytes] = []
+        """Data of the events of an answer that is an event stream."""
+        self._moved = False
+        """Whether the request was sent again to another pod, which is done once."""
+        self.over = False
+        """Whether the call has ended: by a result, an error or `cancel`."""
+        self.pod: ServerPod | None = None
+        self.pool: Pool | None = None
+        """Pool that the request was submitted to."""
+
+    @property
+    def has_body(self) -> bool:
+        return not self.data.startswith(b"HEAD ")
+
+    def take_answer(self, answer: Answer) -> None:
+        if self.over:
+            return
+        if answer.streamed and self._collected:
+            answer = msgspec.structs.replace(answer, body=b"\n\n".join(self._collected))
+        try:
+            result = self._read(answer) if self._size <= self.max_bytes else Raw()
+            if max(self._size, len(bytes(result))) > self.max_bytes:
+                raise TooLarge(f"the result exceeds {self.max_bytes} bytes")
+        except McpError as error:
+            self._fail(error)
+        else:
+            self.over = True
+            self._sink.take_result(result)
+
+    def take_error(self, error: Exception) -> None:
+        if isinstance(error, ConnectFailed) and self._origin.send_to_other_pod(self):
+            return
+        self._fail(error)
+
+    def on_event(self, data: bytes) -> bool:
+        """Collect the events of a stream: the result has all of them."""
+        self._collected.append(data)
+        self._size += len(data)
+        return self._size > self.max_bytes
+
+    def cancel(self) -> None:
+        if not self.over:
+            self.over = True
+            if self.pool is not None:
+                self.pool.cancel(self)
+
+    def withdraw_from_pod(self) -> bool:
+        """Take the call back from an ejected pod; False if the pod may be executing it and it must not be repeated."""
+        pool, sent = self.pool, self.connection is not None
+        if self.over or pool is None or (sent and (self._moved or not self._idempotent)):
+            return False
+        self._moved = self._moved or sent
+        pool.cancel(self)
+        return True
+
+    def _fail(self, error: Exception) -> None:
+        if not self.over:
+            self.over = True
+            self._sink.take_error(error)
+
+
+class ApiOrigin:
+    """Connection pools of one origin. `limit` is the limit on concurrent calls, and on connections to a pod."""
+
+    def __init__(
+        self,
+        target: Target,
+        tls: ssl.SSLContext | None,
+        resolve: Resolve,
+        *,
+        limit: int,
+        headers: Mapping[str, str],
+    ) -> None:
+        self.target = target
+
+        def pool(addresses: Resolve, most: int) -> Pool:
+            return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
+
+        health = PodHealthTable(random.random)
+        self._ping_data = target.head(PING_METHOD, headers) + b"Content-Length: 0\r\n\r\n"
+        self._pools = PodPools(pool, resolve, target, limit=limit, listener=self, health=health)
+        self._pool = self._pools.pools_of_any_pod.calls
+
+    def submit(self, call: ApiCall) -> None:
+        """Send a call to the origin, or to one of its pods."""
+        call.pool = self._pool
+        if self._pools.spread:
+            call.pod = pod = self._pools.pick()
+            call.pool = pod.pools.calls
+        call.pool.submit(call)
+
+    def ping(self, request: UpstreamRequest, sink: ResponseSink) -> ApiCall:
+        """Send a request that any live server answers; every answer makes an empty result."""
+        call = ApiCall(self, request, sink, self._ping_data, lambda _: Raw(b"{}"))
+        self.submit(call)
+        return call
+
+    def send_to_other_pod(self, call: ApiCall) -> bool:
+        """Eject the pod that a call cannot connect to, and send the call to another one; False if there is none."""
+        pod = call.pod
+        if pod is None or call.over or not self._pools.eject(pod):
+            return False
+        self._send_again(call)
+        return True
+
+    def gauges(self) -> Gauges:
+        seen = [pool.statistics() for pool in self._pools.all_calls()]
+        busy, idle = sum(pool.busy for pool in seen), sum(pool.idle for pool in seen)
+        serving, left = self._pools.health.counts()
+        return Gauges(busy, idle, sum(pool.waiting for pool in seen), serving, left)
+
+    async def aclose(self, grace: float) -> None:
+        await asyncio.gather(*[pool.aclose(grace) for pool in self._pools.all_calls()])
+        await self._pools.aclose()
+
+    # PodListener
+
+    def ping_data(self, pod: ServerPod) -> bytes:
+        return self._ping_data
+
+    def on_pods_known(self) -> None:
+        # calls that wait for a connection move to one pod each
+        for call in self._pool.outstanding():
+            if isinstance(call, ApiCall) and call.connection is None and call.withdraw_from_pod():
+                self._send_again(call)
+
+    def on_pod_ejected(self, pod: ServerPod, calls: list[Call]) -> None:
+        """Move calls that may be repeated to other pods. The rest keep waiting, as the pod may only be slow."""
+        for call in calls:
+            if isinstance(call, ApiCall) and call.withdraw_from_pod():
+                self._send_again(call)
+
+    def on_pod_removed(self, address: Address) -> None:
+        """No-op: no session ties a call to a pod."""
+
+    def _send_again(self, call: ApiCall) -> None:
+        call.connection = None
+        call.pod = None
+        self.submit(call)

@@ -1,0 +1,168 @@
+"""Upstream of an HTTP API that an OpenAPI document describes: a call of a tool is one request of an operation.
+
+`fairlead_openapi.calling` makes the requests, and the results from the answers. The credential of the server goes to
+the origin of the endpoint alone: a document that names another origin for an operation does not get it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Credential, OpenApiEndpoint, SentCredential
+from fairlead_api.documents.operations import Operation
+from fairlead_gateway.core.ports import Gauges, Pending, Upstream
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.upstream.api_origin import ApiCall, ApiOrigin
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import HttpRefused, McpError, RpcError
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.http.target import InvalidTarget, Target, with_body
+from fairlead_mcp.masking import Mask
+from fairlead_openapi.calling.answers import error_result, is_fault_of_call, result_of
+from fairlead_openapi.calling.credentials import credential_for
+from fairlead_openapi.calling.requests import HttpRequest, build_request
+from fairlead_openapi.calling.values import arguments_of
+
+MAX_ORIGINS: Final = 16
+"""Limit on the origins of one document's operations."""
+_CALL: Final = "tools/call"
+_PING: Final = "ping"
+_WITH_BODY: Final = frozenset({"PATCH", "POST", "PUT"})
+"""Methods whose requests have a length even without a body (RFC 9110 section 8.6)."""
+_ELSEWHERE: Final = (
+    "the operation is at another origin than the server's URL, {origin}, to which the server's credential is not sent"
+)
+_NOTHING: Final = SentCredential()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiAccess:
+    """Access to an API: its credential, headers of every request, TLS, and the resolver of hosts."""
+
+    credential: Credential
+    headers: Mapping[str, str]
+    tls: ssl.SSLContext
+    """Trust of `https` at the endpoint's own origin."""
+    system_tls: ssl.SSLContext
+    """Trust of `https` at other origins."""
+    resolve: Resolve = resolve_by_dns
+
+
+class OpenApiUpstream(Upstream):
+    """Upstream of the operations of one API, by the names of their tools. `limit` is the limit on concurrent calls."""
+
+    def __init__(
+        self, endpoint: OpenApiEndpoint, operations: Mapping[str, Operation], access: ApiAccess, *, limit: int
+    ) -> None:
+        self._operations = operations
+        self._access = access
+        self._limit = limit
+        self._count = itertools.count(1).__next__
+        self._mask = Mask(access.credential)
+        self._target = Target.from_url(endpoint.url, endpoint.host_header)
+        self._own = self._connect(self._target, access.tls)
+        self._lines = b"".join(
+            b"%b: %b\r\n" % (name.encode(), value.encode()) for name, value in access.headers.items()
+        )
+        """Lines of the headers of every request."""
+        self._others: dict[tuple[bool, str, int], ApiOrigin] = {}
+
+    @property
+    def modern(self) -> bool:
+        return False
+
+    @property
+    def keeps_tasks(self) -> bool:
+        return False
+
+    def next_id(self) -> bytes:
+        return b"%d" % self._count()
+
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        if request.method == _PING:
+            return self._own.ping(request, sink)
+        try:
+            call = self._call(request, sink)
+        except McpError as error:
+            sink.take_error(self._mask.error(error))
+            return ANSWERED
+        return call
+
+    def gauges(self) -> Gauges:
+        gauges = [origin.gauges() for origin in self._origins()]
+        return Gauges(*(sum(numbers) for numbers in zip(*gauges, strict=True)))
+
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
+        await asyncio.gather(*[origin.aclose(grace) for origin in self._origins()])
+
+    # Internals
+
+    def _origins(self) -> list[ApiOrigin]:
+        return [self._own, *self._others.values()]
+
+    def _call(self, request: UpstreamRequest, sink: ResponseSink) -> ApiCall:
+        """Send the request of a call. Raises McpError."""
+        if request.method != _CALL:
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"an HTTP API has no {request.method}")
+        members = jsonrpc.decode_object(request.params)
+        name = jsonrpc.decode_text(members["name"])
+        operation = self._operations.get(name)
+        if operation is None:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"the API has no operation for the tool {name}")
+        target = Target.from_url(operation.base_url) if operation.base_url else self._target
+        origin = self._origin(target)
+        own = origin is self._own
+        credential = credential_for(operation, self._access.credential) if own else _NOTHING
+        token = request.authorization if own else b""
+        arguments = arguments_of(members.get("arguments"))
+        built = build_request(operation, arguments, target.path, credential, authorized=bool(token))
+        mask = self._mask.adding(token.decode("latin-1").partition(": ")[2].strip()) if token else self._mask
+
+        def read(answer: Answer) -> Raw:
+            try:
+                return result_of(operation, built.target.partition(b"?")[0].decode(), answer)
+            except HttpRefused as error:
+                if not own and error.status in (401, 403):
+                    return error_result(f"{error}; {_ELSEWHERE.format(origin=operation.base_url)}")
+                refusal = mask.error(error)
+                if is_fault_of_call(refusal):
+                    return error_result(str(refusal))
+                raise
+
+        call = ApiCall(origin, request, sink, self._data(origin, built, request, token), read)
+        origin.submit(call)
+        return call
+
+    def _data(self, origin: ApiOrigin, built: HttpRequest, request: UpstreamRequest, token: bytes) -> bytes:
+        """The complete HTTP request."""
+        start = b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (built.method.encode(), built.target, origin.target.authority)
+        head = b"".join((start, built.lines, self._lines, request.header_lines, token))
+        if built.body is None and built.method not in _WITH_BODY:
+            return head + b"\r\n"
+        return with_body(head, built.body or b"")
+
+    def _origin(self, target: Target) -> ApiOrigin:
+        """Connections for a base URL. Raises InvalidTarget beyond MAX_ORIGINS."""
+        key = (target.tls, target.host, target.port)
+        if key == (self._target.tls, self._target.host, self._target.port):
+            return self._own
+        origin = self._others.get(key)
+        if origin is None:
+            if len(self._others) >= MAX_ORIGINS:
+                raise InvalidTarget(f"the operations of the API are at more than {MAX_ORIGINS} other origins")
+            origin = self._others[key] = self._connect(target, self._access.system_tls)
+        return origin
+
+    def _connect(self, target: Target, tls: ssl.SSLContext) -> ApiOrigin:
+        access = self._access
+        trust = tls if target.tls else None
+        return ApiOrigin(target, trust, access.resolve, limit=self._limit, headers=access.headers)

@@ -1,0 +1,164 @@
+"""Results of `tools/call` from the answers of an API. No I/O.
+
+| answer | result |
+|---|---|
+| JSON | its text, and `structuredContent` if the operation has an `outputSchema` |
+| other text | its text |
+| image or audio | a block of that kind |
+| other bytes | a resource with a blob |
+| nothing | a sentence with the status |
+| a status of 300 or more | HttpRefused, with the status and the beginning of the body |
+"""
+
+from __future__ import annotations
+
+import binascii
+import codecs
+import re
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.operations import Operation
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import HttpRefused
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.reading import looks_like_html, plain_address
+from fairlead_mcp.jsonrpc import CUT
+from fairlead_openapi.calling.bodies import base_type, is_json
+from fairlead_openapi.calling.values import compact
+
+MAX_REFUSAL_CHARS: Final = 2_000
+"""Characters of an error's body that a model reads: enough for the faults of several fields."""
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
+_BYTES: Final = "application/octet-stream"
+_TEXTS: Final = frozenset(
+    {
+        "application/javascript",
+        "application/sql",
+        "application/x-ndjson",
+        "application/x-www-form-urlencoded",
+        "application/x-yaml",
+        "application/xml",
+        "application/yaml",
+        "image/svg+xml",  # which no model takes as an image
+    }
+)
+_CHARSET: Final = re.compile(
+    r"charset\s*=\s*\"?((?:utf|us-ascii|iso|latin|windows|cp|shift|euc|gb|big5|koi8)[\w.:-]{0,40})",
+    re.ASCII | re.IGNORECASE,
+)
+"""Encodings of texts: some of Python's other codecs take quadratic time."""
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+def result_of(operation: Operation, path: str, answer: Answer) -> Raw:
+    """Make the result of a call. `path` is that of the request; it names a blob. Raises HttpRefused."""
+    if not 200 <= answer.status < 300:
+        raise _refusal(answer)
+    if not answer.body:
+        return _result(_text_block(_nothing(answer)))
+    content_type = answer.content_type.decode("latin-1")
+    base = base_type(content_type)
+    if is_json(base):
+        return _json_result(operation, answer.body, content_type)
+    if base in _TEXTS or base.startswith("text/") or base.endswith(("+xml", "+yaml")):
+        return _result(_text_block(_text(answer.body, content_type)))
+    if not base:
+        try:
+            return _result(_text_block(answer.body.decode()))
+        except UnicodeDecodeError:
+            pass
+    return _result(_binary_block(path, base, answer.body))
+
+
+def error_result(text: str) -> Raw:
+    """Make the result of a call that failed."""
+    return Raw(b'{"content":[%b],"isError":true}' % _text_block(text))
+
+
+def is_fault_of_call(error: HttpRefused) -> bool:
+    """Whether the status says that the call is at fault, and neither the credential, a limit nor the API."""
+    return 400 <= error.status < 500 and error.status not in (401, 403, 408, 421, 425, 429)
+
+
+def _json_result(operation: Operation, body: bytes, content_type: str) -> Raw:
+    try:
+        body.decode()
+        value = compact(body.removeprefix(codecs.BOM_UTF8))
+    except _UNREADABLE:  # not JSON in spite of its type
+        return _result(_text_block(_text(body, content_type)))
+    block = _text_block(value.decode())
+    if not operation.structured:
+        return _result(block)
+    if value.startswith(b"{"):
+        return _result(block, value)
+    return _result(block, b'{"result":%b}' % value) if operation.wrapped else _result(block)
+
+
+def _result(block: bytes, structured: bytes = b"") -> Raw:
+    member = b',"structuredContent":%b' % structured if structured else b""
+    return Raw(b'{"content":[%b]%b}' % (block, member))
+
+
+def _text_block(text: str) -> bytes:
+    return b'{"type":"text","text":%b}' % jsonrpc.encode(text)
+
+
+def _binary_block(path: str, base: str, body: bytes) -> bytes:
+    media_type = base if _MEDIA_TYPE.fullmatch(base) else _BYTES
+    data, named = binascii.b2a_base64(body, newline=False), media_type.encode()
+    kind = media_type.partition("/")[0]
+    if kind in ("image", "audio"):
+        return b'{"type":"%b","data":"%b","mimeType":"%b"}' % (kind.encode(), data, named)
+    uri = jsonrpc.encode("openapi:/" + path.lstrip("/"))
+    return b'{"type":"resource","resource":{"uri":%b,"mimeType":"%b","blob":"%b"}}' % (uri, named, data)
+
+
+def _text(body: bytes, content_type: str) -> str:
+    """Text in the encoding that the type names; UTF-8 with replacements if Python does not know it."""
+    charset = _CHARSET.search(content_type)
+    try:
+        return body.decode(charset[1] if charset else "utf-8", "replace").removeprefix("\ufeff")
+    except (LookupError, UnicodeError):
+        return body.decode("utf-8", "replace")
+
+
+def _nothing(answer: Answer) -> str:
+    location = answer.headers.get(b"location", b"").decode("latin-1")
+    where = f"; its Location is {plain_address(location)}" if location else ""
+    return f"The API answered with status {_status(answer.status)} and without content{where}."
+
+
+def _refusal(answer: Answer) -> HttpRefused:
+    retry_after = answer.headers.get(b"retry-after")
+    if 300 <= answer.status < 400:
+        text = f"the API redirects ({answer.status}); redirects are not followed"
+    else:
+        text = f"the API answered with status {_status(answer.status)}{_quote(answer)}"
+    return HttpRefused(
+        text,
+        status=answer.status,
+        retry_after=None if retry_after is None else retry_after.decode("latin-1"),
+        challenge=answer.headers.get(b"www-authenticate"),
+    )
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _quote(answer: Answer) -> str:
+    if looks_like_html(answer):
+        return " and an HTML page"
+    start = answer.body[: MAX_REFUSAL_CHARS * 4]
+    text = _text(start, answer.content_type.decode("latin-1"))
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if len(line) > MAX_REFUSAL_CHARS or len(start) < len(answer.body):
+        line = line[: MAX_REFUSAL_CHARS - 1] + CUT
+    return f": {line}" if line else ""

@@ -1,0 +1,137 @@
+"""Bodies of requests: JSON, forms, text and bytes. No I/O."""
+
+from __future__ import annotations
+
+import binascii
+from typing import Final, NamedTuple
+
+from msgspec import Raw
+
+from fairlead_api.documents.operations import OperationBody, PartEncoding
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import ArgumentsRefused
+from fairlead_openapi.calling.multipart import Part, multipart
+from fairlead_openapi.calling.styles import encoder, escape, pairs
+from fairlead_openapi.calling.values import Members, compact, items_of, kind_of, members_of, text_of
+
+FORM: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
+_BYTES: Final = "application/octet-stream"
+_WHITESPACE: Final = str.maketrans("", "", " \t\r\n")
+_PLAIN: Final = PartEncoding()
+
+
+class Body(NamedTuple):
+    """Body of a request with its `Content-Type`."""
+
+    content_type: str
+    data: bytes
+
+
+def build_body(body: OperationBody, arguments: Members) -> Body | None:
+    """Make the body from the arguments of a call; None if none of its arguments is given and the body is optional.
+
+    Raises ArgumentsRefused for arguments that cannot be written in the media type.
+    """
+    base = base_type(body.media_type)
+    if body.argument:
+        given = arguments.get(body.argument)
+        if given is None:
+            if body.required:
+                raise ArgumentsRefused(f"The argument {body.argument} is missing: it is the body of the request")
+            return None
+        if base not in (FORM, MULTIPART):
+            return Body(_content_type(body.media_type), _whole(body, base, given))
+        if kind_of(given) != "{":
+            raise ArgumentsRefused(f"The argument {body.argument} has to be an object: it is sent as a form")
+        return _form(base, members_of(given), body)
+    properties = {body.properties[name]: value for name, value in arguments.items() if name in body.properties}
+    if not properties and not body.required:
+        return None
+    if base in (FORM, MULTIPART):
+        return _form(base, properties, body)
+    if not is_json(base):
+        raise ArgumentsRefused(f"The body of the request is {body.media_type}, which several arguments cannot make")
+    return Body(body.media_type, _object(properties))
+
+
+def base_type(media_type: str) -> str:
+    """Media type in lower case, without parameters."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def is_json(base: str) -> bool:
+    """Whether a media type without parameters is JSON (RFC 6839 section 3.1)."""
+    return base in ("application/json", "text/json") or base.endswith("+json")
+
+
+def decode_base64(argument: str, value: Raw) -> bytes:
+    """Bytes of an argument in base64, in either alphabet, with or without padding. Raises ArgumentsRefused."""
+    if kind_of(value) == '"':
+        plain = text_of(value).translate(_WHITESPACE).replace("-", "+").replace("_", "/").rstrip("=")
+        try:
+            return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
+        except ValueError:
+            pass
+    raise ArgumentsRefused(f"The argument {argument} is not base64: its bytes have to be given in base64")
+
+
+def _object(members: Members) -> bytes:
+    named = (b"%b:%b" % (jsonrpc.encode(name), compact(value)) for name, value in members.items())
+    return b"{%b}" % b",".join(named)
+
+
+def _whole(body: OperationBody, base: str, value: Raw) -> bytes:
+    if body.binary:
+        return decode_base64(body.argument, value)
+    return compact(value) if is_json(base) else text_of(value).encode("utf-8", "replace")
+
+
+def _content_type(media_type: str) -> str:
+    """Media type of a whole body; a text names its encoding."""
+    base = base_type(media_type)
+    return f"{media_type}; charset=utf-8" if base.startswith("text/") and "charset" not in media_type else media_type
+
+
+def _form(base: str, properties: Members, body: OperationBody) -> Body:
+    encodings = body.encoding
+    if base == FORM:
+        written = [pair for name, value in properties.items() for pair in _form_pairs(name, value, encodings.get(name))]
+        return Body(body.media_type, "&".join(written).encode())
+    parts = [part for name, value in properties.items() for part in _parts(name, value, encodings.get(name))]
+    return Body(*multipart(parts))
+
+
+def _form_pairs(name: str, value: Raw, encoding: PartEncoding | None) -> list[str]:
+    """Pairs of one property; objects are written as JSON unless the document gives a style."""
+    kind = kind_of(value)
+    if kind == "n":
+        return []
+    if encoding is not None and not is_json(base_type(encoding.content_type)):
+        encode = encoder(allow_reserved=encoding.allow_reserved)
+        return pairs(name, value, encoding.style, explode=encoding.explode, encode=encode)
+    texts = [value] if kind != "[" or encoding is not None else items_of(value)
+    as_json = encoding is not None
+    return [f"{escape(name)}={escape(compact(text).decode() if as_json else text_of(text))}" for text in texts]
+
+
+def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[Part]:
+    """Parts of one property: one for each item of a list, unless that is sent as JSON."""
+    kind, encoding = kind_of(value), encoding or _PLAIN
+    media_type = encoding.content_type.partition(",")[0].strip()  # a list of media types leaves the choice
+    if "*" in media_type:
+        media_type = ""
+    as_json = is_json(base_type(media_type))
+    if kind == "n":
+        return []
+    items = items_of(value) if kind == "[" and not as_json else [value]
+    if encoding.binary:
+        return [Part(name, decode_base64(name, item), media_type or _BYTES, filename=name) for item in items]
+    if as_json:
+        return [Part(name, compact(item), media_type) for item in items]
+    return [Part(name, text_of(item).encode("utf-8", "replace"), media_type or _type_of_part(item)) for item in items]
+
+
+def _type_of_part(value: Raw) -> str:
+    """Media type of a part without one in the document; empty for a text (RFC 7578 section 4.4)."""
+    return "application/json" if kind_of(value) in "{[" else ""

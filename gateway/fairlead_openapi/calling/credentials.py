@@ -1,0 +1,25 @@
+"""Credential of a request, by the operation's security requirements. No I/O."""
+
+from __future__ import annotations
+
+from fairlead_api.documents.catalog import Credential, SentCredential
+from fairlead_api.documents.operations import Operation
+
+
+def credential_for(operation: Operation, credential: Credential) -> SentCredential:
+    """What a request sends of a server's credential.
+
+    Headers, query and cookies that belong to no scheme are sent always. Of the schemes, those of the first alternative
+    for which the credential has them all: the schemes of one alternative are needed together. Without such an
+    alternative the request is sent without them, and the API answers what it lacks.
+    """
+    headers, query, cookies = dict(credential.headers), dict(credential.query), dict(credential.cookies)
+    for alternative in operation.security:
+        if alternative and all(scheme in credential.schemes for scheme in alternative):
+            for scheme in alternative:
+                sent = credential.schemes[scheme]
+                headers.update(sent.headers)
+                query.update(sent.query)
+                cookies.update(sent.cookies)
+            break
+    return SentCredential(headers=headers, query=query, cookies=cookies)

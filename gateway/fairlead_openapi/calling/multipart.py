@@ -1,0 +1,58 @@
+"""Bodies of `multipart/form-data` (RFC 7578). No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from fairlead_mcp.http.target import checked_value
+
+_ESCAPED: Final = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
+"""Characters that would end a name in `Content-Disposition`, as browsers escape them (HTML, "Multipart form data")."""
+
+
+class Part(NamedTuple):
+    """One part of a body."""
+
+    name: str
+    data: bytes
+    content_type: str = ""
+    """Empty: the part is a text."""
+    filename: str = ""
+    """Name of the file that the part is; empty: it is none."""
+
+
+def multipart(parts: Sequence[Part]) -> tuple[str, bytes]:
+    """Make the `Content-Type` and the body. Raises InvalidTarget for a media type with control characters."""
+    boundary = _boundary(parts)
+    pieces = []
+    for part in parts:
+        pieces.append(b"--%b\r\n%b\r\n\r\n%b\r\n" % (boundary, _head(part), part.data))
+    pieces.append(b"--%b--\r\n" % boundary)
+    return f"multipart/form-data; boundary={boundary.decode()}", b"".join(pieces)
+
+
+def _head(part: Part) -> bytes:
+    lines = f'Content-Disposition: form-data; name="{part.name.translate(_ESCAPED)}"'
+    if part.filename:
+        lines += f'; filename="{part.filename.translate(_ESCAPED)}"'
+    head = lines.encode("utf-8", "replace")
+    if part.content_type:
+        head += b"\r\nContent-Type: " + checked_value("Content-Type", part.content_type)
+    return head
+
+
+def _boundary(parts: Sequence[Part]) -> bytes:
+    """A delimiter that no part contains. It depends on the parts alone, so that a request that is repeated is the same,
+    and whoever chooses a part cannot know it before.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(b"%d:" % len(part.data))
+        digest.update(part.data)
+    while True:
+        boundary = b"fairlead-" + digest.hexdigest()[:32].encode()
+        if not any(boundary in part.data for part in parts):
+            return boundary
+        digest.update(boundary)

@@ -1,0 +1,219 @@
+"""Request of a call: its path, query, headers and body, from the arguments and the server's credential. No I/O.
+
+Arguments are chosen by a model, so each value is kept in its place: it cannot leave its segment of the path, add a
+parameter or a header, or replace what the credential sets.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote, unquote
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import SentCredential
+from fairlead_api.documents.operations import Operation, OperationParameter
+from fairlead_mcp.errors import ArgumentsRefused
+from fairlead_mcp.http.target import InvalidTarget, checked_name, checked_value
+from fairlead_openapi.calling.bodies import base_type, build_body, is_json
+from fairlead_openapi.calling.styles import encoder, escape, in_path, pairs
+from fairlead_openapi.calling.values import Members, compact, kind_of, text_of, value_of
+
+MAX_TARGET_BYTES: Final = 16 << 10
+"""Limit on path and query: most servers take 8 KiB, and the longest takes of those in use 16 KiB."""
+MAX_HEADER_BYTES: Final = 32 << 10
+"""Limit on the header lines of one request."""
+_TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
+_PATH: Final = "/%:@!$&'()*+,;=~-._"
+"""Characters of a template that need no escape in a path (RFC 3986 section 3.3)."""
+_COOKIE: Final = "!#$&'()*+-./:<=>?@[]^_`{|}~"
+"""Characters of a cookie's value that need no escape (RFC 6265 section 4.1.1)."""
+_SEPARATORS: Final = re.compile(r"[/\\]")
+_METHOD: Final = re.compile(r"[A-Z]{1,32}")
+_REFUSED_METHODS: Final = frozenset({"CONNECT", "TRACE"})
+"""Methods that do not reach the API, or give away the credential of the request."""
+_NOT_ARGUMENTS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "via", "forwarded", "traceparent"})
+"""Headers that arguments never set, in addition to those of the transport."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request without `Host`, `Content-Length` and what the connection adds."""
+
+    method: str
+    target: bytes
+    """Path and query."""
+    lines: bytes
+    """Header lines, each of which ends in CRLF."""
+    body: bytes | None
+
+
+def build_request(
+    operation: Operation, arguments: Members, base: bytes, credential: SentCredential, *, authorized: bool = False
+) -> HttpRequest:
+    """Make the request of a call. `base` is path and query of the base URL, encoded. With `authorized` the caller adds
+    the header `Authorization`, which the credential then does not set.
+
+    Raises ArgumentsRefused for arguments that the request cannot carry, and InvalidTarget for a credential or a
+    document with control characters.
+    """
+    if not _METHOD.fullmatch(operation.method) or operation.method in _REFUSED_METHODS:
+        raise InvalidTarget(f"the method {operation.method!r} is not sent", reason="InvalidMethod")
+    try:
+        _refuse_unknown(operation, arguments)
+        target = _target(operation, arguments, base, credential)
+        body = None if operation.body is None else build_body(operation.body, arguments)
+        lines = _header_lines(operation, arguments, credential, authorized=authorized)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ArgumentsRefused(f"The arguments cannot be written into a request: {error}") from error
+    except RecursionError as error:
+        raise ArgumentsRefused("The arguments are nested too deeply to be written into a request") from error
+    if body is not None:
+        lines += b"Content-Type: %b\r\n" % checked_value("Content-Type", body.content_type)
+    if len(target) > MAX_TARGET_BYTES:
+        raise ArgumentsRefused(f"The arguments make a URL of {len(target)} bytes; the limit is {MAX_TARGET_BYTES}")
+    if len(lines) > MAX_HEADER_BYTES:
+        raise ArgumentsRefused(f"The arguments make headers of {len(lines)} bytes; the limit is {MAX_HEADER_BYTES}")
+    return HttpRequest(method=operation.method, target=target, lines=lines, body=None if body is None else body.data)
+
+
+def _refuse_unknown(operation: Operation, arguments: Members) -> None:
+    """Refuse arguments that the request has no place for: without them it would mean something else."""
+    names = {parameter.argument for parameter in operation.parameters}
+    if operation.body is not None:
+        names |= {operation.body.argument, *operation.body.properties}
+    unknown = [name for name in arguments if name not in names]
+    if unknown:
+        raise ArgumentsRefused(f"The operation has no argument {', '.join(sorted(unknown)[:5])}")
+
+
+def _given(operation: Operation, arguments: Members, place: str) -> list[tuple[OperationParameter, Raw]]:
+    """Parameters of one place that have a value other than null."""
+    return [
+        (parameter, arguments[parameter.argument])
+        for parameter in operation.parameters
+        if parameter.place == place
+        and parameter.argument in arguments
+        and kind_of(arguments[parameter.argument]) != "n"
+    ]
+
+
+# Path and query
+
+
+def _target(operation: Operation, arguments: Members, base: bytes, credential: SentCredential) -> bytes:
+    prefix, _, fixed = base.partition(b"?")
+    path = prefix.decode().rstrip("/") + _path(operation, arguments)
+    query = [fixed.decode()] if fixed else []
+    for parameter, value in _given(operation, arguments, "query"):
+        if parameter.name not in credential.query:
+            query += _query_pairs(parameter, value)
+    query += [f"{escape(name)}={escape(value)}" for name, value in credential.query.items()]
+    return (f"{path or '/'}?{'&'.join(query)}" if query else path or "/").encode()
+
+
+def _query_pairs(parameter: OperationParameter, value: Raw) -> list[str]:
+    encode = encoder(allow_reserved=parameter.allow_reserved)
+    if parameter.media_type:
+        return [f"{escape(parameter.name)}={encode(_written(parameter, value))}"]
+    return pairs(parameter.name, value, parameter.style, explode=parameter.explode, encode=encode)
+
+
+def _written(parameter: OperationParameter, value: Raw) -> str:
+    """Text of a parameter with `content`."""
+    return compact(value).decode() if is_json(base_type(parameter.media_type)) else text_of(value)
+
+
+def _path(operation: Operation, arguments: Members) -> str:
+    given = {parameter.name: (parameter, value) for parameter, value in _given(operation, arguments, "path")}
+    segments = [_segment(operation, segment, given) for segment in operation.path.split("/")]
+    path = "/".join(segments)
+    return path if path.startswith("/") else "/" + path
+
+
+def _segment(operation: Operation, segment: str, given: dict[str, tuple[OperationParameter, Raw]]) -> str:
+    pieces, end = [], 0
+    for match in _TEMPLATE.finditer(segment):
+        pieces.append(quote(segment[end : match.start()], safe=_PATH))
+        pieces.append(_path_value(operation, match[1], given))
+        end = match.end()
+    pieces.append(quote(segment[end:], safe=_PATH))
+    made = "".join(pieces)
+    if _is_dots(unquote(made)):
+        raise ArgumentsRefused(f"The path {operation.path} with these arguments has the segment {unquote(made)!r}")
+    return made
+
+
+def _path_value(operation: Operation, name: str, given: dict[str, tuple[OperationParameter, Raw]]) -> str:
+    if name not in given:
+        argument = next((p.argument for p in operation.parameters if (p.name, p.place) == (name, "path")), name)
+        raise ArgumentsRefused(f"The argument {argument} is missing: the path {operation.path} needs it")
+    parameter, raw = given[name]
+    if parameter.media_type:
+        text = escape(_written(parameter, raw))
+    else:
+        value = value_of(raw)
+        text = "" if not value else in_path(name, value, parameter.style, explode=parameter.explode)
+    if not text:
+        raise ArgumentsRefused(f"The argument {parameter.argument} is empty: it is a part of the path {operation.path}")
+    plain = unquote(text)
+    for seen in (plain, unquote(plain)):  # some servers decode a path twice
+        if any(_is_dots(segment) for segment in _SEPARATORS.split(seen)):
+            raise ArgumentsRefused(
+                f"The argument {parameter.argument} has a segment . or .. and would lead to another path than "
+                f"{operation.path}"
+            )
+    return text
+
+
+def _is_dots(segment: str) -> bool:
+    """Whether a server may remove the segment (RFC 3986 section 5.2.4), also with parameters after it."""
+    return segment.partition(";")[0].strip() in (".", "..")
+
+
+# Headers
+
+
+def _header_lines(operation: Operation, arguments: Members, credential: SentCredential, *, authorized: bool) -> bytes:
+    lines = [b"Accept: %b\r\nAccept-Encoding: identity\r\n" % checked_value("Accept", operation.accept or "*/*")]
+    fixed = {name.lower() for name in credential.headers} | _NOT_ARGUMENTS
+    given = [(p, value) for p, value in _given(operation, arguments, "header") if p.name.lower() not in fixed]
+    if "user-agent" not in fixed | {parameter.name.lower() for parameter, _ in given}:
+        lines.append(b"User-Agent: fairlead\r\n")  # some APIs refuse requests without one
+    lines += [_argument_line(parameter, value) for parameter, value in given]
+    for name, value in credential.headers.items():
+        if not (authorized and name.lower() == "authorization"):
+            lines.append(b"%b: %b\r\n" % (checked_name(name), checked_value(name, value)))
+    cookies = _cookies(operation, arguments, credential)
+    if cookies:
+        lines.append(b"Cookie: %b\r\n" % checked_value("Cookie", "; ".join(cookies)))
+    return b"".join(lines)
+
+
+def _argument_line(parameter: OperationParameter, raw: Raw) -> bytes:
+    if parameter.media_type:
+        text = _written(parameter, raw)
+    else:
+        value = value_of(raw)
+        text = "" if value is None else in_path(parameter.name, value, "simple", explode=parameter.explode, encode=str)
+    try:
+        return b"%b: %b\r\n" % (checked_name(parameter.name), checked_value(parameter.name, text))
+    except InvalidTarget as error:
+        raise ArgumentsRefused(f"The argument {parameter.argument} cannot be sent: {error}") from error
+
+
+def _cookies(operation: Operation, arguments: Members, credential: SentCredential) -> list[str]:
+    cookies = []
+    for parameter, value in _given(operation, arguments, "cookie"):
+        if parameter.name in credential.cookies:
+            continue
+        if parameter.media_type:
+            cookies.append(f"{escape(parameter.name)}={escape(_written(parameter, value), _COOKIE)}")
+        else:
+            cookies += pairs(parameter.name, value, "form", explode=parameter.explode, encode=_in_cookie)
+    return cookies + [f"{name}={value}" for name, value in credential.cookies.items()]
+
+
+def _in_cookie(text: str) -> str:
+    return escape(text, _COOKIE)

@@ -1,0 +1,102 @@
+"""Serialization of parameters by style (OpenAPI 3.1, "Style Values"; RFC 6570). No I/O.
+
+| style | place | list, with explode | object, with explode |
+|---|---|---|---|
+| simple | path, header | `a,b`, `a,b` | `k,v`, `k=v` |
+| label | path | `.a,b`, `.a.b` | `.k,v`, `.k=v` |
+| matrix | path | `;n=a,b`, `;n=a;n=b` | `;n=k,v`, `;k=v` |
+| form | query, cookie, form | `n=a,b`, `n=a&n=b` | `n=k,v`, `k=v` |
+| spaceDelimited | query, form | `n=a%20b`, `n=a&n=b` | `n=k%20v`, `k=v` |
+| pipeDelimited | query, form | `n=a%7Cb`, `n=a&n=b` | `n=k%7Cv`, `k=v` |
+| deepObject | query, form | `n[]=a&n[]=b` | `n[k]=v` |
+
+The documents do not say how `deepObject` writes lists: scalars follow `[]`, and objects in a list a number in brackets,
+which is what the servers of such APIs (PHP, Rails, qs, Stripe) read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
+from urllib.parse import quote
+
+from msgspec import Raw
+
+from fairlead_api.documents.operations import Style
+from fairlead_openapi.calling.values import Value, items_of, kind_of, members_of, text_of, value_of
+
+Encode: TypeAlias = Callable[[str], str]
+
+RESERVED_IN_VALUES: Final = ":/?@!$'()*,;"
+"""Reserved characters (RFC 3986 section 2.2) that `allowReserved` keeps. The others are escaped all the same, because
+they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
+"""
+_SEPARATORS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_PATH_PREFIXES: Final = {"label": ".", "matrix": ";"}
+
+
+def escape(text: str, safe: str = "") -> str:
+    """Percent-encode all but unreserved characters (RFC 3986 section 2.3) and those of `safe`."""
+    return quote(text, safe=safe, errors="replace")
+
+
+def encoder(*, allow_reserved: bool) -> Encode:
+    """Encoder of values, which with `allow_reserved` keeps RESERVED_IN_VALUES."""
+    return partial(escape, safe=RESERVED_IN_VALUES) if allow_reserved else escape
+
+
+def in_path(name: str, value: Value, style: Style, *, explode: bool, encode: Encode = escape) -> str:
+    """Text of a parameter in a path or a header; empty for an empty list or object."""
+    prefix = _PATH_PREFIXES.get(style, "")
+    between = prefix if explode and prefix else ","
+    named = style == "matrix"
+    if isinstance(value, str):
+        text = encode(value)
+        if not named:
+            return prefix + text
+        return f"{prefix}{escape(name)}={text}" if text else f"{prefix}{escape(name)}"
+    if not value:
+        return ""
+    if isinstance(value, dict):
+        if explode:
+            return prefix + between.join(f"{encode(key)}={encode(text)}" for key, text in value.items())
+        texts = [encode(text) for pair in value.items() for text in pair]
+    else:
+        texts = [encode(text) for text in value]
+        if named and explode:
+            return "".join(f";{escape(name)}={text}" for text in texts)
+    return (f"{prefix}{escape(name)}=" if named else prefix) + between.join(texts)
+
+
+def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = escape) -> list[str]:
+    """`name=value` pairs of a parameter in a query, a cookie or a form; none for null and for an empty list or
+    object.
+    """
+    if style == "deepObject" and kind_of(raw) in "{[":
+        return _deep(escape(name), raw, encode)
+    value = value_of(raw)
+    if isinstance(value, str):
+        return [f"{escape(name)}={encode(value)}"]
+    if not value:
+        return []
+    if explode:
+        named = value.items() if isinstance(value, dict) else ((name, text) for text in value)
+        return [f"{escape(key)}={encode(text)}" for key, text in named]
+    texts = [text for pair in value.items() for text in pair] if isinstance(value, dict) else value
+    separator = _SEPARATORS.get(style, ",")
+    return [f"{escape(name)}={separator.join(encode(text) for text in texts)}"]
+
+
+def _deep(name: str, raw: Raw, encode: Encode) -> list[str]:
+    """Pairs of an object or a list; `name` is encoded already. Raises RecursionError for deep values."""
+    kind = kind_of(raw)
+    if kind == "{":
+        inner = [(f"{name}%5B{escape(key)}%5D", member) for key, member in members_of(raw).items()]
+    elif kind == "[":
+        items = items_of(raw)
+        numbered = any(kind_of(item) in "{[" for item in items)
+        inner = [(f"{name}%5B{number if numbered else ''}%5D", item) for number, item in enumerate(items)]
+    else:
+        return [f"{name}={encode(text_of(raw))}"]
+    return [pair for key, member in inner for pair in _deep(key, member, encode)]
