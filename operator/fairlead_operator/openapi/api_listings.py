@@ -74,6 +74,10 @@ class ApiListings:
         self._compiled[key] = _Compiled(source, digest, etag, await asyncio.to_thread(KeptListing.of, listing))
         return listing
 
+    def forget(self, key: ServerKey) -> None:
+        """Drop what is kept of a deleted server."""
+        self._compiled.pop(key, None)
+
     async def _changed_document(self, key: ServerKey, source: ApiSource, etag: bytes) -> tuple[bytes, bytes] | None:
         """The document and its tag; None if it still is the version `etag`."""
         if not isinstance(source.place, UrlPlace):
