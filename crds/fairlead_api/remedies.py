@@ -162,6 +162,37 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
     }
 )
 """Advice by cause and transport, in place of the general advice about the cause."""
+_DOCUMENT_REQUESTS: Final = frozenset(
+    {
+        Cause.UNREACHABLE,
+        Cause.INVALID_URL,
+        Cause.UNKNOWN_HOST,
+        Cause.CONNECTION_REFUSED,
+        Cause.CONNECT_TIMEOUT,
+        Cause.CONNECTION_LOST,
+        Cause.CLOSED_MID_ANSWER,
+        Cause.TLS_FAILED,
+        Cause.TIMEOUT,
+        Cause.ANSWER_TOO_LARGE,
+        Cause.UNAUTHORIZED,
+        Cause.FORBIDDEN,
+        Cause.NOT_FOUND,
+        Cause.METHOD_NOT_ALLOWED,
+        Cause.NOT_ACCEPTABLE,
+        Cause.TOO_MANY_REQUESTS,
+        Cause.REDIRECTED,
+        Cause.SERVER_ERROR,
+        Cause.HTTP_REFUSED,
+    }
+)
+"""Causes that concern the request of an OpenAPI document, where the server is an HTTP API."""
+_DOCUMENT: Final = "Check spec.openapi.url, from which the document is requested without a credential; or keep a copy of the document, "
+_OTHER_PLACE: Final[Mapping[Form, str]] = MappingProxyType(
+    {
+        "cluster": "in a ConfigMap that spec.openapi.configMapRef names.",
+        "local": "in a file that spec.openapi.file names.",
+    }
+)
 ON_A_CLUSTER: Final = frozenset(
     {
         Cause.POD_TEMPLATE_NOT_ALLOWED,
@@ -214,6 +245,8 @@ def remedy(cause: Cause, form: Form, transport: str = "", names: Mapping[str, st
 def _remedy(cause: Cause, form: Form, transport: str) -> str:
     if advice := _BY_TRANSPORT.get((cause, transport), {}).get(form):
         return advice
+    if transport == "openapi" and cause in _DOCUMENT_REQUESTS:
+        return _DOCUMENT + _OTHER_PLACE.get(form, _OTHER_PLACE["local"])
     if form == "client-configuration" and cause in _CLIENT:
         return _CLIENT[cause]
     if form != "cluster" and cause in _LOCAL:

@@ -1,0 +1,148 @@
+"""OpenAPI documents before they are compiled: where they are, how they are packed, and how they are requested."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from fairlead_api.documents.catalog import OpenApiEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_cli.up.openapi import is_document, server_name
+from fairlead_mcp.egress import Egress
+from fairlead_mcp.errors import HttpRefused, McpError, TooLarge
+from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_operator.kube.platform import endpoint_of
+from fairlead_operator.openapi import document_content, document_fetch
+from fairlead_operator.openapi.api_listings import ApiListings
+from fairlead_operator.openapi.api_source import ApiSource, ConfigMapPlace, DocumentPlace, UrlPlace
+from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
+from fairlead_operator.openapi.document_fetch import fetch_document
+from petstore import DOCUMENT
+from rawserver import Reply, Request, raw_server
+
+KEY = ServerKey("team-a", "pets")
+PEM = "-----BEGIN CERTIFICATE-----"
+
+
+async def read_nowhere(place: DocumentPlace) -> bytes:
+    raise AssertionError(place)
+
+
+def test_the_only_key_of_a_config_map_is_the_document_and_a_named_one_among_several() -> None:
+    assert chosen_key(ConfigMapPlace("a", "m", None), ["x"]) == "x"
+    assert chosen_key(ConfigMapPlace("a", "m", "y"), ["x", "y"]) == "y"
+    with pytest.raises(DocumentUnusable, match=r"has 2 keys \(x, y\): set openapi.configMapRef.key"):
+        chosen_key(ConfigMapPlace("a", "m", None), ["x", "y"])
+    with pytest.raises(DocumentUnusable, match="no key z, but x"):
+        chosen_key(ConfigMapPlace("a", "m", "z"), ["x"])
+
+
+def test_a_packed_document_is_unpacked_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = gzip.compress(b"openapi: 3.1.0")
+    assert unpacked(packed, "m") == b"openapi: 3.1.0"
+    assert unpacked(b"openapi: 3.1.0", "m") == b"openapi: 3.1.0"
+    with pytest.raises(DocumentUnusable, match="its end is missing"):
+        unpacked(packed[:-9], "m")
+    with pytest.raises(DocumentUnusable, match="cannot be decompressed"):
+        unpacked(packed[:4] + b"\xff" * 40, "m")
+    monkeypatch.setattr(document_content, "MAX_DOCUMENT_BYTES", 1 << 20)
+    with pytest.raises(DocumentUnusable, match="more than 1 MiB"):
+        unpacked(gzip.compress(bytes(2 << 20)), "m")
+
+
+def test_calls_go_to_the_base_url_with_its_host_header_and_certificates() -> None:
+    api = {"url": "https://a/openapi.json", "baseURL": "https://b/v1", "hostHeader": "c", "caBundle": PEM}
+    server = McpServer.model_validate({"metadata": {"name": "api", "namespace": "default"}, "spec": {"openapi": api}})
+    endpoint = endpoint_of(server)
+    assert endpoint == OpenApiEndpoint(url="https://b/v1", host_header="c", ca_bundle=PEM)
+    source = ApiSource.of(server)
+    assert source is not None
+    assert source.endpoint("https://d/v2") == structs.replace(endpoint, url="https://d/v2")
+
+
+async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.path == "/old":
+            reply.send(302, location="/new")
+        elif request.path == "/new":
+            reply.send(200, json.dumps(DOCUMENT).encode())
+        elif request.path == "/page":
+            reply.send(200, b"<!doctype html><title>Docs</title>", kind="text/html")
+        elif request.path == "/ring":
+            reply.send(302, location="/ring")
+        else:
+            reply.send(401)
+
+    async with raw_server(handle) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        found = await fetch_document(f"{url}/old", resolve_by_dns)
+        assert found is not None
+        assert json.loads(found.data) == DOCUMENT
+        for path, words in (("page", "a web page"), ("ring", "more than 3 redirects"), ("none", "status 401")):
+            with pytest.raises(HttpRefused, match=words):
+                await fetch_document(f"{url}/{path}", resolve_by_dns)
+
+
+async def test_a_document_larger_than_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_fetch, "MAX_DOCUMENT_BYTES", 1 << 10)
+
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.send(200, bytes(2 << 10))
+
+    async with raw_server(handle) as server:
+        with pytest.raises(TooLarge):
+            await fetch_document(f"http://127.0.0.1:{server.port}/", resolve_by_dns)
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]"])
+async def test_a_document_at_an_address_that_servers_may_not_have_is_not_requested(host: str) -> None:
+    source = ApiSource(UrlPlace(f"http://{host}/openapi.json"), None, (), (), has_auth=False)
+    with pytest.raises(McpError) as caught:
+        await ApiListings(read_nowhere, Egress()).list(KEY, source)
+    assert caught.value.reason == "AddressNotAllowed"
+
+
+async def test_a_redirect_to_such_an_address_is_not_followed() -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.send(302, location="http://169.254.169.254/openapi.json")
+
+    async with raw_server(handle) as server:
+        source = ApiSource(UrlPlace(f"http://127.0.0.1:{server.port}/"), None, (), (), has_auth=False)
+        with pytest.raises(McpError) as caught:
+            await ApiListings(read_nowhere, Egress()).list(KEY, source)
+    assert caught.value.reason == "AddressNotAllowed"
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        ("https://api.example.com/v3/openapi.json", "api-example-com"),
+        ("https://example.com/specs/GitHub_v3.yaml", "github-v3"),
+        ("./petstore.openapi.json", "petstore"),
+        ("specs/2checkout.yaml", "api-2checkout"),
+        ("specs/.json", "api"),
+    ],
+)
+def test_a_server_is_named_after_its_document(document: str, name: str) -> None:
+    assert server_name(document) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (json.dumps(DOCUMENT), True),
+        (json.dumps(DOCUMENT, indent=2), True),
+        ("# ours\nopenapi: 3.0.3\npaths: {}\n", True),
+        ("swagger: '2.0'\n", True),
+        ('{"mcpServers": {"time": {"command": "uvx"}}}', False),
+        ("apiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nspec:\n  openapi:\n    url: https://a/\n", False),
+    ],
+)
+def test_a_document_is_told_from_other_files_by_its_beginning(tmp_path: Path, text: str, expected: bool) -> None:
+    (tmp_path / "file").write_text(text)
+    assert is_document(str(tmp_path / "file")) is expected
