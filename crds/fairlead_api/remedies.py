@@ -186,7 +186,9 @@ _DOCUMENT_REQUESTS: Final = frozenset(
     }
 )
 """Causes that concern the request of an OpenAPI document, where the server is an HTTP API."""
-_DOCUMENT: Final = "Check spec.openapi.url, from which the document is requested without a credential; or keep a copy of the document, "
+_DOCUMENT: Final = (
+    "Check spec.openapi.url, from which the document is requested without a credential; or keep a copy of it, "
+)
 _OTHER_PLACE: Final[Mapping[Form, str]] = MappingProxyType(
     {
         "cluster": "in a ConfigMap that spec.openapi.configMapRef names.",

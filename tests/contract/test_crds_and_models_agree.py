@@ -85,6 +85,7 @@ def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
         ".spec.package.executable",
         ".spec.package.args",
         ".spec.remote.caBundle",
+        ".spec.openapi.caBundle",
         ".spec.auth.clientCredentials.caBundle",
         ".spec.auth.tokenExchange.caBundle",
         ".spec.auth.userConsent.caBundle",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,10 @@ from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
 from page_examples import ROOT, Example, examples, pages
 
-LOCAL = "command"
-"""Source of servers that `fairlead up` alone runs."""
+
+def is_local(spec: dict[str, Any]) -> bool:
+    """Whether only `fairlead up` runs a server of that source."""
+    return "command" in spec or "file" in spec.get("openapi", {})
 
 
 def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]:
@@ -41,7 +44,7 @@ def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]
 def test_an_api_server_takes_the_manifests_of_a_page_and_the_pods_made_of_them(
     control_plane: ControlPlane, namespace: str, page: Path
 ) -> None:
-    shown = [example for example in examples(page) if LOCAL not in example.manifest.get("spec", {})]
+    shown = [example for example in examples(page) if not is_local(example.manifest.get("spec", {}))]
     assert [each for example in shown for each in refusals(control_plane, namespace, example)] == []
 
 

@@ -116,8 +116,8 @@ def test_a_document_of_the_wrong_kind_is_named(text: str, sentence: str) -> None
 def test_faults_of_a_manifest_are_told_at_once_in_the_order_of_the_rules() -> None:
     assert problems_of(HEAD + "spec:\n  replicas: 2\n  remote: {}\n") == [
         (
-            "m.yaml:4: spec: set exactly one of image, package, url, command, which says where the server runs; "
-            "the command of an image is image.command"
+            "m.yaml:4: spec: set exactly one of image, package, url, openapi, command, which says where the server "
+            "runs; the command of an image is image.command"
         ),
         "m.yaml:6: spec.remote: remote needs url, and remote.caBundle needs an https url",
         "m.yaml:4: spec: replicas, resources and pod templates describe pods: they need image or package",
