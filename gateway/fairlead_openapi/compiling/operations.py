@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from fairlead_api.documents.operations import Operation
 from fairlead_mcp.schemas import Schema
-from fairlead_openapi.compiling.answers import AnswerReader, AnswerShape
-from fairlead_openapi.compiling.bodies import BodyReader, RequestBody
+from fairlead_openapi.compiling.answers import AnswerShape, ResponseReader
+from fairlead_openapi.compiling.bodies import BodyArguments, BodyReader
 from fairlead_openapi.compiling.naming import ArgumentNames, OperationKey
 from fairlead_openapi.compiling.parameters import Argument, ParameterReader, ParameterSet, merged_parameters
 from fairlead_openapi.compiling.references import DocumentReferences
@@ -37,7 +37,7 @@ _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
 class DocumentContext(msgspec.Struct, frozen=True):
-    """What all operations of a document share."""
+    """Parts that all operations of a document share."""
 
     document: dict[str, Any]
     url: str
@@ -62,7 +62,7 @@ class OperationCompiler:
 
     def __init__(self, context: DocumentContext) -> None:
         self._context = context
-        self._answers = AnswerReader(context.results, context.references)
+        self._answers = ResponseReader(context.results, context.references)
         self._unchecked: dict[bytes, str] = {}
         """Why a schema of results cannot be checked completely, by schema; operations often share one."""
 
@@ -104,18 +104,18 @@ class OperationCompiler:
 
     def _body(
         self, key: OperationKey, operation: dict[str, Any], names: ArgumentNames, losses: list[OperationLoss]
-    ) -> RequestBody:
+    ) -> BodyArguments:
         stated = operation.get("requestBody")
         if stated is None:
-            return RequestBody()
+            return BodyArguments()
         body = BodyReader(self._context.requests, self._context.references, names).read(stated)
         if key.method not in _BODILESS or not self._context.dialect_3_0:
             return body
         if body.arguments:
             losses.append(OperationLoss("body", "", f"a {key.method} request has no body in OpenAPI 3.0"))
-        return RequestBody()
+        return BodyArguments()
 
-    def _input_schema(self, parameters: ParameterSet, body: RequestBody) -> tuple[Schema, tuple[OperationLoss, ...]]:
+    def _input_schema(self, parameters: ParameterSet, body: BodyArguments) -> tuple[Schema, tuple[OperationLoss, ...]]:
         arguments: list[Argument] = [*parameters.arguments, *body.arguments]
         schema: Schema = {
             "type": "object",

@@ -1,6 +1,6 @@
 """Schemas of a document as JSON Schema 2020-12, with the definitions that they refer to in `$defs`. No I/O.
 
-References stay references, so that cycles are no trouble and nothing is written twice. Each component is converted once
+References stay references, so that cycles are allowed and nothing is written twice. Each component is converted once
 for requests and once for results, and shared by all tools of the document.
 """
 
@@ -25,7 +25,7 @@ _MAX_HIDING_DEPTH: Final = 8
 """Levels of `allOf` in which properties that the direction lacks are looked for."""
 
 
-class ConvertedSchema(msgspec.Struct, frozen=True):
+class PortableSchema(msgspec.Struct, frozen=True):
     """A schema without its definitions."""
 
     schema: Schema | bool
@@ -46,13 +46,13 @@ class SchemaConverter:
         """Name of the definition by pointer."""
         self._targets: dict[str, Any] = {}
         """Schema of the document by name of the definition."""
-        self._definitions: dict[str, ConvertedSchema] = {}
+        self._definitions: dict[str, PortableSchema] = {}
 
-    def convert(self, schema: Any) -> ConvertedSchema:
+    def convert(self, schema: Any) -> PortableSchema:
         """Convert a schema of the document; its references are `#/$defs/NAME`. Raises nothing."""
         conversion = _Conversion(self)
         made = conversion.convert(schema, frozenset())
-        return ConvertedSchema(made, frozenset(conversion.names), tuple(conversion.losses))
+        return PortableSchema(made, frozenset(conversion.names), tuple(conversion.losses))
 
     def definitions(self, names: frozenset[str]) -> tuple[dict[str, Schema | bool], tuple[OperationLoss, ...]]:
         """The definitions of these names and all that those refer to, by name in order, and the losses in them."""
@@ -124,7 +124,7 @@ class SchemaConverter:
         """Whether constraints beside a `$ref` apply, as they do from OpenAPI 3.1 on."""
         return not self._dialect_3_0
 
-    def _definition(self, name: str) -> ConvertedSchema:
+    def _definition(self, name: str) -> PortableSchema:
         if name not in self._definitions:
             self._definitions[name] = self.convert(self._targets[name])
         return self._definitions[name]

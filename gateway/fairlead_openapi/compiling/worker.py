@@ -15,8 +15,8 @@ LIMITS: Final = ProcessLimits(memory=1 << 30, seconds=60, max_answer=256 << 20)
 _LENGTH_BYTES: Final = 4
 
 
-class _Outcome(msgspec.Struct, frozen=True):
-    """What the process answers: one of both."""
+class _CompilationOutcome(msgspec.Struct, frozen=True):
+    """Answer of the process: the result, or why there is none."""
 
     compiled: CompiledDocument | None = None
     refused: str = ""
@@ -32,7 +32,7 @@ async def compile_in_worker(data: bytes, options: CompileOptions, limits: Proces
         answer = await run_limited(__name__, given, limits)
     except WorkFailed as error:
         raise DocumentRefused(f"the compilation of the document {error}") from error
-    outcome = msgspec.json.decode(answer, type=_Outcome)
+    outcome = msgspec.json.decode(answer, type=_CompilationOutcome)
     if outcome.compiled is None:
         raise DocumentRefused(outcome.refused)
     return outcome.compiled
@@ -43,7 +43,7 @@ def work(given: bytes) -> bytes:
     start = _LENGTH_BYTES + int.from_bytes(given[:_LENGTH_BYTES], "big")
     options = msgspec.json.decode(given[_LENGTH_BYTES:start], type=CompileOptions)
     try:
-        outcome = _Outcome(compiled=compile_document(given[start:], options))
+        outcome = _CompilationOutcome(compiled=compile_document(given[start:], options))
     except DocumentRefused as error:
-        outcome = _Outcome(refused=str(error))
+        outcome = _CompilationOutcome(refused=str(error))
     return msgspec.json.encode(outcome)
