@@ -36,13 +36,13 @@ def read_source(source: str) -> FetchedDocument:
                 data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise Failure(f"cannot read {source}: {error.strerror or error}", code=USAGE_ERROR) from error
-    return FetchedDocument(_bounded(source, data))
+    _check_size(source, data)
+    return FetchedDocument(data)
 
 
-def _bounded(source: str, data: bytes) -> bytes:
+def _check_size(source: str, data: bytes | bytearray) -> None:
     if len(data) > MAX_BYTES:
         raise Failure(f"{source} has more than {MAX_BYTES >> 20} MiB", code=USAGE_ERROR)
-    return data
 
 
 def _fetch(url: str) -> FetchedDocument:
@@ -61,7 +61,7 @@ def _fetch(url: str) -> FetchedDocument:
             data = bytearray()
             for piece in answer.iter_bytes():
                 data += piece
-                _bounded(url, data)
+                _check_size(url, data)
                 if time.monotonic() > end:
                     raise Failure(f"{url} was not read within {FETCH_SECONDS:g} s")
             final = urlsplit(str(answer.url))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_mcp.schemas import Schema
-from fairlead_openapi.compiling.media_types import JSON, is_json
+from fairlead_openapi.compiling.media_types import JSON, is_header_value, is_json
 from fairlead_openapi.compiling.references import DocumentReferences
 from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
 from fairlead_openapi.compiling.shapes import UnusablePart
@@ -51,7 +51,7 @@ class ResponseReader:
         media_types = list(dict.fromkeys(name for content in contents for name in content))
         json_types = [name for name in media_types if is_json(name)]
         accept = ", ".join((json_types or media_types)[:_MAX_ACCEPTED]) or "*/*"
-        accept = accept if accept.isprintable() and accept.isascii() else "*/*"
+        accept = accept if is_header_value(accept) else "*/*"
         if not json_types:
             return AnswerShape(accept)
         if accept == "*/*":

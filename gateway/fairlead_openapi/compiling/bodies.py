@@ -57,7 +57,7 @@ class BodyReader:
         required = stated.get("required") is True
         kind = kind_of(media_type)
         if kind == "unsupported":
-            problem = f"bodies of {media_type} cannot be made"
+            problem = f"bodies of {media_type!r} cannot be made"
             if required:
                 raise UnusablePart(problem)
             return BodyArguments(losses=(OperationLoss("body", "", problem),), media_types=tuple(content))

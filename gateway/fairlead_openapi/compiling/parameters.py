@@ -28,6 +28,8 @@ _STYLES: Final[dict[Location, tuple[Style, ...]]] = {
 """Styles by location, the default first (OpenAPI 3.1, section 4.8.12.3)."""
 _IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that "SHALL be ignored" (OpenAPI 3.1, section 4.8.12.2)."""
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""Names of headers and cookies (RFC 9110, section 5.6.2; RFC 6265, section 4.1.1)."""
 _IN_TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
 
 
@@ -109,7 +111,7 @@ class ParameterReader:
     def _read(self, parameter: dict[str, Any]) -> None:
         name, location = text(parameter.get("name")), text(parameter.get("in"))
         required = parameter.get("required") is True
-        if location not in LOCATIONS or not name:
+        if location not in LOCATIONS or not name or not _is_sendable(name, location):
             problem = f"parameter {name!r} in {location!r} is not one of OpenAPI 3"
             if required:
                 raise UnusablePart(problem)
@@ -178,6 +180,10 @@ def described(schema: Schema | bool, parameter: dict[str, Any]) -> Schema | bool
     if schema is True:
         return own
     return {**schema, **own} if isinstance(schema, dict) else schema
+
+
+def _is_sendable(name: str, location: str) -> bool:
+    return location not in ("header", "cookie") or _TOKEN.fullmatch(name) is not None
 
 
 def _is_short(value: Any) -> bool:

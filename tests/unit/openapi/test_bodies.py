@@ -168,7 +168,7 @@ def test_a_body_of_xml_is_text_with_a_loss() -> None:
 
 def test_a_body_that_cannot_be_made_leaves_out_an_operation_that_requires_it() -> None:
     content = {"multipart/mixed": {"schema": PET}}
-    assert only_report(document({"/x": post(content)})).left_out == "bodies of multipart/mixed cannot be made"
+    assert only_report(document({"/x": post(content)})).left_out == "bodies of 'multipart/mixed' cannot be made"
     optional = only_report(document({"/x": post(content, required=False)}))
     assert [loss.kind for loss in optional.losses] == ["body"]
 
@@ -184,3 +184,8 @@ def test_the_empty_body_of_a_get_costs_nothing() -> None:
     body = {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": {}}}}}
     _, operation = only_tool(document({"/x": {"get": {"requestBody": body, "responses": OK}}}, "3.0.3"))
     assert operation.body is None
+
+
+def test_a_media_type_with_a_line_break_makes_no_body() -> None:
+    report = only_report(document({"/x": post({"application/json\r\nX-Own: 1": {"schema": PET}})}))
+    assert report.left_out == "bodies of 'application/json\\r\\nX-Own: 1' cannot be made"

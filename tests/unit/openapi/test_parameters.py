@@ -139,3 +139,11 @@ def test_references_that_lead_in_circles_end() -> None:
 def test_a_fragment_of_a_path_is_not_sent() -> None:
     _, operation = only_tool(document({"/#Action=Start": {"post": {"responses": OK}}}))
     assert operation.path == "/"
+
+
+@pytest.mark.parametrize("location", ["header", "cookie"])
+def test_a_name_that_no_header_or_cookie_can_have_is_a_loss(location: str) -> None:
+    (loss,) = only_report(document({"/x": get(parameter("X-Own: 1\r\nX-Other", location))})).losses
+    assert loss.kind == "parameter"
+    required = only_report(document({"/x": get(parameter("a b", location, required=True))}))
+    assert required.left_out == f"parameter 'a b' in '{location}' is not one of OpenAPI 3"

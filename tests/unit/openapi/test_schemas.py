@@ -118,7 +118,7 @@ def test_references_with_the_same_last_step_have_definitions_of_their_own() -> N
 
 
 def test_names_of_schemas_may_need_escapes() -> None:
-    assert argument_schema({"$ref": "#/components/schemas/a~1b%20c"}, **{"a/b c": {"type": "string"}}) == {
+    assert argument_schema({"$ref": "#/components/schemas/a~1b%20c"}, "3.1.0", **{"a/b c": {"type": "string"}}) == {
         "$ref": "#/$defs/a_1b_20c"
     }
 
