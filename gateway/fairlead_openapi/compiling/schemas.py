@@ -184,7 +184,8 @@ class _Conversion:
                 if not value:
                     del made[keyword]
             elif keyword == "items" and isinstance(value, list):  # before draft 2020-12
-                made["prefixItems"] = [self.convert(part, frozenset()) for part in value]
+                if value:
+                    made["prefixItems"] = [self.convert(part, frozenset()) for part in value]
             elif keyword in SINGLES and isinstance(value, dict | bool):
                 made[keyword] = self.convert(value, frozenset())
             elif keyword in MAPS or keyword in LISTS or keyword in SINGLES:
