@@ -24,7 +24,9 @@ from fairlead_tools.validation.schema_compiler import compile_schema
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 """Members of a Path Item Object that are operations."""
 MAX_INPUT_BYTES: Final = 256 << 10
-"""Maximum size of an `inputSchema`."""
+"""Maximum size of an `inputSchema`; an operation that needs more is left out."""
+MAX_DEFINITION_BYTES: Final = 64 << 10
+"""Size above which further definitions of an `inputSchema` allow any value: some 16,000 tokens."""
 MAX_OUTPUT_BYTES: Final = 64 << 10
 """Maximum size of an `outputSchema`; a larger one is left away, and results are text."""
 MAX_DESCRIPTION: Final = 8192
@@ -125,7 +127,8 @@ class OperationCompiler:
         }
         if not schema["required"]:
             del schema["required"]
-        definitions, losses = self._context.requests.definitions(parameters.definitions | body.definitions)
+        names = parameters.definitions | body.definitions
+        definitions, losses = self._context.requests.definitions_within(names, MAX_DEFINITION_BYTES)
         if definitions:
             schema["$defs"] = definitions
         return schema, losses

@@ -7,6 +7,7 @@ for requests and once for results, and shared by all tools of the document.
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,6 +22,8 @@ Direction = Literal["request", "result"]
 _DROPPED: Final[dict[Direction, str]] = {"request": "readOnly", "result": "writeOnly"}
 """Flag of properties that requests or results do not have."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_MAX_NAMED: Final = 5
+"""Definitions that a loss names."""
 _MAX_HIDING_DEPTH: Final = 8
 """Levels of `allOf` in which properties that the direction lacks are looked for."""
 
@@ -47,6 +50,7 @@ class SchemaConverter:
         self._targets: dict[str, Any] = {}
         """Schema of the document by name of the definition."""
         self._definitions: dict[str, PortableSchema] = {}
+        self._sizes: dict[str, int] = {}
 
     def convert(self, schema: Any) -> PortableSchema:
         """Convert a schema of the document; its references are `#/$defs/NAME`. Raises nothing."""
@@ -65,6 +69,34 @@ class SchemaConverter:
             reached |= new
             todo += new
         return {name: self._definitions[name].schema for name in sorted(reached)}, tuple(dict.fromkeys(losses))
+
+    def definitions_within(
+        self, names: frozenset[str], max_bytes: int
+    ) -> tuple[dict[str, Schema | bool], tuple[OperationLoss, ...]]:
+        """Definitions like those of `definitions`, with at most about `max_bytes` of JSON, the nearest first. Others
+        that these refer to allow any value, which is a loss.
+        """
+        todo, reached = deque(sorted(names)), set(names)
+        within: dict[str, Schema | bool] = {}
+        losses: list[OperationLoss] = []
+        opened: list[str] = []
+        while todo:
+            name = todo.popleft()
+            definition = self._definition(name)
+            size = self._size(name)
+            if size > max_bytes:
+                opened.append(name)
+                within[name] = {}
+                continue
+            max_bytes -= size
+            within[name] = definition.schema
+            losses += definition.losses
+            todo += sorted(definition.names - reached)
+            reached |= definition.names
+        if opened:
+            listed = ", ".join(opened[:_MAX_NAMED]) + (", …" if len(opened) > _MAX_NAMED else "")
+            losses.append(OperationLoss("size", "", f"definitions beyond the maximum size allow any value: {listed}"))
+        return dict(sorted(within.items())), tuple(dict.fromkeys(losses))
 
     def target_of(self, schema: Any) -> Any:
         """The schema of the document that a schema is, when references without siblings that matter are followed.
@@ -123,6 +155,12 @@ class SchemaConverter:
     def siblings_apply(self) -> bool:
         """Whether constraints beside a `$ref` apply, as they do from OpenAPI 3.1 on."""
         return not self._dialect_3_0
+
+    def _size(self, name: str) -> int:
+        """Bytes of a definition as JSON, with its name."""
+        if name not in self._sizes:
+            self._sizes[name] = len(name) + len(msgspec.json.encode(self._definition(name).schema))
+        return self._sizes[name]
 
     def _definition(self, name: str) -> PortableSchema:
         if name not in self._definitions:

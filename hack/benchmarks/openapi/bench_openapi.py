@@ -29,7 +29,7 @@ Tool = dict[str, Any]
 
 
 def measure(maker: str, files: list[Path]) -> dict[str, Any]:
-    """What a maker says of the files, in a process of its own."""
+    """Result of a maker for the files, in a process of its own."""
     try:
         done = subprocess.run(
             [sys.executable, str(PROGRAM), maker, *map(str, files)],
@@ -107,6 +107,7 @@ def run(settings: Settings) -> Report:
         report.rows.append(_row(name, ours, settings))
         if settings.peers:
             report.rows[-1] |= _peer(measure("fastmcp", paths), report)
+        settings.keep(report)
     report.notes += [f"{count:,} operations: {cause}" for cause, count in causes.most_common(12)]
     report.notes += [f"invalid for {name}: {count}" for name, count in invalid.items()]
     report.notes += errors

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_openapi.compiling.naming import OperationKey, tool_names
 from fairlead_openapi.compiling.report import to_jsonable
-from openapidocuments import OK, compiled, document, get, only_report, only_tool
+from openapidocuments import OK, compiled, document, get, only_report, only_tool, post
 
 
 def names(*operations: tuple[str, str, str]) -> list[str]:
@@ -233,3 +233,22 @@ def test_a_document_without_paths_has_no_tools() -> None:
     source = document({})
     del source["paths"]
     assert compiled({**source, "webhooks": {"x": get()}}).reports == ()
+
+
+def test_definitions_beyond_the_maximum_size_allow_any_value() -> None:
+    text = {"type": "string", "description": "x" * 30_000}
+    schemas = {
+        f"S{n}": {"type": "object", "properties": {"next": {"$ref": f"#/components/schemas/S{n + 1}"}, "text": text}}
+        for n in range(9)
+    }
+    source = document(
+        {"/x": post({"application/json": {"schema": {"type": "array", "items": {"$ref": "#/components/schemas/S0"}}}})},
+        components={"schemas": {**schemas, "S9": text}},
+    )
+    result = compiled(source)
+    assert [(loss.kind, loss.message) for loss in result.reports[0].losses] == [
+        ("size", "definitions beyond the maximum size allow any value: S2")
+    ]
+    definitions = msgspec.json.decode(result.tools[0].definition)["inputSchema"]["$defs"]
+    assert sorted(definitions) == ["S0", "S1", "S2"]
+    assert definitions["S2"] == {}
