@@ -20,6 +20,7 @@ from fairlead_cli.clients.commands import client
 from fairlead_cli.cluster.processes import gateway, operator
 from fairlead_cli.completing import tool_names
 from fairlead_cli.models.commands import convert, plan
+from fairlead_cli.openapi.commands import openapi
 from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     EndpointOptions,
@@ -273,6 +274,7 @@ def tools(
 
 app.add_typer(client, name="client")
 app.add_typer(keys, name="keys")
+app.add_typer(openapi, name="openapi")
 app.command()(search)
 app.command()(convert)
 app.command()(plan)

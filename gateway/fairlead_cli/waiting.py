@@ -1,7 +1,9 @@
-"""Polling by commands that wait for a gateway or an operator."""
+"""Waiting in commands: polling of a gateway or an operator, and a spinner meanwhile."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -17,3 +19,12 @@ def attempts(seconds: float) -> Iterator[None]:
         if time.monotonic() >= end:
             return
         time.sleep(POLL_SECONDS)
+
+
+def spinner(text: str) -> contextlib.AbstractContextManager[object]:
+    """Context with a spinner, if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)

@@ -10,6 +10,7 @@ from guards_of_accounts import ACCOUNTS
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
+from guards_of_documents import DOCUMENTS
 from guards_of_egress import EGRESS
 from guards_of_grants import GRANTS
 from guards_of_ids import IDS
@@ -51,4 +52,5 @@ GUARDS: tuple[Guard, ...] = (
     *CONSENTS,
     *ISSUERS,
     *ACCOUNTS,
+    *DOCUMENTS,
 )

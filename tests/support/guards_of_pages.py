@@ -26,14 +26,14 @@ PAGES = (
         _PROCESSES,
         (("asyncio.Semaphore(MAX_PROCESSES - 1)", "asyncio.Semaphore(MAX_PROCESSES)"),),
         f"{_AT}::test_an_owner_of_processes_leaves_a_slot_to_others",
-        "SlotsTaken: no process was free",
+        "SlotsTaken: no process became free",
     ),
     Guard(
         "a page that takes the memory of the machine",
         _PROCESSES,
         (("ProcessLimits(MAX_MEMORY,", "ProcessLimits(2**40,"),),
         f"{_AT}::test_work_that_needs_more_memory_is_refused_by_the_system",
-        "answers more than 32 MiB",
+        "returns more than 32 MiB",
     ),
 )
 """Pages that are made to hold up who reads them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +13,7 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json, printable, remark
 from fairlead_cli.proxies import is_this_machine
 from fairlead_cli.rest import ManagementClient
-from fairlead_cli.waiting import attempts
+from fairlead_cli.waiting import attempts, spinner
 
 SIGN_IN_SECONDS: Final = 600.0
 """Time after which the gateway's link ends."""
@@ -58,7 +57,7 @@ def _show_link(state: dict[str, Any], output: Output, *, opened: bool) -> None:
 
 def _wait_for_person(client: ManagementClient, path: str, before: dict[str, Any]) -> dict[str, Any]:
     """The state after the person has signed in. Raises Failure."""
-    with _spinner(f"waiting for the sign-in at {before['server']}"):
+    with spinner(f"waiting for the sign-in at {before['server']}"):
         for _ in attempts(SIGN_IN_SECONDS):
             state: dict[str, Any] = client.get(path)
             if state["signedIn"]:
@@ -68,12 +67,3 @@ def _wait_for_person(client: ManagementClient, path: str, before: dict[str, Any]
             if state["signInUrl"] is None:
                 break
     raise Failure(f"nobody signed in at {before['server']} within ten minutes: run the command again for a new link")
-
-
-def _spinner(text: str) -> contextlib.AbstractContextManager[object]:
-    """Context with a spinner, if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        return contextlib.nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(text)

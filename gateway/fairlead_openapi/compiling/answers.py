@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_mcp.schemas import Schema
-from fairlead_openapi.compiling.media_types import JSON, is_json
+from fairlead_openapi.compiling.media_types import JSON, is_header_value, is_json
 from fairlead_openapi.compiling.references import DocumentReferences
-from fairlead_openapi.compiling.schemas import ConvertedSchema, SchemaConverter
+from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
 from fairlead_openapi.compiling.shapes import UnusablePart
 
 RESULT: Final = "result"
@@ -22,7 +22,7 @@ _MAX_DEPTH: Final = 16
 
 
 class AnswerShape(msgspec.Struct, frozen=True):
-    """What an operation answers when it succeeds."""
+    """Successful answers of an operation."""
 
     accept: str
     """Value of the header `Accept`."""
@@ -35,7 +35,7 @@ class AnswerShape(msgspec.Struct, frozen=True):
     """Why there is no schema; empty if there is one, or if nothing states one."""
 
 
-class AnswerReader:
+class ResponseReader:
     """Reader of Responses Objects."""
 
     def __init__(self, schemas: SchemaConverter, references: DocumentReferences) -> None:
@@ -51,7 +51,7 @@ class AnswerReader:
         media_types = list(dict.fromkeys(name for content in contents for name in content))
         json_types = [name for name in media_types if is_json(name)]
         accept = ", ".join((json_types or media_types)[:_MAX_ACCEPTED]) or "*/*"
-        accept = accept if accept.isprintable() and accept.isascii() else "*/*"
+        accept = accept if is_header_value(accept) else "*/*"
         if not json_types:
             return AnswerShape(accept)
         if accept == "*/*":
@@ -97,7 +97,7 @@ class AnswerReader:
             contents.append(content if isinstance(content, dict) else {})
         return contents
 
-    def _is_object(self, converted: ConvertedSchema, depth: int) -> bool | None:
+    def _is_object(self, converted: PortableSchema, depth: int) -> bool | None:
         """Whether all values of a schema are objects, or none of them; None if the schema does not say."""
         definitions, _ = self._schemas.definitions(converted.names)
         return _says_object(converted.schema, definitions, depth)

@@ -17,7 +17,7 @@ from fairlead_openapi.compiling.naming import ArgumentNames
 from fairlead_openapi.compiling.parameters import Argument, described
 from fairlead_openapi.compiling.references import DocumentReferences
 from fairlead_openapi.compiling.report import OperationLoss
-from fairlead_openapi.compiling.schemas import ConvertedSchema, SchemaConverter
+from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
 from fairlead_openapi.compiling.shapes import UnusablePart, mapping, text
 
 _PLAIN: Final = frozenset(
@@ -28,7 +28,7 @@ _FORM_STYLES: Final[tuple[Style, ...]] = ("form", "spaceDelimited", "pipeDelimit
 _BASE64: Final = "Base64."
 
 
-class RequestBody(msgspec.Struct, frozen=True):
+class BodyArguments(msgspec.Struct, frozen=True):
     """The body of one operation; `body` is None without one."""
 
     body: OperationBody | None = None
@@ -47,31 +47,31 @@ class BodyReader:
         self._references = references
         self._names = names
 
-    def read(self, value: Any) -> RequestBody:
+    def read(self, value: Any) -> BodyArguments:
         """Read a body; None is none. Raises UnusablePart where one that requests need cannot be made."""
         stated = mapping(self._references.resolve(value), "`requestBody`")
         content = mapping(stated.get("content"), "`content` of `requestBody`")
         media_type = choose(content)
         if media_type is None:
-            return RequestBody()
+            return BodyArguments()
         required = stated.get("required") is True
         kind = kind_of(media_type)
         if kind == "unsupported":
-            problem = f"bodies of {media_type} cannot be made"
+            problem = f"bodies of {media_type!r} cannot be made"
             if required:
                 raise UnusablePart(problem)
-            return RequestBody(losses=(OperationLoss("body", "", problem),), media_types=tuple(content))
+            return BodyArguments(losses=(OperationLoss("body", "", problem),), media_types=tuple(content))
         media = mapping(self._references.resolve(content[media_type]), f"`content` of {media_type}")
         made = self._make(kind, media_type, media, stated, required)
         return msgspec.structs.replace(made, media_types=tuple(content))
 
     def _make(
         self, kind: BodyKind, media_type: str, media: dict[str, Any], stated: dict[str, Any], required: bool
-    ) -> RequestBody:
+    ) -> BodyArguments:
         sent = to_send(media_type)
         if kind == "binary":
             schema = described({"type": "string", "contentEncoding": "base64", "description": _BASE64}, stated)
-            return self._whole(sent, ConvertedSchema(schema, frozenset()), required, binary=True)
+            return self._whole(sent, PortableSchema(schema, frozenset()), required, binary=True)
         if kind in ("text", "other text"):
             return self._text(kind, sent, stated, required)
         source = media.get("schema", True)
@@ -85,14 +85,14 @@ class BodyReader:
         if plain is not None and (required or not plain.required):
             return self._flat(sent, plain, encoding, required)
         if kind != "json" and converted.schema is True:
-            converted = ConvertedSchema({"type": "object"}, frozenset())
+            converted = PortableSchema({"type": "object"}, frozenset())
         described_schema = described(converted.schema, stated)
-        whole = ConvertedSchema(described_schema, converted.names, converted.losses)
+        whole = PortableSchema(described_schema, converted.names, converted.losses)
         return self._whole(sent, whole, required, encoding=encoding)
 
-    def _text(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> RequestBody:
+    def _text(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> BodyArguments:
         schema = described({"type": "string", "description": f"Text of {sent}."}, stated)
-        made = self._whole(sent, ConvertedSchema(schema, frozenset()), required)
+        made = self._whole(sent, PortableSchema(schema, frozenset()), required)
         if kind == "text":
             return made
         loss = OperationLoss(
@@ -103,14 +103,14 @@ class BodyReader:
     def _whole(
         self,
         sent: str,
-        converted: ConvertedSchema,
+        converted: PortableSchema,
         required: bool,
         *,
         binary: bool = False,
         encoding: dict[str, PartEncoding] | None = None,
-    ) -> RequestBody:
+    ) -> BodyArguments:
         argument = self._names.allot("body", "request")
-        return RequestBody(
+        return BodyArguments(
             OperationBody(
                 media_type=sent, argument=argument, required=required, binary=binary, encoding=encoding or {}
             ),
@@ -119,20 +119,20 @@ class BodyReader:
             tuple(OperationLoss(loss.kind, argument, loss.message) for loss in converted.losses),
         )
 
-    def _flat(self, sent: str, plain: _PlainObject, encoding: dict[str, PartEncoding], required: bool) -> RequestBody:
+    def _flat(self, sent: str, plain: _PlainObject, encoding: dict[str, PartEncoding], required: bool) -> BodyArguments:
         arguments, properties = [], {}
         for name, schema in plain.properties.items():
             argument = self._names.allot(name, "body")
             properties[argument] = name
             arguments.append(Argument(argument, schema, name in plain.required))
-        return RequestBody(
+        return BodyArguments(
             OperationBody(media_type=sent, properties=properties, required=required, encoding=encoding),
             tuple(arguments),
             plain.names,
             tuple(OperationLoss(loss.kind, "body", loss.message) for loss in plain.losses),
         )
 
-    def _plain_object(self, converted: ConvertedSchema, source: Any) -> _PlainObject | None:
+    def _plain_object(self, converted: PortableSchema, source: Any) -> _PlainObject | None:
         """The object whose properties can be arguments; None for any other schema."""
         schema = converted.schema
         if isinstance(schema, dict) and "$ref" in schema and len(schema.keys() - {"title", "description"}) == 1:
@@ -201,7 +201,7 @@ class _PlainObject(msgspec.Struct, frozen=True):
     losses: tuple[OperationLoss, ...]
 
 
-def _with_base64(converted: ConvertedSchema, encoding: dict[str, PartEncoding]) -> ConvertedSchema:
+def _with_base64(converted: PortableSchema, encoding: dict[str, PartEncoding]) -> PortableSchema:
     """The schema of a multipart body, in which binary properties say that they are base64."""
     schema = converted.schema
     binary = {name for name, each in encoding.items() if each.binary}
@@ -209,7 +209,7 @@ def _with_base64(converted: ConvertedSchema, encoding: dict[str, PartEncoding]) 
         return converted
     properties = schema.get("properties", {})
     changed = {name: _base64(part) if name in binary else part for name, part in properties.items()}
-    return ConvertedSchema({**schema, "properties": changed}, converted.names, converted.losses)
+    return PortableSchema({**schema, "properties": changed}, converted.names, converted.losses)
 
 
 def _base64(schema: Schema | bool) -> Schema | bool:

@@ -42,7 +42,6 @@ def _validator(version: str) -> jsonschema_rs.Validator:
     file = files("fairlead_openapi.compiling") / "meta_schemas" / f"openapi-{version}.json"
     schema: dict[str, Any] = msgspec.json.decode(file.read_bytes())
     schema.pop("id", None)
-    kept = ("$schema", "definitions", "$defs", "$id")
-    part = {name: value for name, value in schema.items() if name in kept}
+    definitions = {name: value for name, value in schema.items() if name in ("$schema", "definitions", "$defs", "$id")}
     way = "#/" + _PARTS[version]
-    return jsonschema_rs.validator_for({**part, "allOf": [{"$ref": way}]}, offline=True, validate_formats=False)
+    return jsonschema_rs.validator_for({**definitions, "allOf": [{"$ref": way}]}, offline=True, validate_formats=False)

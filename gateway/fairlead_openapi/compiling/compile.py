@@ -15,7 +15,7 @@ from fairlead_openapi.compiling.references import DocumentReferences
 from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool, OperationReport
 from fairlead_openapi.compiling.schemas import SchemaConverter
 from fairlead_openapi.compiling.security import security_schemes
-from fairlead_openapi.compiling.selecting import Selection
+from fairlead_openapi.compiling.selecting import OperationFilter
 from fairlead_openapi.compiling.servers import base_url
 from fairlead_openapi.compiling.shapes import UnusablePart, text
 
@@ -51,7 +51,7 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
     references = DocumentReferences(document, options.url)
     operations = [*_operations(document, references)]
     names = tool_names([source.key for source in operations])
-    selection = Selection(options.include, options.exclude)
+    selection = OperationFilter(options.include, options.exclude)
     selected = [
         (source, name)
         for source, name in zip(operations, names, strict=True)

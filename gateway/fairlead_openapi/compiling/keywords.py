@@ -17,7 +17,7 @@ MAX_EXAMPLE_BYTES: Final = 256
 """Maximum length of an example that is kept, in bytes of JSON: examples cost tokens, and forbid nothing."""
 TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 _APPLICATORS: Final = ("$ref", "allOf", "anyOf", "oneOf", "not", "if")
-_ANNOTATIONS: Final = ("title", "description", "default", "deprecated", "examples")
+_ANNOTATIONS: Final[tuple[str, ...]] = ("title", "description", "default", "deprecated", "examples")
 
 
 def _is_number(value: Any) -> bool:

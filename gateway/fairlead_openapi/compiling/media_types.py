@@ -26,10 +26,17 @@ def is_json(media_type: str) -> bool:
     return name in ("", JSON, "text/json", *_ANY) or name.endswith(("/json", "+json"))
 
 
+def is_header_value(media_type: str) -> bool:
+    """Whether the type can be the value of a header."""
+    return media_type.isascii() and (media_type.isprintable() or not media_type)
+
+
 def kind_of(media_type: str) -> BodyKind:
     """How a body of the type is made."""
     name = essence(media_type)
     main, _, subtype = name.partition("/")
+    if not is_header_value(media_type):
+        return "unsupported"
     if is_json(name):
         return "json"
     if name == FORM:

@@ -22,7 +22,7 @@ _EMPTY_BRACKETS: Final = re.compile(r"\[\]\Z")
 
 
 class OperationKey(msgspec.Struct, frozen=True):
-    """What identifies an operation."""
+    """Identity of an operation."""
 
     method: str
     """Upper case."""

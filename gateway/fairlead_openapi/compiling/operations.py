@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from fairlead_api.documents.operations import Operation
 from fairlead_mcp.schemas import Schema
-from fairlead_openapi.compiling.answers import AnswerReader, AnswerShape
-from fairlead_openapi.compiling.bodies import BodyReader, RequestBody
+from fairlead_openapi.compiling.answers import AnswerShape, ResponseReader
+from fairlead_openapi.compiling.bodies import BodyArguments, BodyReader
 from fairlead_openapi.compiling.naming import ArgumentNames, OperationKey
 from fairlead_openapi.compiling.parameters import Argument, ParameterReader, ParameterSet, merged_parameters
 from fairlead_openapi.compiling.references import DocumentReferences
@@ -24,7 +24,9 @@ from fairlead_tools.validation.schema_compiler import compile_schema
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 """Members of a Path Item Object that are operations."""
 MAX_INPUT_BYTES: Final = 256 << 10
-"""Maximum size of an `inputSchema`."""
+"""Maximum size of an `inputSchema`; an operation that needs more is left out."""
+MAX_DEFINITION_BYTES: Final = 64 << 10
+"""Size above which further definitions of an `inputSchema` allow any value: some 16,000 tokens."""
 MAX_OUTPUT_BYTES: Final = 64 << 10
 """Maximum size of an `outputSchema`; a larger one is left away, and results are text."""
 MAX_DESCRIPTION: Final = 8192
@@ -37,7 +39,7 @@ _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
 class DocumentContext(msgspec.Struct, frozen=True):
-    """What all operations of a document share."""
+    """Parts that all operations of a document share."""
 
     document: dict[str, Any]
     url: str
@@ -62,7 +64,7 @@ class OperationCompiler:
 
     def __init__(self, context: DocumentContext) -> None:
         self._context = context
-        self._answers = AnswerReader(context.results, context.references)
+        self._answers = ResponseReader(context.results, context.references)
         self._unchecked: dict[bytes, str] = {}
         """Why a schema of results cannot be checked completely, by schema; operations often share one."""
 
@@ -104,18 +106,18 @@ class OperationCompiler:
 
     def _body(
         self, key: OperationKey, operation: dict[str, Any], names: ArgumentNames, losses: list[OperationLoss]
-    ) -> RequestBody:
+    ) -> BodyArguments:
         stated = operation.get("requestBody")
         if stated is None:
-            return RequestBody()
+            return BodyArguments()
         body = BodyReader(self._context.requests, self._context.references, names).read(stated)
         if key.method not in _BODILESS or not self._context.dialect_3_0:
             return body
         if body.arguments:
             losses.append(OperationLoss("body", "", f"a {key.method} request has no body in OpenAPI 3.0"))
-        return RequestBody()
+        return BodyArguments()
 
-    def _input_schema(self, parameters: ParameterSet, body: RequestBody) -> tuple[Schema, tuple[OperationLoss, ...]]:
+    def _input_schema(self, parameters: ParameterSet, body: BodyArguments) -> tuple[Schema, tuple[OperationLoss, ...]]:
         arguments: list[Argument] = [*parameters.arguments, *body.arguments]
         schema: Schema = {
             "type": "object",
@@ -125,7 +127,8 @@ class OperationCompiler:
         }
         if not schema["required"]:
             del schema["required"]
-        definitions, losses = self._context.requests.definitions(parameters.definitions | body.definitions)
+        names = parameters.definitions | body.definitions
+        definitions, losses = self._context.requests.definitions_within(names, MAX_DEFINITION_BYTES)
         if definitions:
             schema["$defs"] = definitions
         return schema, losses

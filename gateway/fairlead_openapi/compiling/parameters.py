@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -13,7 +13,7 @@ from fairlead_openapi.compiling.keywords import MAX_EXAMPLE_BYTES
 from fairlead_openapi.compiling.naming import ArgumentNames
 from fairlead_openapi.compiling.references import DocumentReferences
 from fairlead_openapi.compiling.report import OperationLoss, SecurityScheme
-from fairlead_openapi.compiling.schemas import ConvertedSchema, SchemaConverter
+from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
 from fairlead_openapi.compiling.security import is_credential
 from fairlead_openapi.compiling.shapes import UnusablePart, mapping, sequence, text
 
@@ -28,6 +28,8 @@ _STYLES: Final[dict[Location, tuple[Style, ...]]] = {
 """Styles by location, the default first (OpenAPI 3.1, section 4.8.12.3)."""
 _IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that "SHALL be ignored" (OpenAPI 3.1, section 4.8.12.2)."""
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""Names of headers and cookies (RFC 9110, section 5.6.2; RFC 6265, section 4.1.1)."""
 _IN_TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
 
 
@@ -91,12 +93,12 @@ class ParameterReader:
         ordered = sorted(parameters, key=lambda parameter: _order(text(parameter.get("in"))))
         for parameter in ordered:
             self._read(parameter)
-        declared = {parameter.name for parameter in self._parameters if parameter.place == "path"}
+        declared = {parameter.name for parameter in self._parameters if parameter.location == "path"}
         for name in self._in_path:
             if name not in declared:
                 self._notes.append(f"path parameter {name!r} is not declared, so it is read as a string")
                 self._add(
-                    {"name": name, "required": True}, name, "path", ConvertedSchema({"type": "string"}, frozenset())
+                    {"name": name, "required": True}, name, "path", PortableSchema({"type": "string"}, frozenset())
                 )
         return ParameterSet(
             tuple(self._parameters),
@@ -109,7 +111,7 @@ class ParameterReader:
     def _read(self, parameter: dict[str, Any]) -> None:
         name, location = text(parameter.get("name")), text(parameter.get("in"))
         required = parameter.get("required") is True
-        if location not in LOCATIONS or not name:
+        if location not in LOCATIONS or not name or not _is_sendable(name, location):
             problem = f"parameter {name!r} in {location!r} is not one of OpenAPI 3"
             if required:
                 raise UnusablePart(problem)
@@ -124,7 +126,7 @@ class ParameterReader:
             return
         self._add(parameter, name, location, self._schema(parameter, name))
 
-    def _schema(self, parameter: dict[str, Any], name: str) -> ConvertedSchema:
+    def _schema(self, parameter: dict[str, Any], name: str) -> PortableSchema:
         if "schema" in parameter:
             return self._schemas.convert(parameter["schema"])
         content = parameter.get("content")
@@ -132,35 +134,34 @@ class ParameterReader:
             media = next(iter(content.values()))
             return self._schemas.convert(media.get("schema", True) if isinstance(media, dict) else True)
         self._notes.append(f"parameter {name!r} has no schema, so it is read as a string")
-        return ConvertedSchema({"type": "string"}, frozenset())
+        return PortableSchema({"type": "string"}, frozenset())
 
-    def _add(self, parameter: dict[str, Any], name: str, location: str, converted: ConvertedSchema) -> None:
-        place = cast("Location", location)
-        argument = self._names.allot(name, place)
-        style, explode = self._style(parameter, name, place)
+    def _add(self, parameter: dict[str, Any], name: str, location: Location, converted: PortableSchema) -> None:
+        argument = self._names.allot(name, location)
+        style, explode = self._style(parameter, name, location)
         content = parameter.get("content")
         self._parameters.append(
             OperationParameter(
                 argument=argument,
                 name=name,
-                place=place,
+                location=location,
                 style=style,
                 explode=explode,
-                allow_reserved=place == "query" and parameter.get("allowReserved") is True,
+                allow_reserved=location == "query" and parameter.get("allowReserved") is True,
                 media_type=next(iter(content), "") if isinstance(content, dict) and "schema" not in parameter else "",
             )
         )
-        required = place == "path" or parameter.get("required") is True
+        required = location == "path" or parameter.get("required") is True
         self._arguments.append(Argument(argument, described(converted.schema, parameter), required))
         self._definitions |= converted.names
         self._losses += [OperationLoss(loss.kind, argument, loss.message) for loss in converted.losses]
 
-    def _style(self, parameter: dict[str, Any], name: str, place: Location) -> tuple[Style, bool]:
-        styles = _STYLES[place]
+    def _style(self, parameter: dict[str, Any], name: str, location: Location) -> tuple[Style, bool]:
+        styles = _STYLES[location]
         style = parameter.get("style", styles[0])
         if style not in styles:
             self._notes.append(
-                f"style {str(style)[:40]!r} of parameter {name!r} is not for the {place}, so it is ignored"
+                f"style {str(style)[:40]!r} of parameter {name!r} is not for the {location}, so it is ignored"
             )
             style = styles[0]
         explode = parameter.get("explode")
@@ -181,9 +182,13 @@ def described(schema: Schema | bool, parameter: dict[str, Any]) -> Schema | bool
     return {**schema, **own} if isinstance(schema, dict) else schema
 
 
+def _is_sendable(name: str, location: str) -> bool:
+    return location not in ("header", "cookie") or _TOKEN.fullmatch(name) is not None
+
+
 def _is_short(value: Any) -> bool:
     return isinstance(value, str | int | float | bool) and len(str(value)) <= MAX_EXAMPLE_BYTES
 
 
 def _order(location: str) -> int:
-    return LOCATIONS.index(cast("Location", location)) if location in LOCATIONS else len(LOCATIONS)
+    return LOCATIONS.index(location) if location in LOCATIONS else len(LOCATIONS)

@@ -9,9 +9,10 @@ from msgspec import Raw
 
 from fairlead_api.documents.operations import Operation
 
-LossKind = Literal["reference", "keyword", "unchecked", "parameter", "body", "media-type", "server"]
-"""What was lost: a schema that cannot be resolved, a keyword of a schema, a rule that calls are not checked by, a
-parameter, the body, the structure of a body that is text, or the server of the operation.
+LossKind = Literal["reference", "keyword", "unchecked", "parameter", "body", "media-type", "server", "size"]
+"""Kind of a loss: a schema that cannot be resolved, a keyword of a schema, a rule that calls are not checked by, a
+parameter, the body, the structure of a body that is text, the server of the operation, or definitions beyond the
+maximum size.
 """
 
 
@@ -25,8 +26,8 @@ class OperationLoss(msgspec.Struct, frozen=True):
     """Clause without a full stop."""
 
 
-class OperationReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one operation."""
+class OperationReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Outcome of one operation."""
 
     operation: str
     """Method and path, such as `GET /pets/{id}`."""
@@ -55,7 +56,7 @@ class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """`apiKey`, `http`, `oauth2`, `openIdConnect` or `mutualTLS`."""
     name: str = ""
     """Header, query parameter or cookie of an `apiKey`."""
-    place: str = ""
+    location: str = ""
     """`header`, `query` or `cookie`, of an `apiKey`."""
     scheme: str = ""
     """HTTP authentication scheme in lower case, such as `bearer`."""
@@ -106,5 +107,8 @@ def to_jsonable(document: CompiledDocument) -> Any:
         "baseUrl": document.base_url,
         "counts": {**document.counts(), "not selected": document.unselected},
         "notes": list(document.notes),
-        "operations": [{"outcome": report.outcome, **msgspec.to_builtins(report)} for report in document.reports],
+        "operations": [
+            {"outcome": report.outcome, **msgspec.json.decode(msgspec.json.encode(report))}
+            for report in document.reports
+        ],
     }

@@ -1,12 +1,13 @@
 """Schemas of a document as JSON Schema 2020-12, with the definitions that they refer to in `$defs`. No I/O.
 
-References stay references, so that cycles are no trouble and nothing is written twice. Each component is converted once
+References stay references, so that cycles are allowed and nothing is written twice. Each component is converted once
 for requests and once for results, and shared by all tools of the document.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,11 +22,13 @@ Direction = Literal["request", "result"]
 _DROPPED: Final[dict[Direction, str]] = {"request": "readOnly", "result": "writeOnly"}
 """Flag of properties that requests or results do not have."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_MAX_NAMED: Final = 5
+"""Definitions that a loss names."""
 _MAX_HIDING_DEPTH: Final = 8
 """Levels of `allOf` in which properties that the direction lacks are looked for."""
 
 
-class ConvertedSchema(msgspec.Struct, frozen=True):
+class PortableSchema(msgspec.Struct, frozen=True):
     """A schema without its definitions."""
 
     schema: Schema | bool
@@ -46,13 +49,14 @@ class SchemaConverter:
         """Name of the definition by pointer."""
         self._targets: dict[str, Any] = {}
         """Schema of the document by name of the definition."""
-        self._definitions: dict[str, ConvertedSchema] = {}
+        self._definitions: dict[str, PortableSchema] = {}
+        self._sizes: dict[str, int] = {}
 
-    def convert(self, schema: Any) -> ConvertedSchema:
+    def convert(self, schema: Any) -> PortableSchema:
         """Convert a schema of the document; its references are `#/$defs/NAME`. Raises nothing."""
         conversion = _Conversion(self)
         made = conversion.convert(schema, frozenset())
-        return ConvertedSchema(made, frozenset(conversion.names), tuple(conversion.losses))
+        return PortableSchema(made, frozenset(conversion.names), tuple(conversion.losses))
 
     def definitions(self, names: frozenset[str]) -> tuple[dict[str, Schema | bool], tuple[OperationLoss, ...]]:
         """The definitions of these names and all that those refer to, by name in order, and the losses in them."""
@@ -65,6 +69,34 @@ class SchemaConverter:
             reached |= new
             todo += new
         return {name: self._definitions[name].schema for name in sorted(reached)}, tuple(dict.fromkeys(losses))
+
+    def definitions_within(
+        self, names: frozenset[str], max_bytes: int
+    ) -> tuple[dict[str, Schema | bool], tuple[OperationLoss, ...]]:
+        """Definitions like those of `definitions`, with at most about `max_bytes` of JSON, the nearest first. Others
+        that these refer to allow any value, which is a loss.
+        """
+        todo, reached = deque(sorted(names)), set(names)
+        within: dict[str, Schema | bool] = {}
+        losses: list[OperationLoss] = []
+        opened: list[str] = []
+        while todo:
+            name = todo.popleft()
+            definition = self._definition(name)
+            size = self._size(name)
+            if size > max_bytes:
+                opened.append(name)
+                within[name] = {}
+                continue
+            max_bytes -= size
+            within[name] = definition.schema
+            losses += definition.losses
+            todo += sorted(definition.names - reached)
+            reached |= definition.names
+        if opened:
+            listed = ", ".join(opened[:_MAX_NAMED]) + (", …" if len(opened) > _MAX_NAMED else "")
+            losses.append(OperationLoss("size", "", f"definitions beyond the maximum size allow any value: {listed}"))
+        return dict(sorted(within.items())), tuple(dict.fromkeys(losses))
 
     def target_of(self, schema: Any) -> Any:
         """The schema of the document that a schema is, when references without siblings that matter are followed.
@@ -124,7 +156,13 @@ class SchemaConverter:
         """Whether constraints beside a `$ref` apply, as they do from OpenAPI 3.1 on."""
         return not self._dialect_3_0
 
-    def _definition(self, name: str) -> ConvertedSchema:
+    def _size(self, name: str) -> int:
+        """Bytes of a definition as JSON, with its name."""
+        if name not in self._sizes:
+            self._sizes[name] = len(name) + len(msgspec.json.encode(self._definition(name).schema))
+        return self._sizes[name]
+
+    def _definition(self, name: str) -> PortableSchema:
         if name not in self._definitions:
             self._definitions[name] = self.convert(self._targets[name])
         return self._definitions[name]
@@ -184,7 +222,8 @@ class _Conversion:
                 if not value:
                     del made[keyword]
             elif keyword == "items" and isinstance(value, list):  # before draft 2020-12
-                made["prefixItems"] = [self.convert(part, frozenset()) for part in value]
+                if value:
+                    made["prefixItems"] = [self.convert(part, frozenset()) for part in value]
             elif keyword in SINGLES and isinstance(value, dict | bool):
                 made[keyword] = self.convert(value, frozenset())
             elif keyword in MAPS or keyword in LISTS or keyword in SINGLES:

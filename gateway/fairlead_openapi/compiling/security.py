@@ -22,7 +22,7 @@ def security_schemes(document: dict[str, Any], references: DocumentReferences) -
         schemes[name] = SecurityScheme(
             type=text(scheme.get("type")),
             name=text(scheme.get("name")),
-            place=text(scheme.get("in")),
+            location=text(scheme.get("in")),
             scheme=text(scheme.get("scheme")).lower(),
         )
     return schemes
@@ -40,11 +40,11 @@ def security_alternatives(operation: dict[str, Any], document: dict[str, Any]) -
     return tuple(dict.fromkeys(alternatives))
 
 
-def is_credential(place: str, name: str, schemes: dict[str, SecurityScheme]) -> bool:
+def is_credential(location: str, name: str, schemes: dict[str, SecurityScheme]) -> bool:
     """Whether a parameter is the credential of an `apiKey` scheme. Header names are compared without case."""
     return any(
         scheme.type == "apiKey"
-        and scheme.place == place
-        and (scheme.name == name or (place == "header" and scheme.name.lower() == name.lower()))
+        and scheme.location == location
+        and (scheme.name == name or (location == "header" and scheme.name.lower() == name.lower()))
         for scheme in schemes.values()
     )

@@ -1,4 +1,4 @@
-"""Selection of operations by globs on `operationId`, tag and `METHOD /path`. No I/O."""
+"""OperationFilter of operations by globs on `operationId`, tag and `METHOD /path`. No I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairlead_api.policies.globs import Glob
 from fairlead_openapi.compiling.naming import OperationKey
 
 
-class Selection:
+class OperationFilter:
     """Operations that match some `include`, or all without any, and no `exclude`."""
 
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -9,14 +10,16 @@ import msgspec
 from fairlead_mcp.limited_process import ProcessLimits, WorkFailed, run_limited
 from fairlead_openapi.compiling.compile import CompileOptions, compile_document
 from fairlead_openapi.compiling.reading import MAX_BYTES, DocumentRefused
-from fairlead_openapi.compiling.report import CompiledDocument
+from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
 
-LIMITS: Final = ProcessLimits(memory=1 << 30, seconds=60, max_answer=256 << 20)
+LIMITS: Final = ProcessLimits(memory=1 << 30, seconds=60, max_answer=64 << 20)
 _LENGTH_BYTES: Final = 4
+_DECODED_AT_ONCE: Final = 50
+"""Tools, of which each has up to 320 KiB."""
 
 
-class _Outcome(msgspec.Struct, frozen=True):
-    """What the process answers: one of both."""
+class _CompilationOutcome(msgspec.Struct, frozen=True):
+    """Answer of the process: the result, or why there is none."""
 
     compiled: CompiledDocument | None = None
     refused: str = ""
@@ -32,18 +35,32 @@ async def compile_in_worker(data: bytes, options: CompileOptions, limits: Proces
         answer = await run_limited(__name__, given, limits)
     except WorkFailed as error:
         raise DocumentRefused(f"the compilation of the document {error}") from error
-    outcome = msgspec.json.decode(answer, type=_Outcome)
+    return await _decode(answer)
+
+
+async def _decode(answer: bytes) -> CompiledDocument:
+    """Decode an answer, and let other tasks of the event loop run in between. Raises DocumentRefused."""
+    first, *lines = answer.split(b"\n")
+    outcome = msgspec.json.decode(first, type=_CompilationOutcome)
     if outcome.compiled is None:
         raise DocumentRefused(outcome.refused)
-    return outcome.compiled
+    decode = msgspec.json.Decoder(CompiledTool).decode
+    tools: list[CompiledTool] = []
+    for start in range(0, len(lines), _DECODED_AT_ONCE):
+        tools += map(decode, lines[start : start + _DECODED_AT_ONCE])
+        await asyncio.sleep(0)
+    return msgspec.structs.replace(outcome.compiled, tools=tuple(tools))
 
 
 def work(given: bytes) -> bytes:
-    """Compile in this process: the input is the length of the options, the options, and the document."""
+    """Compile in this process. The input is the length of the options, the options, and the document; the output is a
+    line for the outcome without tools, and one for each tool.
+    """
     start = _LENGTH_BYTES + int.from_bytes(given[:_LENGTH_BYTES], "big")
     options = msgspec.json.decode(given[_LENGTH_BYTES:start], type=CompileOptions)
     try:
-        outcome = _Outcome(compiled=compile_document(given[start:], options))
+        compiled = compile_document(given[start:], options)
     except DocumentRefused as error:
-        outcome = _Outcome(refused=str(error))
-    return msgspec.json.encode(outcome)
+        return msgspec.json.encode(_CompilationOutcome(refused=str(error)))
+    outcome = _CompilationOutcome(compiled=msgspec.structs.replace(compiled, tools=()))
+    return b"\n".join(map(msgspec.json.encode, (outcome, *compiled.tools)))

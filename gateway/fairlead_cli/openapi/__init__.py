@@ -1,0 +1,1 @@
+"""`fairlead openapi`: what becomes of an OpenAPI document's operations as tools."""

@@ -1,0 +1,93 @@
+"""`fairlead openapi check`: compiles a document in a worker process and prints the report."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure, needs
+from fairlead_cli.openapi.documents import FetchedDocument, read_source
+from fairlead_cli.output import Output, print_json, print_table, remark
+from fairlead_cli.waiting import spinner
+
+if TYPE_CHECKING:
+    from fairlead_openapi.compiling.report import CompiledDocument, OperationReport
+
+MANY_TOOLS: Final = 40
+"""Number of tools above which the report says what their definitions cost."""
+_VERB: Final = "openapi check"
+
+
+def run_check(source: str, include: tuple[str, ...], exclude: tuple[str, ...], output: Output) -> None:
+    """Print the report of a document. Exits with 1 if an operation cannot be a tool. Raises Failure."""
+    with needs("up"):
+        from fairlead_openapi.compiling.report import to_jsonable
+    with spinner(f"reading {source}"):
+        document = read_source(source)
+    with spinner(f"compiling {source}"):
+        compiled = _compile(source, document, include, exclude)
+    if output is Output.json:
+        print_json(to_jsonable(compiled))
+    else:
+        print_table(("OPERATION", "TOOL", "OUTCOME", "REMARKS"), map(_row, compiled.reports))
+        for line in _summary(compiled):
+            remark(_VERB, line)
+    if compiled.counts()["left out"]:
+        sys.stdout.flush()
+        sys.exit(FAILED)
+
+
+def _compile(
+    source: str, document: FetchedDocument, include: tuple[str, ...], exclude: tuple[str, ...]
+) -> CompiledDocument:
+    from fairlead_openapi.compiling.compile import CompileOptions
+    from fairlead_openapi.compiling.reading import DocumentRefused
+    from fairlead_openapi.compiling.worker import compile_in_worker
+
+    options = CompileOptions(include=include, exclude=exclude, url=document.url)
+    try:
+        return asyncio.run(compile_in_worker(document.data, options))
+    except DocumentRefused as error:
+        raise Failure(f"{source} cannot become tools: {error}", code=USAGE_ERROR) from error
+
+
+def _row(report: OperationReport) -> tuple[str, str, str, str]:
+    losses = [f"{loss.where}: {loss.message}" if loss.where else loss.message for loss in report.losses]
+    remarks = [*([report.left_out] if report.left_out else ()), *losses, *report.notes]
+    more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
+    return report.operation, report.tool, report.outcome, f"{remarks[0]}{more}" if remarks else ""
+
+
+def _summary(compiled: CompiledDocument) -> Iterator[str]:
+    counts = compiled.counts()
+    total = sum(counts.values())
+    selected = f", of {total + compiled.unselected:,}" if compiled.unselected else ""
+    yield (
+        f"{compiled.title or 'the document'}, OpenAPI {compiled.openapi}, {total:,} operations{selected}: "
+        f"{counts['made']:,} become tools, {counts['made with loss']:,} tools with losses, "
+        f"{counts['left out']:,} are left out"
+    )
+    if compiled.base_url:
+        yield f"calls go to {compiled.base_url}"
+    yield from compiled.notes
+    if len(compiled.tools) > MANY_TOOLS:
+        yield _cost(compiled)
+
+
+def _cost(compiled: CompiledDocument) -> str:
+    """Cost of the definitions in every request to a model, without results' schemas, which models are not sent."""
+    import msgspec
+
+    from fairlead_formats.tokens.counting import BytesCounter
+
+    counter, tokens = BytesCounter(), 0
+    for tool in compiled.tools:
+        definition = msgspec.json.decode(tool.definition)
+        sent = {name: definition[name] for name in ("name", "description", "inputSchema")}
+        tokens += counter.count(msgspec.json.encode(sent).decode())
+    return (
+        f"{len(compiled.tools):,} definitions take about {tokens:,} tokens of every request to a model; choose "
+        "operations with --include, or let models search for tools (the gateway's /router/mcp)"
+    )

@@ -1,0 +1,138 @@
+"""`fairlead openapi check` as a person starts it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openapidocuments import OK, document, get
+
+PATHS = {"/pets": get(), "/bad": {"post": {"requestBody": 3, "tags": ["bad"], "responses": OK}}}
+
+
+def check(*words: str, given: bytes = b"") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HOME": "/nonexistent", "COLUMNS": "200", "NO_PROXY": "*"}
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead_cli", "openapi", "check", *words],
+        input=given,
+        capture_output=True,
+        timeout=60,
+        env=environment,
+        check=False,
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(document(PATHS, servers=[{"url": "/v2"}])))
+    return path
+
+
+def test_the_report_names_each_operation_and_why_it_is_left_out(file: Path) -> None:
+    result = check(str(file))
+    assert result.returncode == 1
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert rows[1] == ["GET", "/pets", "read", "made"]
+    assert rows[2] == [
+        "POST",
+        "/bad",
+        "left",
+        "out",
+        "`requestBody`",
+        "is",
+        "not",
+        "an",
+        "object",
+        "(and",
+        "1",
+        "more)",
+    ]
+    assert "Example, OpenAPI 3.1.0, 2 operations: 1 become tools, 0 tools with losses, 1 are left out" in result.stderr
+    assert "the document gives no base URL: the server's URL '/v2' is relative" in result.stderr
+
+
+def test_the_report_is_json_for_programs_and_fine_without_what_is_excluded(file: Path) -> None:
+    result = check(str(file), "--json", "--exclude", "bad")
+    assert result.returncode == 0
+    report = json.loads(result.stdout)
+    assert report["counts"] == {"made": 1, "made with loss": 0, "left out": 0, "not selected": 1}
+    assert report["operations"][0]["tool"] == "read"
+
+
+def test_standard_input_is_read(file: Path) -> None:
+    assert check("-", "--include", "GET *", given=file.read_bytes()).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"swagger": "2.0"}', "the document is Swagger 2.0, and only OpenAPI 3.0 and 3.1 are read; convert it"),
+        (b"[", "the document is not valid YAML"),
+    ],
+)
+def test_a_file_that_is_not_a_document_is_a_wrong_use(tmp_path: Path, content: bytes, why: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    result = check(str(path))
+    assert result.returncode == 2
+    assert f"fairlead openapi check: {path} cannot become tools: {why}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_file_that_is_not_there_is_a_wrong_use() -> None:
+    result = check("/no/such/file")
+    assert result.returncode == 2
+    assert result.stderr == "fairlead openapi check: cannot read /no/such/file: No such file or directory\n"
+
+
+class _Documents(http.server.BaseHTTPRequestHandler):
+    """Serves a document behind a redirect."""
+
+    def do_GET(self) -> None:
+        if self.path == "/moved":
+            self.send_response(302)
+            self.send_header("Location", "/docs/openapi.json")
+            self.end_headers()
+            return
+        self.send_response(200 if self.path == "/docs/openapi.json" else 404)
+        self.end_headers()
+        if self.path == "/docs/openapi.json":
+            self.wfile.write(json.dumps(document(PATHS, servers=[{"url": "../v2"}])).encode())
+
+    def log_message(self, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Documents)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_url_is_fetched_and_servers_are_relative_to_it(site: str) -> None:
+    result = check(f"{site}/moved", "--include", "read")
+    assert result.returncode == 0
+    assert f"calls go to {site}/v2" in result.stderr
+
+
+def test_a_url_that_does_not_answer_with_a_document_is_a_failure(site: str) -> None:
+    result = check(f"{site}/gone")
+    assert result.returncode == 1
+    assert result.stderr == f"fairlead openapi check: {site}/gone answered 404 Not Found\n"
