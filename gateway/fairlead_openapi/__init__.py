@@ -1,3 +1,4 @@
-"""Tools from OpenAPI documents: `compiling` makes definitions of tools from a document, `calling` makes HTTP requests
-from calls of these tools, and results from the answers.
+"""HTTP APIs as tools: compiles OpenAPI documents to tool definitions, and makes requests of calls
+
+Pure, but for `compiling.worker`, which runs a compilation in a process of its own.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from hypothesis import strategies as st
@@ -17,10 +17,11 @@ from openapi_core.datatypes import RequestParameters
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 from fairlead_api.documents.catalog import SentCredential
-from fairlead_api.documents.operations import Operation, OperationBody, OperationParameter
+from fairlead_api.documents.operations import Operation, OperationBody, OperationParameter, Style
 from fairlead_openapi.calling.requests import HttpRequest, build_request
 from fairlead_openapi.calling.values import arguments_of
 
+Location: TypeAlias = Literal["path", "query", "header", "cookie"]
 BASE = b"/api/v2"
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "integer": st.integers(-(2**40), 2**40),
@@ -32,7 +33,7 @@ PLAIN = st.text("abcXYZ019&=;#%+?~*ü€", min_size=1, max_size=8)
 NAMES = st.text("abcdefgXYZ_", min_size=1, max_size=6)
 FORM = "application/x-www-form-urlencoded"
 # `openapi-core` looks for the delimiter %20 of `spaceDelimited` in values that are decoded already
-STYLES = {
+STYLES: dict[Location, list[tuple[Style, bool]]] = {
     "path": [("simple", False), ("simple", True)],
     "query": [
         ("form", True),
@@ -47,7 +48,7 @@ STYLES = {
 
 @dataclass
 class Case:
-    """One operation with its arguments; `expected` has the values by place and name, and the body."""
+    """One operation with its arguments; `expected` has the values by location and name, and the body."""
 
     operation: Operation
     document: dict[str, Any]
@@ -81,11 +82,11 @@ class ReadRequest:
 
 
 def read_by_openapi_core(case: Case, request: HttpRequest) -> dict[str, Any]:
-    """Values by place and name, and the body."""
+    """Values by location and name, and the body."""
     result = OpenAPI.from_dict(case.document).unmarshal_request(ReadRequest(request))
     assert result.errors == []
     return {
-        **{place: dict(getattr(result.parameters, place)) for place in STYLES},
+        **{location: dict(getattr(result.parameters, location)) for location in STYLES},
         "body": result.body,
     }
 
@@ -95,19 +96,21 @@ def cases(draw: st.DrawFn) -> Case:
     names = draw(st.lists(NAMES, min_size=0, max_size=5, unique_by=str.lower))
     path, parameters, documented = "/things", [], []
     arguments: dict[str, Any] = {}
-    expected: dict[str, Any] = {**{place: {} for place in STYLES}, "body": None}
+    expected: dict[str, Any] = {**{location: {} for location in STYLES}, "body": None}
     for number, name in enumerate(names):
-        place = draw(st.sampled_from(sorted(STYLES)))
-        style, explode = draw(st.sampled_from(STYLES[place]))
-        schema, value = draw(_value(place, style, explode=explode))
+        location = draw(st.sampled_from(sorted(STYLES)))
+        style, explode = draw(st.sampled_from(STYLES[location]))
+        schema, value = draw(_value(location, style, explode=explode))
         argument = f"{name}_{number}"
-        parameters.append(OperationParameter(argument=argument, name=name, place=place, style=style, explode=explode))
-        documented.append(
-            {"name": name, "in": place, "style": style, "explode": explode, "required": True, "schema": schema}
+        parameters.append(
+            OperationParameter(argument=argument, name=name, place=location, style=style, explode=explode)
         )
-        if place == "path":
+        documented.append(
+            {"name": name, "in": location, "style": style, "explode": explode, "required": True, "schema": schema}
+        )
+        if location == "path":
             path += f"/{{{name}}}"
-        arguments[argument] = expected[place][name] = value
+        arguments[argument] = expected[location][name] = value
     media_type, properties = draw(st.sampled_from(["", "application/json", FORM])), {}
     if media_type:
         properties = draw(st.dictionaries(NAMES, st.sampled_from(sorted(SCALARS)), min_size=1, max_size=3))
@@ -129,23 +132,23 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @st.composite
-def _value(draw: st.DrawFn, place: str, style: str, *, explode: bool) -> tuple[dict[str, Any], Any]:
+def _value(draw: st.DrawFn, location: str, style: str, *, explode: bool) -> tuple[dict[str, Any], Any]:
     """A schema and a value that fits it, of a kind that the style has and `openapi-core` reads."""
     kinds = {"pipeDelimited": ["array"], "deepObject": ["object"]}.get(
-        style, ["array", "scalar"] if place != "cookie" else ["scalar"]
+        style, ["array", "scalar"] if location != "cookie" else ["scalar"]
     )
-    if place in ("path", "header"):
+    if location in ("path", "header"):
         kinds = [*kinds, "object"]
     kind = draw(st.sampled_from(kinds))
     if kind == "scalar":
         name = draw(st.sampled_from(sorted(SCALARS)))
         value = draw(SCALARS[name])
-        if place == "path" and name == "string":
+        if location == "path" and name == "string":
             value = value.replace("?", "!")  # the oracle takes a decoded path
-        if place == "header" and name == "string":
+        if location == "header" and name == "string":
             value = draw(st.text("abc019 &=;#", max_size=8)).strip() or "x"
         return {"type": name}, value
-    items = st.text("abcXYZ019", min_size=1, max_size=6) if place in ("path", "header") else PLAIN
+    items = st.text("abcXYZ019", min_size=1, max_size=6) if location in ("path", "header") else PLAIN
     if kind == "array":
         return {"type": "array", "items": {"type": "string"}}, draw(st.lists(items, min_size=1, max_size=4))
     members = draw(st.dictionaries(NAMES, items, min_size=1, max_size=3))

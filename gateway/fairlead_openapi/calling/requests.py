@@ -88,12 +88,12 @@ def _refuse_unknown(operation: Operation, arguments: Members) -> None:
         raise ArgumentsRefused(f"The operation has no argument {', '.join(sorted(unknown)[:5])}")
 
 
-def _given(operation: Operation, arguments: Members, place: str) -> list[tuple[OperationParameter, Raw]]:
-    """Parameters of one place that have a value other than null."""
+def _given(operation: Operation, arguments: Members, location: str) -> list[tuple[OperationParameter, Raw]]:
+    """Parameters of one location that have a value other than null."""
     return [
         (parameter, arguments[parameter.argument])
         for parameter in operation.parameters
-        if parameter.place == place
+        if parameter.place == location
         and parameter.argument in arguments
         and kind_of(arguments[parameter.argument]) != "n"
     ]

@@ -176,16 +176,22 @@ def test_forms_write_objects_by_their_encoding() -> None:
 
 
 def test_parts_have_the_types_of_their_values() -> None:
-    encoding = {"photos": PartEncoding(content_type="image/png, image/jpeg", binary=True)}
-    names = {name: name for name in ("a", "o", 'n"\r\n', "photos")}
+    encoding = {
+        "photos": PartEncoding(content_type="image/png, image/jpeg", binary=True),
+        "deep": PartEncoding(style="deepObject"),
+    }
+    names = {name: name for name in ("a", "o", "deep", 'n"\r\n', "photos")}
     body = OperationBody(media_type="multipart/form-data", properties=names, encoding=encoding)
-    request = body_with(body, {"a": ["x", 2], "o": {"k": 1}, 'n"\r\n': "y", "photos": ["AQ==", "_w"]})
+    request = body_with(
+        body, {"a": ["x", 2], "o": {"k": 1}, "deep": {"k": {"l": 1}}, 'n"\r\n': "y", "photos": ["AQ==", "_w"]}
+    )
     boundary = request.lines.partition(b"boundary=")[2].strip()
     parts = [part.partition(b"\r\n\r\n") for part in (request.body or b"").split(b"--" + boundary)[1:-1]]
     assert [(head.strip().split(b"\r\n"), data.removesuffix(b"\r\n")) for head, _, data in parts] == [
         ([b'Content-Disposition: form-data; name="a"'], b"x"),
         ([b'Content-Disposition: form-data; name="a"'], b"2"),
         ([b'Content-Disposition: form-data; name="o"', b"Content-Type: application/json"], b'{"k":1}'),
+        ([b'Content-Disposition: form-data; name="deep[k][l]"'], b"1"),
         ([b'Content-Disposition: form-data; name="n%22%0D%0A"'], b"y"),
         ([b'Content-Disposition: form-data; name="photos"; filename="photos"', b"Content-Type: image/png"], b"\x01"),
         ([b'Content-Disposition: form-data; name="photos"; filename="photos"', b"Content-Type: image/png"], b"\xff"),

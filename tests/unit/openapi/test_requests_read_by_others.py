@@ -46,8 +46,8 @@ def test_openapi_core_reads_each_argument_in_its_place(case: Case) -> None:
 @given(VALUES)
 def test_styles_are_those_of_uri_templates(style: Style, explode: bool, value: Any) -> None:
     value = dict(sorted(value.items())) if isinstance(value, dict) else value  # as `uritemplate` writes them
-    place: Any = "query" if style == "form" else "path"
-    parameter = OperationParameter(argument="x", name="x", place=place, style=style, explode=explode)
+    location: Any = "query" if style == "form" else "path"
+    parameter = OperationParameter(argument="x", name="x", place=location, style=style, explode=explode)
     operation = Operation(method="GET", path="/p" if style == "form" else "/{x}", parameters=(parameter,))
     expanded = uritemplate.expand(TEMPLATES[style] % ("*" if explode else ""), x=value)
     prefix = "/p" if style == "form" else "/"

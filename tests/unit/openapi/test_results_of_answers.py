@@ -59,12 +59,12 @@ def test_json_is_structured_where_the_tool_has_a_schema(body: bytes, operation: 
     assert "structuredContent" not in result(answer(body))
 
 
-def test_a_list_is_no_structured_content_unless_it_is_wrapped() -> None:
+def test_structured_content_is_an_object_so_that_lists_are_wrapped_or_left_out() -> None:
     assert "structuredContent" not in result(answer(b"[1]"), STRUCTURED)
 
 
 @pytest.mark.parametrize("body", [b'{"a":', b"{'a':1}", b'{"a":"\xff"}', b"[" * 100_000, b'{"a":NaN}'])
-def test_what_is_not_json_in_spite_of_its_type_is_text(body: bytes) -> None:
+def test_malformed_json_is_text_in_spite_of_its_type(body: bytes) -> None:
     made = result(answer(body, "application/hal+json"), STRUCTURED)
     assert "structuredContent" not in made
     assert made["content"][0]["text"] == body.decode("utf-8", "replace")
