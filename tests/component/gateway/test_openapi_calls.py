@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from consentservers import FormBrowser, consent_server
+from consentworld import called, consent_catalog, laptop, link_of
 from fairlead_api.documents.catalog import DeclaredLatency, OpenApiEndpoint
-from fairlead_api.documents.operations import Operation, OperationParameter
+from fairlead_api.documents.operations import Operation, OperationBody, OperationParameter
 from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, limits, publish, running, served
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from petapi import (
@@ -407,3 +409,20 @@ async def test_events_of_a_stream_are_one_result(tmp_path: Path) -> None:
         async with running(tmp_path, document) as gateway:
             answer = await ask(gateway, calling("pets__getPet", {"id": "7"}))
     assert [json.loads(line) for line in text_of(answer).split("\n\n")] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+async def test_a_person_signs_in_at_an_api_and_calls_it_with_the_grant(tmp_path: Path) -> None:
+    async with consent_server("linear") as server:
+        body = OperationBody(media_type="application/json", argument="body", required=True)
+        base, accept = server.url.removesuffix("/mcp"), "application/json, text/event-stream"
+        operation = Operation(method="POST", path="/mcp", base_url=base, body=body, accept=accept)
+        tools = [operation_tool("whoami", operation)]
+        document = msgspec.structs.replace(
+            consent_catalog(server.url, tools=tools), endpoint=OpenApiEndpoint(url=server.url)
+        )
+        async with laptop(tmp_path, document) as gateway, FormBrowser() as browser:
+            request = calling("linear__whoami", {"body": {}})
+            assert (await called(gateway, request)).refusal == "SIGN_IN_REQUIRED"
+            await browser.sign_in(await link_of(gateway))
+            answer = await called(gateway, request)
+    assert "status 400 Bad Request" in text_of(answer)  # the token is taken, and the empty body is not
