@@ -103,7 +103,7 @@ def cases(draw: st.DrawFn) -> Case:
         schema, value = draw(_value(location, style, explode=explode))
         argument = f"{name}_{number}"
         parameters.append(
-            OperationParameter(argument=argument, name=name, place=location, style=style, explode=explode)
+            OperationParameter(argument=argument, name=name, location=location, style=style, explode=explode)
         )
         documented.append(
             {"name": name, "in": location, "style": style, "explode": explode, "required": True, "schema": schema}

@@ -35,11 +35,11 @@ def operation_tool(
 
 
 def path_of(name: str, **more: Any) -> OperationParameter:
-    return OperationParameter(argument=name, name=name, place="path", **more)
+    return OperationParameter(argument=name, name=name, location="path", **more)
 
 
 def query_of(name: str, **more: Any) -> OperationParameter:
-    return OperationParameter(**{"argument": name, "name": name, "place": "query", "style": "form", **more})
+    return OperationParameter(**{"argument": name, "name": name, "location": "query", "style": "form", **more})
 
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}

@@ -21,7 +21,7 @@ class OperationParameter(DocumentStruct, kw_only=True, frozen=True):
     argument: str
     """Name of the argument, which differs from `name` where two parameters would have the same name."""
     name: str
-    place: Literal["path", "query", "header", "cookie"]
+    location: Literal["path", "query", "header", "cookie"]
     style: Style = "simple"
     explode: bool = False
     allow_reserved: bool = False
@@ -39,7 +39,7 @@ class PartEncoding(DocumentStruct, kw_only=True, frozen=True):
     explode: bool = True
     allow_reserved: bool = False
     binary: bool = False
-    """Whether the argument is base64 of the part's bytes."""
+    """Whether the argument is base64 of the part's bytes, or an array of such."""
 
 
 class OperationBody(DocumentStruct, kw_only=True, frozen=True):
@@ -51,7 +51,7 @@ class OperationBody(DocumentStruct, kw_only=True, frozen=True):
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     """Argument to name of the property."""
     required: bool = False
-    """Whether an empty object is sent where no argument of the body is given."""
+    """Whether a body is sent where none of its arguments is given: an empty object, without `argument`."""
     binary: bool = False
     """Whether `argument` is base64 of the body's bytes."""
     encoding: dict[str, PartEncoding] = msgspec.field(default_factory=dict)
@@ -74,6 +74,6 @@ class Operation(DocumentStruct, kw_only=True, frozen=True):
     structured: bool = False
     """Whether JSON answers are `structuredContent`: the tool has an `outputSchema`."""
     wrapped: bool = False
-    """Whether a JSON answer that is no object is put into `{"result": …}`, as the `outputSchema` says."""
+    """Whether a JSON answer that is not an object is put into `{"result": …}`, as the `outputSchema` says."""
     security: tuple[tuple[str, ...], ...] = ()
     """Alternatives; each names the schemes that a request needs together. An empty one: needs none."""

@@ -93,7 +93,7 @@ def _given(operation: Operation, arguments: Members, location: str) -> list[tupl
     return [
         (parameter, arguments[parameter.argument])
         for parameter in operation.parameters
-        if parameter.place == location
+        if parameter.location == location
         and parameter.argument in arguments
         and kind_of(arguments[parameter.argument]) != "n"
     ]
@@ -147,7 +147,7 @@ def _segment(operation: Operation, segment: str, given: dict[str, tuple[Operatio
 
 def _path_value(operation: Operation, name: str, given: dict[str, tuple[OperationParameter, Raw]]) -> str:
     if name not in given:
-        argument = next((p.argument for p in operation.parameters if (p.name, p.place) == (name, "path")), name)
+        argument = next((p.argument for p in operation.parameters if (p.name, p.location) == (name, "path")), name)
         raise ArgumentsRefused(f"The argument {argument} is missing: the path {operation.path} needs it")
     parameter, raw = given[name]
     if parameter.media_type:

@@ -118,7 +118,7 @@ class Negative:
 
 
 @dataclass(frozen=True)
-class Operation:
+class BinaryOperation:
     """Two values and an operator between them."""
 
     operator: str
@@ -153,7 +153,7 @@ class Group:
     label: str
 
 
-Node = Number | Negative | Operation | Function | Dice | Group
+Node = Number | Negative | BinaryOperation | Function | Dice | Group
 
 _SELECTS: Final = {
     "kh": (True, True),
@@ -199,14 +199,14 @@ class _Parser:
             raise BadExpression(f"an expression nests at most {DEEPEST} brackets")
         node = self._product()
         while operator := self._take(r"[+-]"):
-            node = Operation(operator, node, self._product())
+            node = BinaryOperation(operator, node, self._product())
         self._depth -= 1
         return node
 
     def _product(self) -> Node:
         node = self._sign()
         while operator := self._take(r"[*/%x×]"):
-            node = Operation("*" if operator in "x×" else operator, node, self._sign())
+            node = BinaryOperation("*" if operator in "x×" else operator, node, self._sign())
         return node
 
     def _sign(self) -> Node:

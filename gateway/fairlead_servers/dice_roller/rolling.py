@@ -8,6 +8,7 @@ from typing import Final
 
 from fairlead_servers.dice_roller.grammar import (
     BadExpression,
+    BinaryOperation,
     Compare,
     Count,
     Dice,
@@ -19,7 +20,6 @@ from fairlead_servers.dice_roller.grammar import (
     Negative,
     Node,
     Number,
-    Operation,
     Reroll,
     Select,
 )
@@ -81,7 +81,7 @@ class Roller:
                 return value
             case Negative(of):
                 return -self.total(of)
-            case Operation(operator, left, right):
+            case BinaryOperation(operator, left, right):
                 return _compute(operator, self.total(left), self.total(right))
             case Function(name, of):
                 values = [self.total(each) for each in of]

@@ -108,10 +108,13 @@ async def test_an_argument_cannot_leave_its_segment_of_the_path(tmp_path: Path, 
 
 
 async def test_an_argument_cannot_add_a_header_or_replace_the_credential(tmp_path: Path) -> None:
-    header = OperationParameter(argument="key", name="X-Key", place="header")
-    trace = OperationParameter(argument="trace", name="X-Trace", place="header")
-    login = OperationParameter(argument="login", name="Authorization", place="header")
-    secret, session = query_of("secret"), OperationParameter(argument="sid", name="sid", place="cookie", style="form")
+    header = OperationParameter(argument="key", name="X-Key", location="header")
+    trace = OperationParameter(argument="trace", name="X-Trace", location="header")
+    login = OperationParameter(argument="login", name="Authorization", location="header")
+    secret, session = (
+        query_of("secret"),
+        OperationParameter(argument="sid", name="sid", location="cookie", style="form"),
+    )
     operation = Operation(method="GET", path="/x", parameters=(header, trace, login, secret, session))
     credential = stored_credential(
         tmp_path, headers={"X-Key": "hush-1"}, query={"secret": "hush-2"}, cookies={"sid": "hush-3"}

@@ -25,7 +25,7 @@ def sent(
 
 def query_with(value: Any, *, name: str = "q", **more: Any) -> str:
     """The query of a request with one parameter."""
-    parameter = OperationParameter(**{"argument": "q", "name": name, "place": "query", "style": "form", **more})
+    parameter = OperationParameter(**{"argument": "q", "name": name, "location": "query", "style": "form", **more})
     operation = Operation(method="GET", path="/p", parameters=(parameter,))
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
     return sent(operation, b'{"q":%b}' % raw).target.decode().partition("?")[2]
@@ -94,7 +94,7 @@ def test_the_base_url_keeps_its_path_and_query() -> None:
     operation = Operation(
         method="GET",
         path="/pets/{a}-{b}/ü",
-        parameters=tuple(OperationParameter(argument=name, name=name, place="path") for name in "ab"),
+        parameters=tuple(OperationParameter(argument=name, name=name, location="path") for name in "ab"),
     )
     request = sent(operation, {"a": "x/y", "b": ["1", "2"]}, b"/api/v1/?version=3")
     assert request.target == b"/api/v1/pets/x%2Fy-1,2/%C3%BC?version=3"
@@ -102,7 +102,7 @@ def test_the_base_url_keeps_its_path_and_query() -> None:
 
 @pytest.mark.parametrize("segment", ["..", "a.."])
 def test_values_that_make_a_segment_of_dots_with_their_neighbours_are_refused(segment: str) -> None:
-    parameters = (OperationParameter(argument="a", name="a", place="path"),)
+    parameters = (OperationParameter(argument="a", name="a", location="path"),)
     operation = Operation(method="GET", path="/x/.{a}", parameters=parameters)
     with pytest.raises(ArgumentsRefused):
         sent(operation, {"a": "."})
@@ -112,10 +112,10 @@ def test_values_that_make_a_segment_of_dots_with_their_neighbours_are_refused(se
 
 def test_headers_and_cookies_are_written_by_style() -> None:
     parameters = (
-        OperationParameter(argument="ids", name="X-Ids", place="header"),
-        OperationParameter(argument="map", name="X-Map", place="header", explode=True),
-        OperationParameter(argument="sid", name="sid", place="cookie", style="form"),
-        OperationParameter(argument="tags", name="tags", place="cookie", style="form", explode=False),
+        OperationParameter(argument="ids", name="X-Ids", location="header"),
+        OperationParameter(argument="map", name="X-Map", location="header", explode=True),
+        OperationParameter(argument="sid", name="sid", location="cookie", style="form"),
+        OperationParameter(argument="tags", name="tags", location="cookie", style="form", explode=False),
     )
     operation = Operation(method="GET", path="/", parameters=parameters, accept="text/csv")
     lines = sent(operation, {"ids": [1, 2], "map": {"a": "x"}, "sid": "a;b c", "tags": ["u", "v"]}).lines
@@ -132,7 +132,7 @@ def test_headers_and_cookies_are_written_by_style() -> None:
 
 @pytest.mark.parametrize("name", ["Host", "Content-Length", "Transfer-Encoding", "bad name", "X:Y"])
 def test_headers_of_the_connection_are_not_arguments(name: str) -> None:
-    parameter = OperationParameter(argument="h", name=name, place="header")
+    parameter = OperationParameter(argument="h", name=name, location="header")
     with pytest.raises(ArgumentsRefused, match="argument h cannot be sent"):
         sent(Operation(method="GET", path="/", parameters=(parameter,)), {"h": "x"})
 
@@ -212,16 +212,16 @@ def test_texts_and_bytes_are_sent_as_they_are() -> None:
 
 @pytest.mark.parametrize("arguments", [b"[]", b"{", b'{"q":"\\ud800"}', b'{"q":%b}' % (b"[" * 20_000 + b"]" * 20_000)])
 def test_arguments_that_cannot_be_written_are_refused(arguments: bytes) -> None:
-    parameter = OperationParameter(argument="q", name="q", place="query", style="deepObject", explode=True)
+    parameter = OperationParameter(argument="q", name="q", location="query", style="deepObject", explode=True)
     with pytest.raises(ArgumentsRefused):
         sent(Operation(method="GET", path="/", parameters=(parameter,)), arguments)
 
 
 def test_urls_and_headers_are_bounded() -> None:
-    parameter = OperationParameter(argument="x", name="x", place="query", style="form")
+    parameter = OperationParameter(argument="x", name="x", location="query", style="form")
     with pytest.raises(ArgumentsRefused, match="URL of"):
         sent(Operation(method="GET", path="/", parameters=(parameter,)), {"x": "ü" * 4_000})
-    header = OperationParameter(argument="x", name="x", place="header")
+    header = OperationParameter(argument="x", name="x", location="header")
     with pytest.raises(ArgumentsRefused, match="headers of"):
         sent(Operation(method="GET", path="/", parameters=(header,)), {"x": "x" * 40_000})
 

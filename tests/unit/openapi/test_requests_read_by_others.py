@@ -47,7 +47,7 @@ def test_openapi_core_reads_each_argument_in_its_place(case: Case) -> None:
 def test_styles_are_those_of_uri_templates(style: Style, explode: bool, value: Any) -> None:
     value = dict(sorted(value.items())) if isinstance(value, dict) else value  # as `uritemplate` writes them
     location: Any = "query" if style == "form" else "path"
-    parameter = OperationParameter(argument="x", name="x", place=location, style=style, explode=explode)
+    parameter = OperationParameter(argument="x", name="x", location=location, style=style, explode=explode)
     operation = Operation(method="GET", path="/p" if style == "form" else "/{x}", parameters=(parameter,))
     expanded = uritemplate.expand(TEMPLATES[style] % ("*" if explode else ""), x=value)
     prefix = "/p" if style == "form" else "/"
@@ -94,10 +94,10 @@ def test_forms_are_read_back(values: dict[str, Any]) -> None:
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_no_value_leaves_its_place(segment: str, value: str) -> None:
     parameters = (
-        OperationParameter(argument="a", name="a", place="path"),
-        OperationParameter(argument="q", name="q", place="query", style="form", allow_reserved=True),
-        OperationParameter(argument="h", name="X-H", place="header"),
-        OperationParameter(argument="c", name="c", place="cookie", style="form"),
+        OperationParameter(argument="a", name="a", location="path"),
+        OperationParameter(argument="q", name="q", location="query", style="form", allow_reserved=True),
+        OperationParameter(argument="h", name="X-H", location="header"),
+        OperationParameter(argument="c", name="c", location="cookie", style="form"),
     )
     operation = Operation(method="GET", path="/a/{a}/b", parameters=parameters)
     arguments = {"a": segment, "q": value, "h": value, "c": value}
