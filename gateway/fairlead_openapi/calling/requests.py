@@ -59,7 +59,7 @@ def build_request(
     document with control characters.
     """
     if not _METHOD.fullmatch(operation.method) or operation.method in _REFUSED_METHODS:
-        raise InvalidTarget(f"the method {operation.method!r} is not sent", reason="InvalidMethod")
+        raise InvalidTarget(f"the method {operation.method!r} is not sent")
     try:
         _refuse_unknown(operation, arguments)
         target = _target(operation, arguments, base, credential)
