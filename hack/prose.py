@@ -42,7 +42,6 @@ CLEAN = (
     "gateway/fairlead_llm",
     "gateway/fairlead_mcp",
     "gateway/fairlead_models",
-    "gateway/fairlead_openapi",
     "gateway/fairlead_offers",
     "gateway/fairlead_openapi",
     "gateway/fairlead_rest",

@@ -216,6 +216,12 @@ class HttpRefused(McpError):
         self.retry_after = retry_after
         self.challenge = challenge
 
+    @property
+    def retry_after_s(self) -> int | None:
+        """Seconds of `Retry-After` (RFC 9110 section 10.2.3); None without one, and for its date form."""
+        after = self.retry_after
+        return int(after) if after is not None and after.isascii() and after.isdigit() and len(after) <= 7 else None
+
 
 def _refusal_reason(status: int) -> str:
     if status in REFUSALS:

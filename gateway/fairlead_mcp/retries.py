@@ -14,6 +14,8 @@ BASE_SECONDS: Final = 0.05
 """Largest random part of the delay before the first retry; it doubles with each attempt."""
 MAX_SECONDS: Final = 1.0
 """Largest random part of the delay before any retry."""
+MAX_RETRY_AFTER_SECONDS: Final = 5
+"""Longest `Retry-After` that an attempt waits for; with a longer one the caller decides when to call again."""
 _PASSING: Final = frozenset({502, 503, 504})
 """HTTP statuses of a proxy whose server is temporarily unavailable."""
 
@@ -35,8 +37,16 @@ def delay(attempt: int, random: float) -> float:
 def next_delay(
     error: McpError, *, attempt: int, retries: int, idempotent: bool, left: float, random: float
 ) -> float | None:
-    """Return the seconds until the next attempt; None for no retry. `left` is the call's remaining time in seconds."""
+    """Return the seconds until the next attempt, at least those of `Retry-After`; None for no retry.
+
+    `left` is the call's remaining time in seconds.
+    """
     if attempt > retries or not worth_retrying(error, idempotent=idempotent):
         return None
     wait = delay(attempt, random)
+    after = error.retry_after_s if isinstance(error, HttpRefused) else None
+    if after is not None:
+        if after > MAX_RETRY_AFTER_SECONDS:
+            return None
+        wait = max(wait, after)
     return wait if wait < left else None

@@ -16,7 +16,7 @@ META_WARNING: Final = "fairlead.dev/warning"
 """Member of `_meta` in a result that is passed on although it is faulty: `{code, message}`."""
 
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
-"""The arguments do not match the tool's inputSchema or a policy."""
+"""The arguments do not match the tool's inputSchema or a policy, or no request to its HTTP API can carry them."""
 CONNECTION_LOST: Final = "CONNECTION_LOST"
 """The server cannot be reached, or the connection was lost during the call."""
 STARTING: Final = "STARTING"

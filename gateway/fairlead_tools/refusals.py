@@ -92,7 +92,8 @@ def refusal_for(error: errors.McpError) -> Refusal:
         return _of_rpc_error(error)
     if isinstance(error, errors.HttpRefused):
         code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
-        return Refusal(code, without_address(error), _milliseconds(error.retry_after))
+        after = error.retry_after_s
+        return Refusal(code, without_address(error), None if after is None else after * 1000)
     if isinstance(error, AdmissionRefused):
         return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
     if isinstance(error, GrantFailed):
@@ -130,13 +131,6 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
     if pages:
         return Refusal(MISSING_CLIENT_CAPABILITY, url_elicitation.described(pages))
     return Refusal(UPSTREAM_ERROR, str(error))
-
-
-def _milliseconds(retry_after: str | None) -> int | None:
-    """Convert a `Retry-After` in seconds (RFC 9110 section 10.2.3); None for its date form."""
-    if retry_after is None or not retry_after.isdigit() or len(retry_after) > 7:
-        return None
-    return int(retry_after) * 1000
 
 
 def result(refusal: Refusal) -> bytes:

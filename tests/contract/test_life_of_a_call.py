@@ -18,6 +18,7 @@ from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.stages import STAGES
 from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, reached, running
 from lifepages import LifePage, assert_taken_in_order, linked, steps, tracing
+from petapi import PET, api_catalog, pet_api
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import MESSAGES, post
 from waiting import eventually
@@ -176,6 +177,13 @@ async def in_its_session(gateway: Gateway, _: RawServer, traced: Traced) -> None
         assert (await ask(gateway, legacy("tools/call", CALL, session=session))).message["result"]["content"] == []
 
 
+async def an_operation(tmp_path: Path, traced: Traced) -> None:
+    async with pet_api() as (_, server), running(tmp_path, api_catalog(server)) as gateway:
+        with traced():
+            answer = await ask(gateway, modern("tools/call", {"name": "pets__getPet", "arguments": {"id": "7"}}))
+    assert answer.message["result"]["structuredContent"] == PET
+
+
 async def by_rest(gateway: Gateway, _: RawServer, traced: Traced) -> None:
     with traced():
         answer = await post(
@@ -225,6 +233,7 @@ WALKS: dict[str, tuple[str, Scenario]] = {
         part("A session for each client"),
         world(in_its_session, version=LEGACY, session="PerClient"),
     ),
+    "an operation of an HTTP API": (part("An operation of an HTTP API"), an_operation),
     "REST": (part("REST and Python"), world(by_rest)),
 }
 

@@ -7,6 +7,7 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_accounts import ACCOUNTS
+from guards_of_apis import APIS
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_consents import CONSENTS
 from guards_of_crossings import CROSSINGS
@@ -53,4 +54,5 @@ GUARDS: tuple[Guard, ...] = (
     *ISSUERS,
     *ACCOUNTS,
     *DOCUMENTS,
+    *APIS,
 )

@@ -35,11 +35,11 @@ def operation_tool(
 
 
 def path_of(name: str, **more: Any) -> OperationParameter:
-    return OperationParameter(argument=name, name=name, place="path", **more)
+    return OperationParameter(argument=name, name=name, location="path", **more)
 
 
 def query_of(name: str, **more: Any) -> OperationParameter:
-    return OperationParameter(**{"argument": name, "name": name, "place": "query", "style": "form", **more})
+    return OperationParameter(**{"argument": name, "name": name, "location": "query", "style": "form", **more})
 
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
@@ -71,7 +71,7 @@ OUTPUTS = {"getPet": OBJECT, "listPets": LIST}
 
 @dataclass
 class Pets:
-    """What the API answers: by verb and path, or else as an API of pets does."""
+    """Answers of the API: those that a test gives, by path, or else those of an API of pets."""
 
     answers: dict[str, tuple[int, bytes, dict[str, str]]] = field(default_factory=dict)
     """By path: status, body and headers (`kind` is the content type)."""

@@ -245,6 +245,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
         categories=entry.categories,
         requires=entry.requires,
         interface=interface,
+        operation=entry.operation,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.operations import Operation
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.quota import Caps
 from fairlead_mcp.apps import NONE, UserInterface
@@ -89,6 +90,8 @@ class Tool(msgspec.Struct, frozen=True):
     requires: tuple[str, ...] = ()
     """Client capabilities that a session needs for its server to list the tool."""
     interface: UserInterface = NONE
+    operation: Operation | None = None
+    """HTTP request of a call, where the server is an HTTP API."""
 
 
 class Server(msgspec.Struct, frozen=True):

@@ -117,7 +117,7 @@ class OpenApiUpstream(Upstream):
         name = jsonrpc.decode_text(members["name"])
         operation = self._operations.get(name)
         if operation is None:
-            raise RpcError(jsonrpc.INVALID_PARAMS, f"the API has no operation for the tool {name}")
+            raise McpError(f"the server's catalog has no operation for the tool {name}")
         target = Target.from_url(operation.base_url) if operation.base_url else self._target
         origin = self._origin(target)
         own = origin is self._own

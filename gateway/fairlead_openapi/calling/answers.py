@@ -35,16 +35,20 @@ MAX_REFUSAL_CHARS: Final = 2_000
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
 _BYTES: Final = "application/octet-stream"
 _TEXTS: Final = frozenset(
-    {
-        "application/javascript",
-        "application/sql",
-        "application/x-ndjson",
-        "application/x-www-form-urlencoded",
-        "application/x-yaml",
-        "application/xml",
-        "application/yaml",
-        "image/svg+xml",  # which no model takes as an image
-    }
+    f"application/{subtype}"
+    for subtype in (
+        "graphql",
+        "javascript",
+        "jsonl",
+        "jsonlines",
+        "ndjson",
+        "sql",
+        "x-ndjson",
+        "x-www-form-urlencoded",
+        "x-yaml",
+        "xml",
+        "yaml",
+    )
 )
 _CHARSET: Final = re.compile(
     r"charset\s*=\s*\"?((?:utf|us-ascii|iso|latin|windows|cp|shift|euc|gb|big5|koi8)[\w.:-]{0,40})",
@@ -64,7 +68,7 @@ def result_of(operation: Operation, path: str, answer: Answer) -> Raw:
     base = base_type(content_type)
     if is_json(base):
         return _json_result(operation, answer.body, content_type)
-    if base in _TEXTS or base.startswith("text/") or base.endswith(("+xml", "+yaml")):
+    if base in _TEXTS or base.startswith("text/") or base.endswith(("+xml", "+yaml")):  # no model takes SVG as an image
         return _result(_text_block(_text(answer.body, content_type)))
     if not base:
         try:

@@ -10,8 +10,8 @@ from msgspec import Raw
 from fairlead_api.documents.operations import OperationBody, PartEncoding
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ArgumentsRefused
-from fairlead_openapi.calling.multipart import Part, multipart
-from fairlead_openapi.calling.styles import encoder, escape, pairs
+from fairlead_openapi.calling.multipart import FormPart, multipart
+from fairlead_openapi.calling.styles import encoder, escape, flattened, pairs
 from fairlead_openapi.calling.values import Members, compact, items_of, kind_of, members_of, text_of
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -21,14 +21,14 @@ _WHITESPACE: Final = str.maketrans("", "", " \t\r\n")
 _PLAIN: Final = PartEncoding()
 
 
-class Body(NamedTuple):
+class EncodedBody(NamedTuple):
     """Body of a request with its `Content-Type`."""
 
     content_type: str
     data: bytes
 
 
-def build_body(body: OperationBody, arguments: Members) -> Body | None:
+def build_body(body: OperationBody, arguments: Members) -> EncodedBody | None:
     """Make the body from the arguments of a call; None if none of its arguments is given and the body is optional.
 
     Raises ArgumentsRefused for arguments that cannot be written in the media type.
@@ -41,7 +41,7 @@ def build_body(body: OperationBody, arguments: Members) -> Body | None:
                 raise ArgumentsRefused(f"The argument {body.argument} is missing: it is the body of the request")
             return None
         if base not in (FORM, MULTIPART):
-            return Body(_content_type(body.media_type), _whole(body, base, given))
+            return EncodedBody(_content_type(body.media_type), _whole(body, base, given))
         if kind_of(given) != "{":
             raise ArgumentsRefused(f"The argument {body.argument} has to be an object: it is sent as a form")
         return _form(base, members_of(given), body)
@@ -52,7 +52,7 @@ def build_body(body: OperationBody, arguments: Members) -> Body | None:
         return _form(base, properties, body)
     if not is_json(base):
         raise ArgumentsRefused(f"The body of the request is {body.media_type}, which several arguments cannot make")
-    return Body(body.media_type, _object(properties))
+    return EncodedBody(body.media_type, _object(properties))
 
 
 def base_type(media_type: str) -> str:
@@ -62,7 +62,7 @@ def base_type(media_type: str) -> str:
 
 def is_json(base: str) -> bool:
     """Whether a media type without parameters is JSON (RFC 6839 section 3.1)."""
-    return base in ("application/json", "text/json") or base.endswith("+json")
+    return base.endswith(("/json", "+json"))
 
 
 def decode_base64(argument: str, value: Raw) -> bytes:
@@ -93,13 +93,13 @@ def _content_type(media_type: str) -> str:
     return f"{media_type}; charset=utf-8" if base.startswith("text/") and "charset" not in media_type else media_type
 
 
-def _form(base: str, properties: Members, body: OperationBody) -> Body:
+def _form(base: str, properties: Members, body: OperationBody) -> EncodedBody:
     encodings = body.encoding
     if base == FORM:
         written = [pair for name, value in properties.items() for pair in _form_pairs(name, value, encodings.get(name))]
-        return Body(body.media_type, "&".join(written).encode())
+        return EncodedBody(body.media_type, "&".join(written).encode())
     parts = [part for name, value in properties.items() for part in _parts(name, value, encodings.get(name))]
-    return Body(*multipart(parts))
+    return EncodedBody(*multipart(parts))
 
 
 def _form_pairs(name: str, value: Raw, encoding: PartEncoding | None) -> list[str]:
@@ -115,7 +115,7 @@ def _form_pairs(name: str, value: Raw, encoding: PartEncoding | None) -> list[st
     return [f"{escape(name)}={escape(compact(text).decode() if as_json else text_of(text))}" for text in texts]
 
 
-def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[Part]:
+def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[FormPart]:
     """Parts of one property: one for each item of a list, unless that is sent as JSON."""
     kind, encoding = kind_of(value), encoding or _PLAIN
     media_type = encoding.content_type.partition(",")[0].strip()  # a list of media types leaves the choice
@@ -124,12 +124,16 @@ def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[Part]:
     as_json = is_json(base_type(media_type))
     if kind == "n":
         return []
+    if encoding.style == "deepObject" and kind in "{[" and not (as_json or encoding.binary):
+        return [FormPart(key, text_of(scalar).encode("utf-8", "replace")) for key, scalar in flattened(name, value)]
     items = items_of(value) if kind == "[" and not as_json else [value]
     if encoding.binary:
-        return [Part(name, decode_base64(name, item), media_type or _BYTES, filename=name) for item in items]
+        return [FormPart(name, decode_base64(name, item), media_type or _BYTES, filename=name) for item in items]
     if as_json:
-        return [Part(name, compact(item), media_type) for item in items]
-    return [Part(name, text_of(item).encode("utf-8", "replace"), media_type or _type_of_part(item)) for item in items]
+        return [FormPart(name, compact(item), media_type) for item in items]
+    return [
+        FormPart(name, text_of(item).encode("utf-8", "replace"), media_type or _type_of_part(item)) for item in items
+    ]
 
 
 def _type_of_part(value: Raw) -> str:

@@ -7,7 +7,7 @@ from fairlead_api.documents.operations import Operation
 
 
 def credential_for(operation: Operation, credential: Credential) -> SentCredential:
-    """What a request sends of a server's credential.
+    """Select the parts of a server's credential that the request of an operation sends.
 
     Headers, query and cookies that belong to no scheme are sent always. Of the schemes, those of the first alternative
     for which the credential has them all: the schemes of one alternative are needed together. Without such an

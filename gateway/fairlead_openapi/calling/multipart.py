@@ -12,7 +12,7 @@ _ESCAPED: Final = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 """Characters that would end a name in `Content-Disposition`, as browsers escape them (HTML, "Multipart form data")."""
 
 
-class Part(NamedTuple):
+class FormPart(NamedTuple):
     """One part of a body."""
 
     name: str
@@ -23,7 +23,7 @@ class Part(NamedTuple):
     """Name of the file that the part is; empty: it is none."""
 
 
-def multipart(parts: Sequence[Part]) -> tuple[str, bytes]:
+def multipart(parts: Sequence[FormPart]) -> tuple[str, bytes]:
     """Make the `Content-Type` and the body. Raises InvalidTarget for a media type with control characters."""
     boundary = _boundary(parts)
     pieces = []
@@ -33,7 +33,7 @@ def multipart(parts: Sequence[Part]) -> tuple[str, bytes]:
     return f"multipart/form-data; boundary={boundary.decode()}", b"".join(pieces)
 
 
-def _head(part: Part) -> bytes:
+def _head(part: FormPart) -> bytes:
     lines = f'Content-Disposition: form-data; name="{part.name.translate(_ESCAPED)}"'
     if part.filename:
         lines += f'; filename="{part.filename.translate(_ESCAPED)}"'
@@ -43,9 +43,9 @@ def _head(part: Part) -> bytes:
     return head
 
 
-def _boundary(parts: Sequence[Part]) -> bytes:
+def _boundary(parts: Sequence[FormPart]) -> bytes:
     """A delimiter that no part contains. It depends on the parts alone, so that a request that is repeated is the same,
-    and whoever chooses a part cannot know it before.
+    and the caller that chooses a part cannot know it before.
     """
     digest = hashlib.sha256()
     for part in parts:

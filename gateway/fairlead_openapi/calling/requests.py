@@ -59,7 +59,7 @@ def build_request(
     document with control characters.
     """
     if not _METHOD.fullmatch(operation.method) or operation.method in _REFUSED_METHODS:
-        raise InvalidTarget(f"the method {operation.method!r} is not sent", reason="InvalidMethod")
+        raise InvalidTarget(f"the method {operation.method!r} is not sent")
     try:
         _refuse_unknown(operation, arguments)
         target = _target(operation, arguments, base, credential)
@@ -88,12 +88,12 @@ def _refuse_unknown(operation: Operation, arguments: Members) -> None:
         raise ArgumentsRefused(f"The operation has no argument {', '.join(sorted(unknown)[:5])}")
 
 
-def _given(operation: Operation, arguments: Members, place: str) -> list[tuple[OperationParameter, Raw]]:
-    """Parameters of one place that have a value other than null."""
+def _given(operation: Operation, arguments: Members, location: str) -> list[tuple[OperationParameter, Raw]]:
+    """Parameters of one location that have a value other than null."""
     return [
         (parameter, arguments[parameter.argument])
         for parameter in operation.parameters
-        if parameter.place == place
+        if parameter.location == location
         and parameter.argument in arguments
         and kind_of(arguments[parameter.argument]) != "n"
     ]
@@ -147,7 +147,7 @@ def _segment(operation: Operation, segment: str, given: dict[str, tuple[Operatio
 
 def _path_value(operation: Operation, name: str, given: dict[str, tuple[OperationParameter, Raw]]) -> str:
     if name not in given:
-        argument = next((p.argument for p in operation.parameters if (p.name, p.place) == (name, "path")), name)
+        argument = next((p.argument for p in operation.parameters if (p.name, p.location) == (name, "path")), name)
         raise ArgumentsRefused(f"The argument {argument} is missing: the path {operation.path} needs it")
     parameter, raw = given[name]
     if parameter.media_type:

@@ -29,7 +29,7 @@ from fairlead_openapi.calling.values import Value, items_of, kind_of, members_of
 Encode: TypeAlias = Callable[[str], str]
 
 RESERVED_IN_VALUES: Final = ":/?@!$'()*,;"
-"""Reserved characters (RFC 3986 section 2.2) that `allowReserved` keeps. The others are escaped all the same, because
+"""Reserved characters (RFC 3986 section 2.2) that `allow_reserved` keeps. The others are escaped all the same, because
 they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
 """
 _SEPARATORS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
@@ -74,7 +74,7 @@ def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = 
     object.
     """
     if style == "deepObject" and kind_of(raw) in "{[":
-        return _deep(escape(name), raw, encode)
+        return [f"{escape(key)}={encode(text_of(scalar))}" for key, scalar in flattened(name, raw)]
     value = value_of(raw)
     if isinstance(value, str):
         return [f"{escape(name)}={encode(value)}"]
@@ -88,15 +88,15 @@ def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = 
     return [f"{escape(name)}={separator.join(encode(text) for text in texts)}"]
 
 
-def _deep(name: str, raw: Raw, encode: Encode) -> list[str]:
-    """Pairs of an object or a list; `name` is encoded already. Raises RecursionError for deep values."""
+def flattened(name: str, raw: Raw) -> list[tuple[str, Raw]]:
+    """Scalars in a value, each with its name as `deepObject` writes it. Raises RecursionError for deep values."""
     kind = kind_of(raw)
     if kind == "{":
-        inner = [(f"{name}%5B{escape(key)}%5D", member) for key, member in members_of(raw).items()]
+        inner = [(f"{name}[{key}]", member) for key, member in members_of(raw).items()]
     elif kind == "[":
         items = items_of(raw)
         numbered = any(kind_of(item) in "{[" for item in items)
-        inner = [(f"{name}%5B{number if numbered else ''}%5D", item) for number, item in enumerate(items)]
+        inner = [(f"{name}[{number if numbered else ''}]", item) for number, item in enumerate(items)]
     else:
-        return [f"{name}={encode(text_of(raw))}"]
-    return [pair for key, member in inner for pair in _deep(key, member, encode)]
+        return [(name, raw)]
+    return [scalar for key, member in inner for scalar in flattened(key, member)]

@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from fairlead_api.documents.catalog import Catalog, EventsEndpoint, HttpEndpoint, LocalEndpoint, TcpEndpoint
+from fairlead_api.documents.catalog import (
+    Catalog,
+    EventsEndpoint,
+    HttpEndpoint,
+    LocalEndpoint,
+    OpenApiEndpoint,
+    TcpEndpoint,
+)
 from fairlead_api.meta import ServerKey, pod_logs
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.printed import PrintedLine
@@ -131,7 +138,9 @@ def _refuse_remote(catalog: Catalog) -> None:
         raise Problem(
             NOT_KEPT, f"the tools of {key} are functions in this gateway: their output is in the gateway's log"
         )
-    url = urlsplit(endpoint.url).hostname or "" if isinstance(endpoint, HttpEndpoint | EventsEndpoint) else ""
+    url = ""
+    if isinstance(endpoint, HttpEndpoint | EventsEndpoint | OpenApiEndpoint):
+        url = urlsplit(endpoint.url).hostname or ""
     if isinstance(endpoint, TcpEndpoint) or url.startswith(f"{key.name}.{key.namespace}.svc"):
         command = pod_logs(*key)
         raise Problem(NOT_KEPT, f"{key} runs in a pod: its output is in Kubernetes; to read it, run {command}")

@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from consentservers import FormBrowser, consent_server
+from consentworld import called, consent_catalog, laptop, link_of
 from fairlead_api.documents.catalog import DeclaredLatency, OpenApiEndpoint
-from fairlead_api.documents.operations import Operation, OperationParameter
+from fairlead_api.documents.operations import Operation, OperationBody, OperationParameter
 from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, limits, publish, running, served
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from petapi import (
@@ -106,10 +108,13 @@ async def test_an_argument_cannot_leave_its_segment_of_the_path(tmp_path: Path, 
 
 
 async def test_an_argument_cannot_add_a_header_or_replace_the_credential(tmp_path: Path) -> None:
-    header = OperationParameter(argument="key", name="X-Key", place="header")
-    trace = OperationParameter(argument="trace", name="X-Trace", place="header")
-    login = OperationParameter(argument="login", name="Authorization", place="header")
-    secret, session = query_of("secret"), OperationParameter(argument="sid", name="sid", place="cookie", style="form")
+    header = OperationParameter(argument="key", name="X-Key", location="header")
+    trace = OperationParameter(argument="trace", name="X-Trace", location="header")
+    login = OperationParameter(argument="login", name="Authorization", location="header")
+    secret, session = (
+        query_of("secret"),
+        OperationParameter(argument="sid", name="sid", location="cookie", style="form"),
+    )
     operation = Operation(method="GET", path="/x", parameters=(header, trace, login, secret, session))
     credential = stored_credential(
         tmp_path, headers={"X-Key": "hush-1"}, query={"secret": "hush-2"}, cookies={"sid": "hush-3"}
@@ -155,7 +160,7 @@ async def test_the_credential_of_each_operations_schemes_is_sent(tmp_path: Path)
     assert first.headers["x-always"] == second.headers["x-always"] == "hush-0"
 
 
-async def test_neither_a_redirect_nor_another_origin_gets_the_credential(tmp_path: Path) -> None:
+async def test_redirects_and_other_origins_do_not_get_the_credential(tmp_path: Path) -> None:
     credential = stored_credential(tmp_path, headers={"Authorization": "Bearer hush"}, query={"key": "hush"})
     async with pet_api() as (pets, server), pet_api() as (others, other):
         elsewhere = Operation(
@@ -266,6 +271,19 @@ async def test_declared_results_of_a_get_are_cached(tmp_path: Path) -> None:
     assert len(server.seen) == 1
 
 
+async def test_a_cached_result_is_that_of_the_operation(tmp_path: Path) -> None:
+    def cached(operation: Operation) -> Any:
+        return operation_tool("cached", operation, latency=DeclaredLatency(cacheable_seconds=60))
+
+    async with pet_api() as (_, server), running(tmp_path, api_catalog(server, cached(GET_PET))) as gateway:
+        await ask(gateway, calling("pets__cached", {"id": "7"}))
+        moved = msgspec.structs.replace(GET_PET, path="/animals/{id}")
+        publish(tmp_path / "documents", api_catalog(server, cached(moved)))
+        await served(gateway, 2)
+        await ask(gateway, calling("pets__cached", {"id": "7"}))
+    assert [request.path for request in server.seen] == ["/v1/pets/7", "/v1/animals/7"]
+
+
 async def test_arguments_are_checked_against_the_schema_first(tmp_path: Path) -> None:
     async with pet_api() as (_, server):
         tool = operation_tool("strict", GET_PET, {"id": {"type": "integer"}})
@@ -336,3 +354,78 @@ async def test_each_caller_reaches_the_api_as_itself_and_a_401_is_answered_with_
     assert tokens[2] == tokens[0] != tokens[3]
     assert lost.refusal == "CREDENTIAL_UNAVAILABLE"
     assert provider.granted["alice"] == 2
+
+
+async def test_calls_are_spread_over_the_pods_of_an_api_and_leave_one_that_is_gone(tmp_path: Path) -> None:
+    async with pet_api() as (_, first), pet_api() as (_, second):
+        servers = [first, second]
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [("127.0.0.1", server.port) for server in servers]
+
+        endpoint = OpenApiEndpoint(url="http://pets.tools.svc/v1")
+        document = catalog("pets", endpoint, [operation_tool("getPet", GET_PET)], limits=limits(retries=0))
+        async with running(tmp_path, document, resolve=resolve) as gateway:
+            for number in range(20):
+                await ask(gateway, calling("pets__getPet", {"id": number}))
+            shares = [len(server.seen) for server in servers]
+            second.refuse()
+            answers = [await ask(gateway, calling("pets__getPet", {"id": number})) for number in range(20, 40)]
+    assert min(shares) >= 8
+    assert first.seen[0].headers["host"] == "pets.tools.svc"
+    assert not any(result_in(answer).get("isError", False) for answer in answers)
+
+
+async def test_an_address_that_is_not_for_servers_is_not_called(tmp_path: Path) -> None:
+    elsewhere = Operation(method="GET", path="/latest", base_url="http://169.254.169.254")
+    async with pet_api() as (_, server):
+        document = api_catalog(server, operation_tool("elsewhere", elsewhere), limits=limits(retries=0))
+        async with running(tmp_path, document) as gateway:
+            answer = await ask(gateway, calling("pets__elsewhere"))
+    assert answer.refusal == "CONNECTION_LOST"
+    assert "not allowed" in text_of(answer)
+
+
+async def test_a_slow_api_is_pinged_without_its_credential(tmp_path: Path) -> None:
+    credential = stored_credential(tmp_path, headers={"X-Key": "hush"})
+    async with pet_api() as (pets, server):
+        document = api_catalog(server, credential=credential, limits=limits(timeout_ms=50, retries=0))
+        async with running(tmp_path, document) as gateway:
+            pets.hold = asyncio.Event()
+            codes = [(await ask(gateway, calling("pets__getPet", {"id": "7"}))).refusal for _ in range(7)]
+            await eventually(lambda: any(request.verb == "OPTIONS" for request in server.seen))
+            pings = [request for request in server.seen if request.verb == "OPTIONS"]
+    assert set(codes) == {"TIMEOUT"}  # the pings are answered: only the operation is slow
+    assert pings[0].path == "/v1"
+    assert "hush" not in repr(pings)
+
+
+async def test_events_of_a_stream_are_one_result(tmp_path: Path) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.open_stream()
+        for number in range(3):
+            reply.event({"n": number})
+        reply.end_stream()
+
+    async with raw_server(handle) as server:
+        document = catalog("pets", OpenApiEndpoint(url=api_url(server)), [operation_tool("getPet", GET_PET)])
+        async with running(tmp_path, document) as gateway:
+            answer = await ask(gateway, calling("pets__getPet", {"id": "7"}))
+    assert [json.loads(line) for line in text_of(answer).split("\n\n")] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+async def test_a_person_signs_in_at_an_api_and_calls_it_with_the_grant(tmp_path: Path) -> None:
+    async with consent_server("linear") as server:
+        body = OperationBody(media_type="application/json", argument="body", required=True)
+        base, accept = server.url.removesuffix("/mcp"), "application/json, text/event-stream"
+        operation = Operation(method="POST", path="/mcp", base_url=base, body=body, accept=accept)
+        tools = [operation_tool("whoami", operation)]
+        document = msgspec.structs.replace(
+            consent_catalog(server.url, tools=tools), endpoint=OpenApiEndpoint(url=server.url)
+        )
+        async with laptop(tmp_path, document) as gateway, FormBrowser() as browser:
+            request = calling("linear__whoami", {"body": {}})
+            assert (await called(gateway, request)).refusal == "SIGN_IN_REQUIRED"
+            await browser.sign_in(await link_of(gateway))
+            answer = await called(gateway, request)
+    assert "status 400 Bad Request" in text_of(answer)  # the token is taken, and the empty body is not

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from commands import fairlead
-from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint, TcpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint, OpenApiEndpoint, TcpEndpoint
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
@@ -104,6 +104,7 @@ async def test_a_server_that_runs_elsewhere_says_where_its_log_is(tmp_path: Path
         catalog("pod", TcpEndpoint(host="pod.default.svc", port=9000), ["a"]),
         catalog("image", HttpEndpoint(url="http://image.default.svc:8000/mcp"), ["a"]),
         catalog("far", HttpEndpoint(url="http://127.0.0.1:9/mcp"), ["a"]),
+        catalog("api", OpenApiEndpoint(url="http://127.0.0.1:9/v1"), ["a"]),
         catalog("gone", ChildEndpoint(command="no-such-program"), ["a"]),
     )
     async with running(tmp_path, *servers) as gateway:
@@ -111,9 +112,10 @@ async def test_a_server_that_runs_elsewhere_says_where_its_log_is(tmp_path: Path
             answer = await get(gateway, f"/v1/logs/{name}")
             assert problem(answer) == (409, "NOT_KEPT")
             assert f"kubectl logs --namespace default --selector fairlead.dev/server={name}" in answer.message["detail"]
-        answer = await get(gateway, "/v1/logs/far")
-        assert problem(answer) == (409, "NOT_KEPT")
-        assert "is a remote server" in answer.message["detail"]
+        for name in ("far", "api"):
+            answer = await get(gateway, f"/v1/logs/{name}")
+            assert problem(answer) == (409, "NOT_KEPT")
+            assert "is a remote server" in answer.message["detail"]
         assert (await get(gateway, "/v1/logs/gone")).message["lines"] == []
         answer = await get(gateway, "/v1/logs/imag")
         assert problem(answer) == (404, "UNKNOWN_SERVER")

@@ -53,3 +53,14 @@ def test_retries_wait_for_a_growing_pause_as_often_as_allowed_while_there_is_tim
 ) -> None:
     delay = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
     assert delay == (None if wait is None else pytest.approx(wait))
+
+
+@pytest.mark.parametrize(
+    ("after", "wait"),
+    [("0", 0.05), ("2", 2), ("5", 5), ("6", None), ("9", None), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.05), ("²", 0.05)],
+)
+def test_retries_wait_as_long_as_a_busy_server_asks_unless_that_is_too_long(after: str, wait: float | None) -> None:
+    error = HttpRefused("503", status=503, retry_after=after)
+    delay = retries.next_delay(error, attempt=1, retries=1, idempotent=True, left=8, random=0.5)
+    assert delay == (None if wait is None else pytest.approx(wait))
+    assert retries.next_delay(error, attempt=1, retries=1, idempotent=True, left=0.01, random=0.5) is None

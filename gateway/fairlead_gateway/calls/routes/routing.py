@@ -121,4 +121,5 @@ def _cache_scope(server: Server, tool: Tool) -> bytes:
         return b""
     catalog = server.catalog
     reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
-    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)
+    operation = b"" if tool.operation is None else msgspec.json.encode(tool.operation)
+    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition, operation)
