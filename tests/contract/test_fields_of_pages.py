@@ -50,6 +50,15 @@ KUBERNETES = frozenset(
 """Fields of pods and of quotas."""
 OTHERS_OF_PAGES = {
     "docs/configure/credentials.md": {"trustedPeers", "leewaySeconds", "secretFile", "identity.yaml"},
+    "docs/configure/openapi.md": {
+        "binaryData",
+        "operationId",
+        "readOnly",
+        "securitySchemes",
+        "readOnlyHint",
+        "idempotentHint",
+        "destructiveHint",
+    },
     "docs/configure/custom-tools.md": {"fairlead.tools"},
     "docs/configure/policies.md": {"defaultAction"},
     "docs/configure/pinning.md": {"gatewayApprovals"},
@@ -64,8 +73,9 @@ OTHERS_OF_PAGES = {
         "tokenUrl",
     },
 }
-"""A field of Dex, members of `identity.yaml` and of files of MCP clients, an entry point of packages, values of the
-chart by their last part, and a setting of SearXNG.
+"""A field of Dex, members of OpenAPI documents and of annotations, a member of ConfigMaps, members of `identity.yaml`
+and of files of MCP clients, an entry point of packages, values of the chart by their last part, and a setting of
+SearXNG.
 """
 FILES = (".json", ".py", ".sqlite")
 

@@ -123,6 +123,7 @@ NOT_RUN = {
     "docs/contribute/releasing.md": "a quarter of an hour: a nightly job runs `hack/release --dry-run`",
     "docs/try/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares page and code",
     "docs/operate/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
+    "docs/configure/openapi.md": "a document of the reader's own; tests/component/up/test_openapi_up.py serves one",
     "docs/try/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
     "docs/performance/gateway.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
     "docs/performance/operator.md": "benchmarks of minutes; tests/unit/hack/test_bench_operator.py runs their parts",

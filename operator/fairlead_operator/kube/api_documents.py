@@ -17,23 +17,23 @@ class ConfigMapDocuments:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    async def read(self, place: DocumentPlace) -> bytes:
-        """The document at a place. Raises DocumentUnusable."""
-        if not isinstance(place, ConfigMapPlace):
-            raise DocumentUnusable(f"{place} cannot be read on a cluster: use openapi.url or openapi.configMapRef")
+    async def read(self, location: DocumentPlace) -> bytes:
+        """The document at a location. Raises DocumentUnusable."""
+        if not isinstance(location, ConfigMapPlace):
+            raise DocumentUnusable(f"{location} cannot be read on a cluster: use openapi.url or openapi.configMapRef")
         try:
-            found = await self._kube.get(CONFIG_MAPS, place.namespace, place.name)
+            found = await self._kube.get(CONFIG_MAPS, location.namespace, location.name)
         except NotFound as error:
-            text = f"the namespace has no ConfigMap {place.name}: create it, or correct openapi.configMapRef"
+            text = f"the namespace has no ConfigMap {location.name}: create it, or correct openapi.configMapRef"
             raise DocumentUnusable(text) from error
         except ApiError as error:
-            raise DocumentUnusable(f"{place} cannot be read: {error}") from error
-        return _document(place, found)
+            raise DocumentUnusable(f"{location} cannot be read: {error}") from error
+        return _document(location, found)
 
 
-def _document(place: ConfigMapPlace, found: Json) -> bytes:
+def _document(location: ConfigMapPlace, found: Json) -> bytes:
     text, binary = found.get("data") or {}, found.get("binaryData") or {}
-    key = chosen_key(place, [*text, *binary])
+    key = chosen_key(location, [*text, *binary])
     if key in text:
         return str(text[key]).encode()
-    return unpacked(base64.b64decode(binary[key]), place)
+    return unpacked(base64.b64decode(binary[key]), location)

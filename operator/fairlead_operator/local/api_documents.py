@@ -20,30 +20,30 @@ class LocalDocuments:
         self._revisions: dict[ServerKey, str] = {}
         """Revision of each server's document at the last call of `changed`."""
 
-    async def read(self, place: DocumentPlace) -> bytes:
-        """The document at a place. Raises DocumentUnusable."""
-        if not isinstance(place, ConfigMapPlace):
-            return await asyncio.to_thread(_from_file, Path(str(place)))
-        found = self._inventory.contents.config_maps.get((place.namespace, place.name))
+    async def read(self, location: DocumentPlace) -> bytes:
+        """The document at a location. Raises DocumentUnusable."""
+        if not isinstance(location, ConfigMapPlace):
+            return await asyncio.to_thread(_from_file, Path(str(location)))
+        found = self._inventory.contents.config_maps.get((location.namespace, location.name))
         if found is None:
-            raise DocumentUnusable(f"no manifest declares a ConfigMap {place.name} in the server's namespace")
-        return found.data[chosen_key(place, found.data)].encode()
+            raise DocumentUnusable(f"no manifest declares a ConfigMap {location.name} in the server's namespace")
+        return found.data[chosen_key(location, found.data)].encode()
 
     def changed(self) -> list[ServerKey]:
         """Servers whose documents have changed since the last call."""
         before = self._revisions
         servers = self._inventory.contents.servers.items()
         sources = {key: ApiSource.of(declared.server) for key, declared in servers if declared.server.spec.openapi}
-        self._revisions = {key: self.revision(source.place) for key, source in sources.items() if source is not None}
+        self._revisions = {key: self.revision(source.location) for key, source in sources.items() if source is not None}
         return [key for key, revision in self._revisions.items() if before.get(key, revision) != revision]
 
-    def revision(self, place: DocumentPlace) -> str:
+    def revision(self, location: DocumentPlace) -> str:
         """Changes with a document that is not at a URL; empty where it is missing."""
-        if isinstance(place, ConfigMapPlace):
-            found = self._inventory.contents.config_maps.get((place.namespace, place.name))
+        if isinstance(location, ConfigMapPlace):
+            found = self._inventory.contents.config_maps.get((location.namespace, location.name))
             return "" if found is None else sha256(*(text.encode() for text in found.data.values()))
         try:
-            stat = Path(str(place)).stat() if isinstance(place, FilePlace) else None
+            stat = Path(str(location)).stat() if isinstance(location, FilePlace) else None
         except OSError:
             return ""
         return "" if stat is None else f"{stat.st_mtime_ns}-{stat.st_size}"

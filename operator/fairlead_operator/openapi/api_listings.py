@@ -21,7 +21,7 @@ from fairlead_openapi.compiling.worker import compile_in_worker
 from fairlead_operator.openapi.api_source import ApiSource, DocumentPlace, UrlPlace
 from fairlead_operator.openapi.compiled_listing import listing_of
 from fairlead_operator.openapi.document_content import DocumentUnusable
-from fairlead_operator.openapi.document_fetch import fetch_document
+from fairlead_operator.openapi.document_fetch import DocumentVersion, fetch_document
 
 ReadDocument: TypeAlias = Callable[[DocumentPlace], Awaitable[bytes]]
 """Reads a document that is not at a URL. Raises DocumentUnusable."""
@@ -60,31 +60,29 @@ class ApiListings:
         if read is None:
             assert before is not None  # only the version of `before` can be unchanged
             return before.listing.unpack()
-        data, etag = read
-        digest = await asyncio.to_thread(_sha256, data)
+        digest = await asyncio.to_thread(_sha256, read.data)
         if before is not None and before.digest == digest:
             return before.listing.unpack()
-        options = CompileOptions(source.include, source.exclude, source.document_url or "")
+        options = CompileOptions(source.include, source.exclude, read.url)
         try:
             async with self._one_at_a_time:
-                compiled = await compile_in_worker(data, options)
+                compiled = await compile_in_worker(read.data, options)
         except DocumentRefused as error:
-            raise DocumentUnusable(f"{source.place}: {error}") from error
+            raise DocumentUnusable(f"{source.location}: {error}") from error
         listing = await asyncio.to_thread(listing_of, compiled, digest, source)
-        self._compiled[key] = _Compiled(source, digest, etag, await asyncio.to_thread(KeptListing.of, listing))
+        self._compiled[key] = _Compiled(source, digest, read.etag, await asyncio.to_thread(KeptListing.of, listing))
         return listing
 
     def forget(self, key: ServerKey) -> None:
         """Drop what is kept of a deleted server."""
         self._compiled.pop(key, None)
 
-    async def _changed_document(self, key: ServerKey, source: ApiSource, etag: bytes) -> tuple[bytes, bytes] | None:
-        """The document and its tag; None if it still is the version `etag`."""
-        if not isinstance(source.place, UrlPlace):
-            return await self._read(source.place), b""
+    async def _changed_document(self, key: ServerKey, source: ApiSource, etag: bytes) -> DocumentVersion | None:
+        """The document; None if it still is the version `etag`."""
+        if not isinstance(source.location, UrlPlace):
+            return DocumentVersion(await self._read(source.location))
         resolve = self._egress.guard(self._resolve, key.namespace)
-        fetched = await fetch_document(source.place.url, resolve, etag=etag)
-        return None if fetched is None else (fetched.data, fetched.etag)
+        return await fetch_document(source.location.url, resolve, etag=etag)
 
 
 def _sha256(data: bytes) -> str:

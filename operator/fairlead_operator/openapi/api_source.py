@@ -1,4 +1,4 @@
-"""What a listing of an HTTP API is made from: the place of its document, and the settings of its McpServer. Pure."""
+"""What a listing of an HTTP API is made from: the location of its document, and the settings of its McpServer. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DocumentPlace = ConfigMapPlace | FilePlace | UrlPlace
 class ApiSource:
     """Everything that decides which tools an HTTP API has."""
 
-    place: DocumentPlace
+    location: DocumentPlace
     base_url: str | None
     """None: the document's own."""
     include: tuple[str, ...]
@@ -63,20 +63,15 @@ class ApiSource:
         api = server.spec.openapi
         if api is None:
             return None
-        place: DocumentPlace
+        location: DocumentPlace
         if api.url is not None:
-            place = UrlPlace(api.url)
+            location = UrlPlace(api.url)
         elif api.config_map_ref is not None:
-            place = ConfigMapPlace(server.metadata.namespace, api.config_map_ref.name, api.config_map_ref.key)
+            location = ConfigMapPlace(server.metadata.namespace, api.config_map_ref.name, api.config_map_ref.key)
         else:
-            place = FilePlace(api.file or "")
+            location = FilePlace(api.file or "")
         auth = server.spec.auth is not None
-        return cls(place, api.base_url, tuple(api.include), tuple(api.exclude), auth, api.host_header, api.ca_bundle)
-
-    @property
-    def document_url(self) -> str | None:
-        """URL of the document, to which its relative `servers` refer."""
-        return self.place.url if isinstance(self.place, UrlPlace) else None
+        return cls(location, api.base_url, tuple(api.include), tuple(api.exclude), auth, api.host_header, api.ca_bundle)
 
     def endpoint(self, url: str | None = None) -> OpenApiEndpoint:
         """The endpoint of calls at `url`, else at the base URL; without both, empty until the document was read."""

@@ -23,21 +23,21 @@ class DocumentUnusable(McpError):
     reason = Cause.DOCUMENT_UNUSABLE
 
 
-def chosen_key(place: ConfigMapPlace, keys: Collection[str]) -> str:
+def chosen_key(location: ConfigMapPlace, keys: Collection[str]) -> str:
     """The key of the document. Raises DocumentUnusable."""
     names = ", ".join(sorted(keys)) or "none"
-    if place.key is None and len(keys) != 1:
+    if location.key is None and len(keys) != 1:
         raise DocumentUnusable(
-            f"the ConfigMap {place.name} has {len(keys)} keys ({names}): set openapi.configMapRef.key to the one with "
+            f"the ConfigMap {location.name} has {len(keys)} keys ({names}): set openapi.configMapRef.key to the one with "
             "the document"
         )
-    key = next(iter(keys)) if place.key is None else place.key
+    key = next(iter(keys)) if location.key is None else location.key
     if key not in keys:
-        raise DocumentUnusable(f"the ConfigMap {place.name} has no key {key}, but {names}")
+        raise DocumentUnusable(f"the ConfigMap {location.name} has no key {key}, but {names}")
     return key
 
 
-def unpacked(data: bytes, place: object) -> bytes:
+def unpacked(data: bytes, location: object) -> bytes:
     """`data`, decompressed if it begins like gzip. Raises DocumentUnusable."""
     plain, complete = data, True
     if data.startswith(_GZIP):
@@ -45,10 +45,10 @@ def unpacked(data: bytes, place: object) -> bytes:
         try:
             plain = decompressor.decompress(data, MAX_DOCUMENT_BYTES + 1)
         except zlib.error as error:
-            raise DocumentUnusable(f"{place} begins like gzip and cannot be decompressed: {error}") from error
+            raise DocumentUnusable(f"{location} begins like gzip and cannot be decompressed: {error}") from error
         complete = decompressor.eof
     if len(plain) > MAX_DOCUMENT_BYTES:
-        raise DocumentUnusable(f"{place} has more than {MAX_DOCUMENT_BYTES >> 20} MiB")
+        raise DocumentUnusable(f"{location} has more than {MAX_DOCUMENT_BYTES >> 20} MiB")
     if not complete:
-        raise DocumentUnusable(f"{place} is compressed, and its end is missing")
+        raise DocumentUnusable(f"{location} is compressed, and its end is missing")
     return plain

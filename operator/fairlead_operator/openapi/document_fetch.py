@@ -33,16 +33,19 @@ _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
 @dataclass(frozen=True)
-class FetchedDocument:
-    """A document, and the tag of its version (`ETag`, RFC 9110 section 8.8.3), empty if the host sends none."""
+class DocumentVersion:
+    """A document as read."""
 
     data: bytes
-    etag: bytes
+    url: str = ""
+    """URL that the last redirect led to; empty for a document that is not at a URL."""
+    etag: bytes = b""
+    """Tag of this version (`ETag`, RFC 9110 section 8.8.3); empty if the host sends none."""
 
 
 async def fetch_document(
     url: str, resolve: Resolve, *, etag: bytes = b"", make_tls: MakeTls = load_tls
-) -> FetchedDocument | None:
+) -> DocumentVersion | None:
     """Return the document at `url`; None if it still is the version `etag`.
 
     `resolve` is guarded by egress rules. Raises McpError.
@@ -55,7 +58,7 @@ async def fetch_document(
         if answer.status == _NOT_MODIFIED and etag:
             return None
         if answer.status == _OK and not looks_like_html(answer):
-            return FetchedDocument(answer.body, answer.headers.get(b"etag", b""))
+            return DocumentVersion(answer.body, url, answer.headers.get(b"etag", b""))
         location = answer.headers.get(b"location", b"").decode("latin-1")
         weaker = target.tls and not urljoin(url, location).startswith("https://")
         if answer.status not in _REDIRECTS or not location or weaker:

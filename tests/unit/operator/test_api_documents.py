@@ -29,8 +29,8 @@ KEY = ServerKey("team-a", "pets")
 PEM = "-----BEGIN CERTIFICATE-----"
 
 
-async def read_nowhere(place: DocumentPlace) -> bytes:
-    raise AssertionError(place)
+async def read_nowhere(location: DocumentPlace) -> bytes:
+    raise AssertionError(location)
 
 
 def test_the_only_key_of_a_config_map_is_the_document_and_a_named_one_among_several() -> None:
@@ -80,9 +80,9 @@ async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> No
 
     async with raw_server(handle) as server:
         url = f"http://127.0.0.1:{server.port}"
-        found = await fetch_document(f"{url}/old", resolve_by_dns)
-        assert found is not None
-        assert json.loads(found.data) == DOCUMENT
+        fetched = await fetch_document(f"{url}/old", resolve_by_dns)
+        assert fetched is not None
+        assert json.loads(fetched.data) == DOCUMENT
         for path, words in (("page", "a web page"), ("ring", "more than 3 redirects"), ("none", "status 401")):
             with pytest.raises(HttpRefused, match=words):
                 await fetch_document(f"{url}/{path}", resolve_by_dns)
