@@ -24,10 +24,10 @@ class LocalDocuments:
         """The document at a location. Raises DocumentUnusable."""
         if not isinstance(location, ConfigMapPlace):
             return await asyncio.to_thread(_from_file, Path(str(location)))
-        found = self._inventory.contents.config_maps.get((location.namespace, location.name))
-        if found is None:
+        config_map = self._inventory.contents.config_maps.get((location.namespace, location.name))
+        if config_map is None:
             raise DocumentUnusable(f"no manifest declares a ConfigMap {location.name} in the server's namespace")
-        return found.data[chosen_key(location, found.data)].encode()
+        return config_map.data[chosen_key(location, config_map.data)].encode()
 
     def changed(self) -> list[ServerKey]:
         """Servers whose documents have changed since the last call."""
@@ -40,8 +40,8 @@ class LocalDocuments:
     def revision(self, location: DocumentPlace) -> str:
         """Changes with a document that is not at a URL; empty where it is missing."""
         if isinstance(location, ConfigMapPlace):
-            found = self._inventory.contents.config_maps.get((location.namespace, location.name))
-            return "" if found is None else sha256(*(text.encode() for text in found.data.values()))
+            config_map = self._inventory.contents.config_maps.get((location.namespace, location.name))
+            return "" if config_map is None else sha256(*(text.encode() for text in config_map.data.values()))
         try:
             stat = Path(str(location)).stat() if isinstance(location, FilePlace) else None
         except OSError:

@@ -140,7 +140,7 @@ class LocalPlatform:
             return Workload(_REMOTE, endpoint)
         if (api := ApiSource.of(server)) is not None:
             self._children.retire(server.key)
-            return Workload(_REMOTE, api.endpoint(), revision=self._api_documents.revision(api.place))
+            return Workload(_REMOTE, api.endpoint(), revision=self._api_documents.revision(api.location))
         launch = self._launch(declared)
         if isinstance(launch, ConditionVerdict):
             self._children.retire(server.key)

@@ -1,4 +1,4 @@
-"""What a listing of an HTTP API is made from: the location of its document, and the settings of its McpServer. Pure."""
+"""Source of the listing of an HTTP API: the location of its document, and settings of its McpServer. Pure."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def chosen_key(location: ConfigMapPlace, keys: Collection[str]) -> str:
     names = ", ".join(sorted(keys)) or "none"
     if location.key is None and len(keys) != 1:
         raise DocumentUnusable(
-            f"the ConfigMap {location.name} has {len(keys)} keys ({names}): set openapi.configMapRef.key to the one with "
-            "the document"
+            f"the ConfigMap {location.name} has {len(keys)} keys ({names}): set openapi.configMapRef.key to the one "
+            "with the document"
         )
     key = next(iter(keys)) if location.key is None else location.key
     if key not in keys:

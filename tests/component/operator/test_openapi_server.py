@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
+from fairlead_operator.app import Operator
 from operatorworld import World, running
 from petstore import DOCUMENT, DocumentHost, document
 from rawserver import raw_server
@@ -26,6 +27,12 @@ def config_map(world: World, **members: Any) -> None:
 
 async def ready(world: World) -> None:
     await world.until("Ready", lambda: world.is_("pets", "Ready", "True"))
+
+
+def refresh(operator: Operator, world: World) -> None:
+    """Read the document now."""
+    assert operator.controller is not None
+    operator.controller.reconciler.refresh(ServerKey(world.namespace, "pets"))
 
 
 def tools(world: World) -> dict[str, str]:
@@ -68,12 +75,12 @@ async def test_a_document_at_a_url_is_asked_for_by_its_tag_and_followed_when_it_
         world.create("pets", {"openapi": {"url": f"http://127.0.0.1:{server.port}/openapi.json", "include": ["get*"]}})
         await ready(world)
         assert set(tools(world)) == {"getPet"}
-        operator.controller.reconciler.refresh(ServerKey(world.namespace, "pets"))
+        refresh(operator, world)
         await world.until("asked again", lambda: len(host.conditions) > 1)
         assert host.conditions[0] is None
         assert host.conditions[1] is not None
         host.served = document(owners={"get": {"operationId": "getOwners", "responses": {}}})
-        operator.controller.reconciler.refresh(ServerKey(world.namespace, "pets"))
+        refresh(operator, world)
         await world.until("the new operation", lambda: "getOwners" in tools(world))
 
 
@@ -114,7 +121,7 @@ async def test_a_pinned_tool_whose_request_changes_alone_is_held_back(world: Wor
         await ready(world)
         moved = document(pets=None, animals=DOCUMENT["paths"]["/pets"])
         host.served = moved
-        operator.controller.reconciler.refresh(ServerKey(world.namespace, "pets"))
+        refresh(operator, world)
         await world.until("held back", lambda: world.is_("pets", "Approved", "False", "ChangesHeldBack"))
         assert tools(world) == {"listPets": "/pets"}
         message = world.condition("pets", "Approved")["message"]
