@@ -55,7 +55,7 @@ class DiscoveryTarget:
     """Whether each call has an access token of its own, which needs streamable HTTP."""
     refusal: RefusalMeaning = RefusalMeaning.FAILURE
     api: ApiSource | None = None
-    """What an HTTP API's tools are made from; None for a server of MCP."""
+    """Source of an HTTP API's tools; None for a server of MCP."""
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,17 @@ class ConfigMapDocuments:
         if not isinstance(location, ConfigMapPlace):
             raise DocumentUnusable(f"{location} cannot be read on a cluster: use openapi.url or openapi.configMapRef")
         try:
-            found = await self._kube.get(CONFIG_MAPS, location.namespace, location.name)
+            config_map = await self._kube.get(CONFIG_MAPS, location.namespace, location.name)
         except NotFound as error:
             text = f"the namespace has no ConfigMap {location.name}: create it, or correct openapi.configMapRef"
             raise DocumentUnusable(text) from error
         except ApiError as error:
             raise DocumentUnusable(f"{location} cannot be read: {error}") from error
-        return _document(location, found)
+        return _document(location, config_map)
 
 
-def _document(location: ConfigMapPlace, found: Json) -> bytes:
-    text, binary = found.get("data") or {}, found.get("binaryData") or {}
+def _document(location: ConfigMapPlace, config_map: Json) -> bytes:
+    text, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
     key = chosen_key(location, [*text, *binary])
     if key in text:
         return str(text[key]).encode()
