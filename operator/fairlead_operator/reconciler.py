@@ -437,7 +437,8 @@ class Reconciler:
             if state.listing is not None:
                 self.catalogs.release(server.key)
                 before = None if stored is None or stored.sign_in else stored
-                offer = await self._definitions.offer(server, state.listing.unpack(), reached, before)
+                listing = first_grant.published_listing(server, state, state.listing.unpack())
+                offer = await self._definitions.offer(server, listing, reached, before)
                 self._note(server.key, offer.remarks)
                 for announcement in offer.announcements:
                     await self._platform.announce(server, announcement)

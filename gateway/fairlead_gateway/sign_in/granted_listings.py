@@ -1,9 +1,9 @@
-"""Reads the tools of servers that list nothing without a person's token, with the token of a person who signed in.
+"""Reads the lists of servers that list nothing without a person's token, with the token of a person who signed in.
 
-The operator, which has no grants, fetches the lists and publishes them to everybody, so they contain tools alone: the
-resources and prompts that a server lists are often those of one person (`RawListing.of_tools`). A list is read after a
-sign-in, and again when the last one is too old: with the oldest grant that is still good, so that everybody sees the
-view of one person.
+The operator, which has no grants, fetches the lists and publishes them to everybody, so they contain the tools and what
+`OAuthSettings.shared` names alone: the resources and prompts that a server lists are often those of one person. A list
+is read after a sign-in, and again when the last one is too old: with the oldest grant that is still good, so that
+everybody sees the view of one person.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.opening import reached_endpoint
-from fairlead_mcp.server_listing import RawListing, read_tools
+from fairlead_mcp.server_listing import RawListing, read_shared
 
 log = logging.getLogger(__name__)
 
 LISTING_SECONDS: Final = 60.0
-"""Time limit of reading the tools of a server with one grant."""
+"""Time limit of reading the lists of a server with one grant."""
 IDLE_SECONDS: Final = 60.0
 """Time between two looks for grants of a server at which no person of this replica has signed in."""
 RETRY_SECONDS: Final = 2.0
@@ -81,8 +81,8 @@ class GrantedListings:
         """When the lists of a server are read again; a server that is missing is due now."""
         self._signed_in: dict[ServerKey, bytes] = {}
         """The last person who signed in, and whose lists were not read since."""
-        self._read_before: set[ServerKey] = set()
-        """Servers whose lists were read here."""
+        self._read_before: dict[ServerKey, tuple[str, ...]] = {}
+        """Servers whose lists were read here, with `OAuthSettings.shared` of that time."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
         self._passed_over: dict[ServerKey, int] = {}
@@ -133,8 +133,12 @@ class GrantedListings:
             del self._due[key]
             self._signed_in.pop(key, None)
             self._pauses.pop(key, None)
-            self._read_before.discard(key)
+            self._read_before.pop(key, None)
             self._passed_over.pop(key, None)
+        for key, consent in servers.items():
+            if self._read_before.get(key, consent.settings.shared) != consent.settings.shared:
+                del self._read_before[key]
+                self._due.pop(key, None)
         due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
         due = {key: consent for key, consent in due.items() if key not in self._reading}
         if due:
@@ -186,7 +190,7 @@ class GrantedListings:
             else:
                 cause = ""
                 self._pauses.pop(key, None)
-                self._read_before.add(key)
+                self._read_before[key] = consent.settings.shared
                 self._due[key] = self._clock() + (consent.settings.listing_interval_s or float("inf"))
                 self._report(_report_of(key, consent, self._wall(), listing))
                 return
@@ -209,7 +213,7 @@ class GrantedListings:
         return [newest, *(person for person in tried if person != newest)]
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
-        """The tools. A token that the server refuses is replaced once. Raises McpError."""
+        """The lists. A token that the server refuses is replaced once. Raises McpError."""
         token = consent.source.cached(subject) or await consent.source.obtain(subject)
         try:
             return await _list_with(consent, token)
@@ -230,7 +234,7 @@ async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
     try:
         async with consent.session(token) as session:
             via.refuse_own(session.negotiated.gateways, consent.installation)
-            listing = await read_tools(session)
+            listing = await read_shared(session, consent.settings.shared)
             reached = reached_endpoint(session, consent.endpoint)
             return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
     except McpError as error:

@@ -59,13 +59,13 @@ class TakenListing:
 
 
 def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | None:
-    """The server and the listing of a report, tools alone; None if it cannot be read."""
+    """The server and the listing of a report; None if it cannot be read."""
     try:
         listing = msgspec.json.decode(granted.listing, type=RawListing)
     except jsonrpc.UNREADABLE:
         return None
     key = ServerKey(granted.namespace, granted.server)
-    return key, TakenListing(granted.uid, granted.url, granted.at, listing.of_tools())
+    return key, TakenListing(granted.uid, granted.url, granted.at, listing)
 
 
 def is_same_place(endpoint: Endpoint, url: str) -> bool:
@@ -166,6 +166,11 @@ def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing 
         gateways=stored.gateways,
         endpoint=stored.endpoint if stored.endpoint != state.target.endpoint else None,
     )
+
+
+def published_listing(server: McpServer, state: DiscoveryState, listing: RawListing) -> RawListing:
+    """The part of a listing that is published: of one with a person's token, tools and what `discovery.shared` names."""
+    return listing.with_shared(server.spec.discovery.shared) if state.wants_sign_in else listing
 
 
 def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float, now: datetime) -> ConditionVerdict:

@@ -189,6 +189,61 @@ async def test_only_tools_are_published_of_what_a_person_can_see() -> None:
     }
 
 
+EVERY_KIND = {
+    "resources": "resources",
+    "resourceTemplates": "resource_templates",
+    "prompts": "prompts",
+    "skills": "skills",
+    "instructions": "instructions",
+}
+
+
+@pytest.mark.parametrize(
+    ("shared", "capabilities"),
+    [
+        ("resources", {"resources": {"subscribe": True}}),
+        ("resourceTemplates", {"resources": {"subscribe": True}, "completions": {}}),
+        ("prompts", {"prompts": {}, "completions": {}}),
+        ("skills", {"extensions": {methods.SKILLS: {}, methods.TASKS: {}}}),
+        ("instructions", {}),
+    ],
+)
+async def test_of_what_a_person_can_see_the_tools_and_what_the_spec_names_are_published(
+    shared: str, capabilities: dict[str, Any]
+) -> None:
+    personal = Raw(
+        b'{"name":"a","uri":"file:///a","uriTemplate":"file:///{a}","frontmatter":{"name":"a"},"resources":[]}'
+    )
+    declared = {
+        "tools": {},
+        "resources": {"subscribe": True},
+        "prompts": {},
+        "completions": {},
+        "extensions": {methods.SKILLS: {}, methods.TASKS: {}},
+    }
+    lists = {member: (personal,) for member in EVERY_KIND.values() if member != "instructions"}
+    raw = listing("a", instructions="Ask.", capabilities=Raw(msgspec.json.encode(declared)), **lists)
+    first = {"auth": {"firstGrant": True}}
+    bench = Bench()
+    bench.declare(discovery={**first, "shared": [shared]})
+    async with bench.running():
+        await bench.hand_over(raw)
+        catalog = await bench.catalog()
+        assert catalog is not None
+        published = {kind for kind, member in EVERY_KIND.items() if getattr(catalog, member)}
+        assert published == {shared}
+        expected = {"tools": {}, "extensions": {methods.TASKS: {}}, **capabilities}
+        assert msgspec.json.decode(catalog.capabilities) == expected
+
+        bench.declare(discovery=first)
+        assert bench.controller is not None
+        bench.controller.reconciler.refresh(KEY)
+        await asyncio.sleep(1)
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert [kind for kind, member in EVERY_KIND.items() if getattr(catalog, member)] == []
+
+
 async def test_the_first_granted_listing_of_a_pinned_server_is_approved_and_changes_are_held_back() -> None:
     bench = Bench()
     bench.declare(pin=True)

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from fairlead_api.documents.catalog import HttpEndpoint
@@ -136,10 +137,22 @@ async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) ->
     assert len(server.persons) == (3 if persons else 1)
 
 
+async def test_lists_are_read_again_when_the_spec_shares_another_part_of_them() -> None:
+    server = Listed()
+    lists, _, _ = await lists_of(server, "alice")
+    lists._read_before[LINEAR], lists._due[LINEAR] = (), float("inf")
+    await read_due(lists)
+    assert server.persons == []
+    settings = msgspec.structs.replace(server.consent.settings, shared=("prompts",))
+    server.consent = msgspec.structs.replace(server.consent, settings=settings)
+    await read_due(lists)
+    assert server.persons == ["alice"]
+
+
 async def test_later_lists_stay_those_of_the_oldest_grant_after_another_person_has_signed_in() -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, "alice", "dora")
-    lists._read_before.add(LINEAR)
+    lists._read_before[LINEAR] = ()
     lists.signed_in(LINEAR, b"dora")
     await read_due(lists)
     assert server.persons == ["alice"]
@@ -153,7 +166,7 @@ async def test_a_person_whom_the_server_refuses_does_not_keep_the_lists_from_oth
     lists, _, _ = await lists_of(server, "alice", "bob", "carol")
     tried: list[tuple[bytes, str]] = []
     lists._observe = lambda server, person, cause, seconds: tried.append((person, cause))
-    lists._read_before.add(LINEAR)
+    lists._read_before[LINEAR] = ()
     if signed_in:
         lists.signed_in(LINEAR, signed_in)
     await read_due(lists)
