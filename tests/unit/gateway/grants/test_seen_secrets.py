@@ -1,4 +1,4 @@
-"""What a gateway notices of the grants in a Secret that it watches."""
+"""Changes of grants that a gateway notices in a Secret that it watches."""
 
 from __future__ import annotations
 
