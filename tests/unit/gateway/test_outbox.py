@@ -82,7 +82,9 @@ def test_a_list_that_no_report_has_room_for_is_told_without_its_definitions(capl
     box.add_listing(listing("drive", 100))
     box.add_listing(listing("drive", outbox.LISTINGS_BYTES + 1, at=2.0))
     box.add_listing(listing("other", outbox.LISTINGS_BYTES - 100))
-    drive, other = box.report("").listings
+    listings = box.report("").listings
+    assert [each.server for each in listings] == ["drive", "other"]
+    drive, other = listings
     assert (drive.server, drive.at, bytes(drive.listing)) == ("drive", 2.0, b"null")
     assert drive.refused.startswith("the server lists 8.0 MiB with the grant of a person, and at most 8 MiB are taken")
     assert (other.server, other.refused) == ("other", "")
