@@ -506,6 +506,9 @@ async def test_lists_that_are_too_large_are_told_and_the_earlier_ones_stay() -> 
         await bench.refuse("the server lists 9.0 MiB")
         assert bench.verified()[:2] == ("True", "VerifiedInPart")
         assert "; the newest list is not used: the server lists 9.0 MiB" in bench.verified()[2]
+        (entry,) = (await bench.entries()).servers
+        assert (entry.state, entry.cause) == ("ready", "VerifiedInPart")
+        assert "the newest list is not used: the server lists 9.0 MiB" in entry.message
         assert await bench.tools() == ["a"]
 
 
