@@ -25,7 +25,7 @@ async def test_call_says_that_a_sign_in_is_required_and_how_to_do_it(fields: dic
     assert "`fairlead login linear`" in str(outcome.error)
 
 
-async def test_token_that_the_server_refuses_is_no_wish_for_a_sign_in() -> None:
+async def test_call_with_a_wrong_token_asks_for_no_sign_in() -> None:
     async with consent_server("linear") as server:
         servers = {"mcpServers": {"linear": {"url": server.url, "headers": {"Authorization": "Bearer wrong"}}}}
         async with AsyncToolRegistry(servers) as registry:
