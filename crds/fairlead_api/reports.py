@@ -30,7 +30,7 @@ RUNNING: Final = "running"
 MOST_FAILED_GRANTS: Final = 200
 """Maximum number of servers in `Report.failed_grants`."""
 SENTENCE_CHARS: Final = 500
-"""Maximum number of characters of `FailedGrant.sentence`."""
+"""Maximum number of characters of `FailedGrant.sentence` and `GrantedListing.refused`."""
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -91,10 +91,10 @@ class GrantedListing(msgspec.Struct, frozen=True, rename="camel"):
     """Lists that a gateway read from a server with the first grant that a person made for it, because
     `OAuthSettings.first_grant` of the server's catalog asks for that.
 
-    The gateway lists after a person's consent, and afterwards with a valid token of that person: when its last listing
-    is older than `OAuthSettings.listing_interval_s`, when a refresh of the server is requested, and once after its
-    start. The operator publishes the newest listing like one of its own, and keeps it while no newer one arrives. It
-    ignores a listing of another `uid` or `url`, which is of an earlier spec.
+    The gateway lists after a person's consent, and afterwards with a valid token of that person: when the last listing
+    of any gateway (`Catalog.lists_read_at`) is older than `OAuthSettings.listing_interval_s`, and when a refresh of the
+    server is requested. The operator publishes the newest listing like one of its own, and keeps it while no newer one
+    arrives. It ignores a listing of another `uid` or `url`, which is of an earlier spec.
     """
 
     namespace: str
@@ -106,7 +106,9 @@ class GrantedListing(msgspec.Struct, frozen=True, rename="camel"):
     at: float
     """When it was listed, in seconds since the epoch."""
     listing: msgspec.Raw
-    """JSON of `fairlead_mcp.server_listing.RawListing`."""
+    """JSON of `fairlead_mcp.server_listing.RawListing`; `null` if `refused`."""
+    refused: str = ""
+    """Why the lists are not reported, without anything about a person; at most `SENTENCE_CHARS` characters."""
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

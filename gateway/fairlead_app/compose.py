@@ -92,7 +92,7 @@ def compose(
         tallying=settings.records.aggregates,
         refreshing=lambda server: listings.refresh(server),  # noqa: PLW0108 - the listings are made below
     )
-    listings = granted_listings(shared, lambda: registry, outbox)
+    listings = granted_listings(shared, lambda: registry, outbox, lambda: path.endpoint.selection.snapshot)
     sign_ins = make_sign_ins(shared, lambda: registry, listings, lambda: listener.port)
     registry = server_registry(
         shared,

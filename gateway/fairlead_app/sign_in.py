@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_app.shared_parts import SharedParts
+from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.identity.persons import identity_of
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.sign_in.granted_listings import GrantedListings
@@ -18,15 +20,23 @@ from fairlead_gateway.upstream.registry import Registry
 from fairlead_mcp.addresses import authority
 
 
-def granted_listings(shared: SharedParts, registry: Callable[[], Registry], outbox: Outbox) -> GrantedListings:
-    """Lists of servers that list nothing without a person's token. `registry` is called after the start."""
+def granted_listings(
+    shared: SharedParts, registry: Callable[[], Registry], outbox: Outbox, snapshot: Callable[[], Snapshot]
+) -> GrantedListings:
+    """Lists of servers that list nothing without a person's token. `registry` and `snapshot`, which returns the served
+    one, are called after the start.
+    """
     auditor = shared.governance.auditor
 
     def observe(server: ServerKey, person: bytes, cause: str, seconds: float) -> None:
         if auditor is not None:
             auditor.record_grant(identity_of(person), server, cause, seconds)
 
-    return GrantedListings(lambda: registry().consents(), shared.grants, outbox.add_listing, observe=observe)
+    def published(key: ServerKey) -> Catalog | None:
+        server = snapshot().servers.get(key)
+        return None if server is None else server.catalog
+
+    return GrantedListings(lambda: registry().consents(), shared.grants, outbox.add_listing, published, observe=observe)
 
 
 def make_sign_ins(

@@ -15,11 +15,12 @@ from typing import Final
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
 from fairlead_client.retry_policy import MAX_PARALLEL
 from fairlead_client.servers import ServerDeclaration
+from fairlead_client.sign_in_wanted import sign_in_wanted
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child
 from fairlead_mcp.direct import DirectLauncher
 from fairlead_mcp.eras import Client, Era
-from fairlead_mcp.errors import RpcError
+from fairlead_mcp.errors import McpError, RpcError
 from fairlead_mcp.gated import Declaring
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve
@@ -88,6 +89,11 @@ class ServerConnector:
         connection = self._prepare(server, on_notification)
         try:
             await connection.session.connect(self.connect_timeout(server))
+        except McpError as error:
+            await self.close(connection)
+            if (wanted := sign_in_wanted(server, error)) is not None:
+                raise wanted from error
+            raise
         except BaseException:
             await self.close(connection)
             raise

@@ -25,6 +25,7 @@ from fairlead_client.capability_comparison import CapabilityComparison
 from fairlead_client.connector import ServerConnection, ServerConnector, check_responds
 from fairlead_client.restart_backoff import RestartBackoff, RestartDelayed
 from fairlead_client.servers import ServerDeclaration
+from fairlead_client.sign_in_wanted import sign_in_wanted
 from fairlead_client.single_flight import SingleFlight
 from fairlead_client.tools import Tool, list_tools
 from fairlead_mcp.asyncio_tasks import TaskSet
@@ -303,6 +304,8 @@ class RemoteServer:
         except McpError as error:
             if _ends_connection(error):
                 self._lose(connection, error)
+            if (wanted := sign_in_wanted(self.server, error)) is not None:
+                raise wanted from error
             raise
         finally:
             connection.busy -= 1

@@ -239,7 +239,8 @@ def _of_resource(
     spec = server.spec
     if spec.image is not None:
         raise BadServer(f"{name}: a server with image runs only on a cluster: set url, command or package instead")
-    # Files of clients name OAuth clients; here nobody can sign in, so the server answers as to anybody (401).
+    # Files of clients name OAuth clients; here nobody can sign in, so the server answers as to anybody, and its refusal
+    # says what to do (`sign_in_wanted`).
     auth = None if spec.auth is None or spec.auth.user_consent is not None else spec.auth
     if auth is not None and auth.grant is not None:
         raise BadServer(f"{name}: auth obtains tokens, which only the gateway does: set headers with Server(...)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,13 @@ TEMPLATES: Final = "resources/templates/list"
 PROMPTS: Final = "prompts/list"
 SKILLS: Final = "skills/list"
 _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
+_SHAREABLE: Final = {"resources": RESOURCES, "resourceTemplates": TEMPLATES, "prompts": PROMPTS, "skills": SKILLS}
+"""Lists that are often those of one person, by their names in `discovery.shared`."""
+_CAPABILITIES_OF: Final = {
+    "resources": ("resources",),
+    "resourceTemplates": ("resources", "completions"),
+    "prompts": ("prompts", "completions"),
+}
 _OF_OTHER_LISTS: Final = frozenset({*_CAPABILITY.values(), "completions", "extensions", "experimental"})
 """Capabilities that a listing of tools alone does not have."""
 
@@ -71,26 +78,28 @@ class RawListing(msgspec.Struct, frozen=True):
         """Bytes of all definitions."""
         return sum(memoryview(raw).nbytes for items in self._lists for raw in items)
 
-    def of_tools(self) -> RawListing:
-        """The listing of the tools alone. Resources and prompts are often those of one person, such as the titles of
-        their files, and the instructions may speak of that person.
+    def with_shared(self, shared: Collection[str]) -> RawListing:
+        """The listing of the tools, and of what `shared` names: `resources`, `resourceTemplates`, `prompts`, `skills`
+        and `instructions`. These are often those of one person, such as the titles of their files.
         """
         try:
             declared = jsonrpc.decode_object(self.capabilities)
         except jsonrpc.UNREADABLE:
             declared = {}
-        members = {name: value for name, value in declared.items() if name not in _OF_OTHER_LISTS}
+        left_out = _OF_OTHER_LISTS.difference(*(_CAPABILITIES_OF.get(kind, ()) for kind in shared))
+        members = {name: value for name, value in declared.items() if name not in left_out}
+        wanted = {methods.TASKS, methods.SKILLS} if "skills" in shared else {methods.TASKS}
         extensions = capabilities.extension_settings(self.capabilities)
-        if methods.TASKS in extensions:
-            members["extensions"] = Raw(jsonrpc.encode({methods.TASKS: extensions[methods.TASKS]}))
+        if told := {name: extensions[name] for name in sorted(wanted) if name in extensions}:
+            members["extensions"] = Raw(jsonrpc.encode(told))
         return msgspec.structs.replace(
             self,
             capabilities=Raw(jsonrpc.encode(members)),
-            instructions=None,
-            resources=(),
-            resource_templates=(),
-            prompts=(),
-            skills=(),
+            instructions=self.instructions if "instructions" in shared else None,
+            resources=self.resources if "resources" in shared else (),
+            resource_templates=self.resource_templates if "resourceTemplates" in shared else (),
+            prompts=self.prompts if "prompts" in shared else (),
+            skills=self.skills if "skills" in shared else (),
         )
 
     @property
@@ -124,29 +133,41 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
     counts as empty: many servers declare `resources` and implement them only partially, which does not affect their
     tools.
     """
+    return await _read(session, timeout, _SHAREABLE.values(), str)
+
+
+async def read_shared(session: McpSession, shared: Collection[str], timeout: float = LIST_SECONDS) -> RawListing:
+    """Read every page of `tools/list` and of the lists that `shared` names, and nothing else
+    (`RawListing.with_shared`). The notes about failed lists quote no words of the server, which may speak of the person
+    whose token the session has. Raises McpError.
+    """
+    wanted = [method for kind, method in _SHAREABLE.items() if kind in shared]
+    listing = await _read(session, timeout, wanted, lambda error: error.reason)
+    return listing.with_shared(shared)
+
+
+async def _read(
+    session: McpSession, timeout: float, wanted: Collection[str], say: Callable[[McpError], str]
+) -> RawListing:
+    """The tools, and the `wanted` lists; `say` makes the notes about failed ones. Raises McpError."""
     notes: list[str] = []
     listing = await _list_tools(session, timeout)
     optional_timeout = min(timeout / 4, OPTIONAL_SECONDS)
-    listings = {
-        method: await _optional(session, method, notes, optional_timeout) if session.offers(capability) else ()
-        for method, capability in _CAPABILITY.items()
-    }
-    skills = await _optional(session, SKILLS, notes, optional_timeout) if _has_skills(session) else ()
+    lists: dict[str, tuple[Raw, ...]] = {}
+    for method in wanted:
+        offered = session.offers(_CAPABILITY[method]) if method in _CAPABILITY else _has_skills(session)
+        if offered:
+            lists[method] = await _optional(session, method, notes, optional_timeout, say)
     return msgspec.structs.replace(
         listing,
-        resources=listings[RESOURCES],
-        resource_templates=listings[TEMPLATES],
-        prompts=listings[PROMPTS],
-        skills=skills,
+        resources=lists.get(RESOURCES, ()),
+        resource_templates=lists.get(TEMPLATES, ()),
+        prompts=lists.get(PROMPTS, ()),
+        skills=lists.get(SKILLS, ()),
         ttl_ms=_shortest_ttl(session),
         notes=tuple(notes),
         remarks=session.remarks,
     )
-
-
-async def read_tools(session: McpSession, timeout: float = LIST_SECONDS) -> RawListing:
-    """Read every page of `tools/list`, and nothing else (`RawListing.of_tools`). Raises McpError."""
-    return (await _list_tools(session, timeout)).of_tools()
 
 
 async def _list_tools(session: McpSession, timeout: float) -> RawListing:
@@ -178,9 +199,11 @@ async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
         raise
 
 
-async def _optional(session: McpSession, method: str, notes: list[str], timeout: float) -> tuple[Raw, ...]:
-    """All items of an optional listing; none after a failure. A failure is added to `notes`, unless the server does not
-    know the method. Only a lost connection is raised.
+async def _optional(
+    session: McpSession, method: str, notes: list[str], timeout: float, say: Callable[[McpError], str]
+) -> tuple[Raw, ...]:
+    """All items of an optional listing; none after a failure. A failure is added to `notes` in the words of `say`,
+    unless the server does not know the method. Only a lost connection is raised.
     """
     try:
         return tuple(_copy(item) for item in await session.list_all(method, timeout=timeout))
@@ -188,7 +211,7 @@ async def _optional(session: McpSession, method: str, notes: list[str], timeout:
         raise  # concerns the server as a whole
     except McpError as error:
         if not (isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND):
-            notes.append(f"{method} failed: {error}")
+            notes.append(f"{method} failed: {say(error)}")
         return ()
 
 

@@ -446,17 +446,23 @@ class Reconciler:
             reached = Reached(endpoint, credential.ref, findings.prefix, credential.oauth)
             if (earlier := first_grant.stored_listing(state, stored)) is not None:
                 state.listing = KeptListing.of(earlier)
+                state.lists_read_at = 0.0 if stored is None else stored.lists_read_at
             if state.listing is not None:
                 self.catalogs.release(server.key)
                 before = None if stored is None or stored.sign_in else stored
-                offer = await self._definitions.offer(server, state.listing.unpack(), reached, before)
+                listing = first_grant.published_listing(server, state, state.listing.unpack())
+                offer = await self._definitions.offer(server, listing, reached, before)
                 self._note(server.key, offer.remarks)
                 for announcement in offer.announcements:
                     await self._platform.announce(server, announcement)
-                return msgspec.structs.replace(offer.catalog, online=findings.online, refreshed=refreshed)
+                return msgspec.structs.replace(
+                    offer.catalog, online=findings.online, refreshed=refreshed, lists_read_at=state.lists_read_at
+                )
             if state.wants_sign_in and findings.online:
                 self.catalogs.release(server.key)
-                return msgspec.structs.replace(first_grant.sign_in_catalog(server, reached), refreshed=refreshed)
+                return msgspec.structs.replace(
+                    first_grant.sign_in_catalog(server, reached), refreshed=refreshed, lists_read_at=state.lists_read_at
+                )
         if stored is None or (state is not None and first_grant.is_needless(state, stored)):
             return None
         self.catalogs.retain(stored)

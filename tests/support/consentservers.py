@@ -8,6 +8,7 @@ async with consent_server("linear") as server:
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import secrets
 import time
@@ -148,16 +149,21 @@ class ConsentServer:
 
     url: str
     provider: ConsentProvider
+    methods: list[str]
+    """Methods of the MCP requests that it got, in their order."""
 
 
 @contextlib.asynccontextmanager
 async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator[ConsentServer]:
-    """A server with a tool `whoami`, which says who consented. `host` is its name for browsers."""
+    """A server with a tool `whoami`, which says who consented, and a resource, a template, a prompt and instructions.
+    `host` is its name for browsers.
+    """
     port = free_port()
     base = f"http://{host}:{port}"
     provider = ConsentProvider(base)
     server = MCPServer(
         name,
+        instructions="Ask before you write.",
         auth=AuthSettings(
             issuer_url=AnyHttpUrl(base),
             resource_server_url=AnyHttpUrl(f"{base}/mcp"),
@@ -174,13 +180,42 @@ async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator
         assert token is not None
         return str(token.subject)
 
+    @server.resource(f"notes://{name}/private", name="private")
+    async def private() -> str:
+        return f"notes of {await whoami()}"
+
+    @server.resource(f"notes://{name}/about/{{topic}}", name="about")
+    async def about(topic: str) -> str:
+        return f"{topic} of {await whoami()}"
+
+    @server.prompt(name="draft")
+    async def draft() -> str:
+        return f"Draft as {await whoami()}."
+
     server.custom_route("/form", methods=["GET"])(provider.show_form)
     server.custom_route("/form", methods=["POST"])(provider.take_form)
     app = server.streamable_http_app(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )
-    async with serve_asgi(app, port=port):
-        yield ConsentServer(f"{base}/mcp", provider)
+    methods: list[str] = []
+    async with serve_asgi(_noting_methods(app, methods), port=port):
+        yield ConsentServer(f"{base}/mcp", provider, methods)
+
+
+def _noting_methods(app: Any, methods: list[str]) -> Any:
+    """The ASGI application, which adds the method of each MCP request to `methods`."""
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        async def noted() -> Any:
+            event = await receive()
+            body = event.get("body", b"")
+            if scope.get("path") == "/mcp" and body.startswith(b"{"):
+                methods.append(str(json.loads(body).get("method")))
+            return event
+
+        await app(scope, noted, send)
+
+    return noting
 
 
 @dataclass

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairlead_api.client_files.keys import CODEX_PORT
+
 Entry = Mapping[str, Any]
 Place = tuple[str | int, ...]
 """Path in a parsed file: keys and indexes, from the top level."""
@@ -68,7 +70,7 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
         yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
     for member, are_servers, normalize in _MEMBERS:
         if isinstance(listed := content.get(member), Mapping) and are_servers(listed):
-            yield ConfiguredList((member,), listed, normalize)
+            yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize)
     yield from _continue_experiments(content.get("experimental"))
 
 
@@ -89,6 +91,19 @@ def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
     if isinstance(excluded, list):
         listed = {name: entry for name, entry in listed.items() if name not in excluded}
     return listed
+
+
+def _with_port_of_codex(listed: Entry, content: Entry) -> Entry:
+    """Servers with the port of redirect URIs that Codex has for all of them beside their list. Only a client that
+    somebody registered by hand depends on the port.
+    """
+    port = content.get(CODEX_PORT)
+    if port is None:
+        return listed
+    return {
+        name: {**entry, CODEX_PORT: port} if isinstance(entry, Mapping) and entry.get("oauth") else entry
+        for name, entry in listed.items()
+    }
 
 
 def _claude_projects(content: Entry) -> Iterator[ConfiguredList]:

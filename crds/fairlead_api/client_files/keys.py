@@ -39,6 +39,8 @@ ACTIVE: Final = ("enabled", "isActive")
 """Keys that disable an entry if their value is false."""
 PASSED: Final = "env_vars"
 """Codex's key for a list of environment variables that are passed to the server if they are set."""
+CODEX_PORT: Final = "mcp_oauth_callback_port"
+"""Codex's key, beside its list of servers, for the port of redirect URIs of all servers."""
 READ: Final = frozenset(
     {
         "command",
@@ -57,6 +59,7 @@ READ: Final = frozenset(
         "oauth",
         "oauthScopes",
         "oauth_resource",
+        CODEX_PORT,
         "scopes",
         OWN,
         *ACTIVE,

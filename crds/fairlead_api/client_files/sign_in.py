@@ -6,7 +6,8 @@ registered by hand, and for scopes. Their names differ in case and separators:
     Claude Code   "oauth": {"clientId", "callbackPort", "scopes": "a b", "authServerMetadataUrl"}
     VS Code       "oauth": {"clientId"}
     Cursor        "auth": {"CLIENT_ID", "CLIENT_SECRET", "scopes": ["a"]}
-    Codex         [mcp_servers.NAME.oauth] client_id, callback_port; beside it scopes and oauth_resource
+    Codex         [mcp_servers.NAME.oauth] client_id, callback_port; beside it scopes and oauth_resource, and
+                  mcp_oauth_callback_port for all servers
     Gemini CLI    "oauth": {"enabled", "clientId", "clientSecret", "authorizationUrl", "tokenUrl", "scopes"}
     Kiro          "oauth": {"clientId", "clientSecret", "redirectUri": "127.0.0.1:8080"}, "oauthScopes": ["a"]
     opencode      "oauth": {"clientId", "clientSecret", "scope": "a b"} or false
@@ -24,7 +25,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fairlead_api.client_files.entry import EntryProblem, EntryReader, read_bool
-from fairlead_api.client_files.keys import Remark
+from fairlead_api.client_files.keys import CODEX_PORT, Remark
 
 OBJECTS: Final = ("oauth", "auth")
 """Keys of an entry whose value is an object about an OAuth client."""
@@ -75,6 +76,9 @@ def read_consent(content: Mapping[str, Any], read: EntryReader) -> ConfiguredCon
     for key in _SCOPES_BESIDE:
         if content.get(key):
             _take(consent, key, "scopes", content[key], read)
+    port = content.get(CODEX_PORT)
+    if port is not None and "clientID" in consent.members and "callbackPort" not in consent.members:
+        _take(consent, CODEX_PORT, _PORT, port, read)
     if content.get(_RESOURCE_BESIDE):
         _take(consent, _RESOURCE_BESIDE, "resource", content[_RESOURCE_BESIDE], read)
     _drop_incomplete(consent)

@@ -278,6 +278,10 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     """Whether the catalog holds a single tool, SIGN_IN_TOOL, which the operator made because the server lists its tools
     only to a person and nobody has signed in yet. The gateway answers a call of this tool with a link to sign in.
     """
+    lists_read_at: float = 0.0
+    """When a gateway last read the server's lists with a person's token, in seconds since the epoch; 0: never, or not
+    known. It is a hint for the other gateways, which need not read them too. `same_content` ignores it.
+    """
     refreshed: Refreshed | None = None
     """The last requested discovery. Periodic discoveries do not change this member, so that they need not write the
     catalog of an unchanged server.
@@ -338,4 +342,4 @@ def same_content(catalog: Catalog, other: Catalog) -> bool:
 
 def content(catalog: Catalog) -> Catalog:
     """The catalog without the members that do not count as a change."""
-    return msgspec.structs.replace(catalog, updated_at="", refreshed=None, held=0)
+    return msgspec.structs.replace(catalog, updated_at="", refreshed=None, held=0, lists_read_at=0.0)

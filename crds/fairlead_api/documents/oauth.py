@@ -103,6 +103,10 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """
     listing_interval_s: float = 0.0
     """With `first_grant`: age in seconds at which the gateway reads the lists again."""
+    shared: tuple[str, ...] = ()
+    """With `first_grant`: what the gateway reads beside the tools: `resources`, `resourceTemplates`, `prompts`,
+    `skills` and `instructions`.
+    """
     grants_per: str = PERSON
     """`Person`: all agents of a person share a token; `Agent`: each agent of a person has its own."""
     token_hosts: str = ""

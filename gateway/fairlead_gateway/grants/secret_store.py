@@ -17,6 +17,8 @@ import random
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from typing import Final, TypeAlias
 
+import msgspec
+
 from fairlead_gateway.grants.change_feed import ChangeFeed
 from fairlead_gateway.grants.lazy_sealer import LazySealer
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
@@ -248,6 +250,15 @@ def _changed_by(edits: Sequence[_Edit], data: _Data) -> tuple[list[bool | GrantS
     return outcomes, changed
 
 
+class _SeenRecord(msgspec.Struct, frozen=True):
+    """A record in a watched Secret, without what is sealed."""
+
+    digest: int
+    """Hash of its bytes in this process."""
+    version: str
+    key: GrantKey
+
+
 class _SeenSecret:
     """Store of an informer that follows one Secret; it passes the keys of changed grants to `publish`."""
 
@@ -257,8 +268,8 @@ class _SeenSecret:
         """Part of MAX_BYTES in use."""
         self.listed = False
         self._publish = publish
-        self._records: dict[str, tuple[str, GrantKey]] = {}
-        """Version and key by the name of a record."""
+        self._records: dict[str, _SeenRecord] = {}
+        """Readable records by their names."""
 
     def note_failure(self, error: ApiError) -> None:
         log.warning("The grants in the Secret %s cannot be watched: %s", self.name, error)
@@ -275,18 +286,26 @@ class _SeenSecret:
         self._take({})
 
     def _take(self, data: Mapping[str, bytes]) -> None:
-        records = {}
-        for name, value in data.items():
-            record = decode_record(value)
-            if record is not None:
-                records[name] = record.version, record.key
-        before, self._records = self._records, records
-        for name in before.keys() | records.keys() if self.listed else ():
-            change = records.get(name)
-            if change != before.get(name):
-                self._publish((change or before[name])[1])
+        before = self._records
+        records = {name: self._seen(name, value) for name, value in data.items()}
+        self._records = {name: record for name, record in records.items() if record is not None}
+        for name in before.keys() | self._records.keys() if self.listed else ():
+            change, earlier = self._records.get(name), before.get(name)
+            if change is None or earlier is None or change.version != earlier.version:
+                self._publish((change or before[name]).key)
         self.listed = True
         self._note_fill(sum(map(len, data.values())) / MAX_BYTES)
+
+    def _seen(self, name: str, value: bytes) -> _SeenRecord | None:
+        """The record of a member. Each event has all members of the Secret, and one of them has changed, so that those
+        with the digest that was seen before are not decoded again.
+        """
+        digest = hash(value)
+        earlier = self._records.get(name)
+        if earlier is not None and earlier.digest == digest:
+            return earlier
+        record = decode_record(value)
+        return None if record is None else _SeenRecord(digest, record.version, record.key)
 
     def _note_fill(self, fill: float) -> None:
         if fill >= WARNED_FILL > self.fill:

@@ -15,6 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+from msgspec import Raw
+
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval, Doubt, GrantedListing, Report, ToolAttempts
@@ -31,6 +34,10 @@ DOUBT_SECONDS: Final = 1.0
 """Minimum seconds between two doubts about one server."""
 LISTINGS_BYTES: Final = 8 << 20
 """Limit on the bytes of the lists in one report, and so of each list. The rest follows with the next report."""
+_TOO_LARGE: Final = (
+    "the server lists {size:.1f} MiB with the grant of a person, and at most {limit} MiB are taken: offer fewer or "
+    "smaller definitions"
+)
 LOOK_SECONDS: Final = 0.05
 """Seconds between two checks whether running attempts are late, while an operator waits."""
 
@@ -89,13 +96,9 @@ class Outbox:
         key = ServerKey(listing.namespace, listing.server)
         size = len(bytes(listing.listing))
         if size > LISTINGS_BYTES:
-            log.warning(
-                "The server %s lists %d MiB with the grant of a person, which is not reported: at most %d MiB are",
-                key,
-                size >> 20,
-                LISTINGS_BYTES >> 20,
-            )
-            return
+            refused = _TOO_LARGE.format(size=size / (1 << 20), limit=LISTINGS_BYTES >> 20)
+            log.warning("The lists of the server %s are not reported: %s", key, refused)
+            listing = msgspec.structs.replace(listing, listing=Raw(b"null"), refused=refused)
         self._number += 1
         self._listings.pop(key, None)
         self._listings[key] = self._number, listing

@@ -1,15 +1,17 @@
-"""Reads the tools of servers that list nothing without a person's token, with the token of a person who signed in.
+"""Reads the lists of servers that list nothing without a person's token, with the token of a person who signed in.
 
-The operator, which has no grants, fetches the lists and publishes them to everybody, so they contain tools alone: the
-resources and prompts that a server lists are often those of one person (`RawListing.of_tools`). A list is read after a
-sign-in, and again when the last one is too old: with the oldest grant that is still good, so that everybody sees the
-view of one person.
+The operator, which has no grants, fetches the lists and publishes them to everybody, so they contain the tools and what
+`OAuthSettings.shared` names alone: the resources and prompts that a server lists are often those of one person. A list
+is read after a sign-in, and again when the last one is too old: with the oldest grant that is still good, so that
+everybody sees the view of one person. One gateway of several reads it: whose turn comes first, at random, while the
+others see in the published catalog that it was read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.catalog import Catalog, Credential
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_gateway.upstream.server_consent import ServerConsent
@@ -33,18 +35,20 @@ from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, GrantStoreError
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.opening import reached_endpoint
-from fairlead_mcp.server_listing import RawListing, read_tools
+from fairlead_mcp.server_listing import RawListing, read_shared
 
 log = logging.getLogger(__name__)
 
 LISTING_SECONDS: Final = 60.0
-"""Time limit of reading the tools of a server with one grant."""
+"""Time limit of reading the lists of a server with one grant."""
 IDLE_SECONDS: Final = 60.0
 """Time between two looks for grants of a server at which no person of this replica has signed in."""
 RETRY_SECONDS: Final = 2.0
 """Pause after a failure, which doubles up to IDLE_SECONDS."""
 LOOK_SECONDS: Final = 1.0
 """Time between two looks at which lists are due."""
+JITTER: Final = 0.2
+"""Width of the random delay of each list, as a share of the interval: time for the first gateway's to be published."""
 MAX_TRIED: Final = 4
 """Limit on the persons whose grants are tried, one after another, for one list."""
 _NEVER: Final = float("-inf")
@@ -56,7 +60,8 @@ def _ignore(server: ServerKey, person: bytes, cause: str, seconds: float) -> Non
 
 class GrantedListings:
     """Lists of one gateway's servers. `consents` returns all servers at which persons sign in; those with
-    `OAuthSettings.first_grant` are listed. `report` takes each list for the operator. `observe` is called for each
+    `OAuthSettings.first_grant` are listed. `report` takes each list for the operator. `published` returns
+    the catalog of a server that is served at present; None while there is none. `observe` is called for each
     person whose grant was tried, with the cause of a failure or an empty text, and the seconds that it took. `clock` is
     in monotonic seconds, `wall` in seconds since the epoch.
     """
@@ -66,6 +71,7 @@ class GrantedListings:
         consents: Callable[[], Mapping[ServerKey, ServerConsent]],
         store: GrantStore | None,
         report: Callable[[GrantedListing], None],
+        published: Callable[[ServerKey], Catalog | None],
         *,
         observe: Callable[[ServerKey, bytes, str, float], None] = _ignore,
         clock: Callable[[], float] = time.monotonic,
@@ -74,15 +80,18 @@ class GrantedListings:
         self._consents = consents
         self._store = store
         self._report = report
+        self._published = published
         self._observe = observe
         self._clock = clock
         self._wall = wall
         self._due: dict[ServerKey, float] = {}
         """When the lists of a server are read again; a server that is missing is due now."""
+        self._wanted: set[ServerKey] = set()
+        """Servers whose lists are read now, even if another gateway has just read them."""
         self._signed_in: dict[ServerKey, bytes] = {}
         """The last person who signed in, and whose lists were not read since."""
-        self._read_before: set[ServerKey] = set()
-        """Servers whose lists were read here."""
+        self._read_before: dict[ServerKey, tuple[str, ...]] = {}
+        """Servers whose lists were read here, with `OAuthSettings.shared` of that time."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
         self._passed_over: dict[ServerKey, int] = {}
@@ -99,11 +108,11 @@ class GrantedListings:
     def signed_in(self, server: ServerKey, person: bytes) -> None:
         """Read the lists of a server now, with the grant that a person just made."""
         self._signed_in[server] = person
-        self._due.pop(server, None)
-        self._awake.set()
+        self.refresh(server)
 
     def refresh(self, server: ServerKey) -> None:
         """Read the lists of a server now."""
+        self._wanted.add(server)
         self._due.pop(server, None)
         self._awake.set()
 
@@ -137,10 +146,16 @@ class GrantedListings:
             del self._due[key]
             self._signed_in.pop(key, None)
             self._pauses.pop(key, None)
-            self._read_before.discard(key)
+            self._read_before.pop(key, None)
             self._passed_over.pop(key, None)
+        self._wanted &= servers.keys()
+        for key, consent in servers.items():
+            if self._read_before.get(key, consent.settings.shared) != consent.settings.shared:
+                del self._read_before[key]
+                self.refresh(key)
         due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
         due = {key: consent for key, consent in due.items() if key not in self._reading}
+        due = {key: consent for key, consent in due.items() if not self._leaves_to_others(key, consent, now)}
         if due:
             persons = await self._persons({str(key) for key in due})
             for key, consent in due.items():
@@ -148,6 +163,27 @@ class GrantedListings:
                 task = asyncio.get_running_loop().create_task(work, name=f"list {key} with a grant")
                 self._reading[key] = task
                 task.add_done_callback(partial(self._end, key))
+
+    def _leaves_to_others(self, key: ServerKey, consent: ServerConsent, now: float) -> bool:
+        """Whether the lists of a server need not be read now, because some gateway has read them since they were due;
+        they are due again when those are too old.
+        """
+        if key in self._wanted:
+            return False
+        catalog = self._published(key)
+        if catalog is None:
+            return True  # about to be served
+        if not catalog.lists_read_at or (catalog.held and key not in self._due):
+            return False  # a restarted operator knows no definitions that are held back before somebody lists them
+        interval = consent.settings.listing_interval_s or float("inf")
+        left = catalog.lists_read_at + interval - self._wall()
+        if left <= 0:
+            return False
+        self._due[key] = now + min(left, interval) + self._delay(interval)
+        return True
+
+    def _delay(self, interval: float) -> float:
+        return 0.0 if math.isinf(interval) else JITTER * interval * random.random()
 
     def _end(self, key: ServerKey, task: asyncio.Task[None]) -> None:
         del self._reading[key]
@@ -173,6 +209,7 @@ class GrantedListings:
 
     async def _read(self, key: ServerKey, consent: ServerConsent, persons: list[bytes]) -> None:
         """Read and report the lists of one server; a failure is logged, and tried again later."""
+        self._wanted.discard(key)
         self._due[key] = self._clock() + IDLE_SECONDS
         for person in self._in_order(key, persons):
             began, cause = self._clock(), "cancelled"
@@ -190,8 +227,9 @@ class GrantedListings:
             else:
                 cause = ""
                 self._pauses.pop(key, None)
-                self._read_before.add(key)
-                self._due[key] = self._clock() + (consent.settings.listing_interval_s or float("inf"))
+                self._read_before[key] = consent.settings.shared
+                interval = consent.settings.listing_interval_s or float("inf")
+                self._due[key] = self._clock() + interval + self._delay(interval)
                 self._report(_report_of(key, consent, self._wall(), listing))
                 return
             finally:
@@ -213,7 +251,7 @@ class GrantedListings:
         return [newest, *(person for person in tried if person != newest)]
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
-        """The tools. A token that the server refuses is replaced once. Raises McpError."""
+        """The lists. A token that the server refuses is replaced once. Raises McpError."""
         token = consent.source.cached(subject) or await consent.source.obtain(subject)
         try:
             return await _list_with(consent, token)
@@ -235,7 +273,7 @@ async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
     try:
         async with consent.session(token) as session:
             via.refuse_own(session.negotiated.gateways, consent.installation)
-            listing = await read_tools(session)
+            listing = await read_shared(session, consent.settings.shared)
             reached = reached_endpoint(session, consent.endpoint)
             return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
     except McpError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from msgspec import structs
@@ -23,10 +24,11 @@ from fairlead_mcp.opening import reached_endpoint
 from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.first_grant import (
-    NOT_SIGNED_IN,
     TakenListing,
     keeps_granted,
     may_want_sign_in,
+    not_signed_in,
+    odd_refusal,
     wants_sign_in,
 )
 from fairlead_operator.discovery.gated_tools import CapabilityComparisons
@@ -51,8 +53,12 @@ ONLY_EVENTS: Final = (
 )
 
 
+@dataclass(frozen=True)
 class _SignInWanted:
     """Outcome of a discovery whose server lists to people only."""
+
+    refusal: str = ""
+    """Words of a refusal that may have another reason."""
 
 
 class Discoverer:
@@ -190,6 +196,8 @@ class Discoverer:
 
     def take_listing(self, key: ServerKey, listing: TakenListing) -> None:
         """Use a listing that a gateway read with a person's token, if it is newer than the last one."""
+        # a gateway whose clock is ahead would keep out the lists of all others
+        listing = replace(listing, at=min(listing.at, self._now().timestamp()))
         waiting = self._granted.get(key)
         if waiting is None or waiting.at < listing.at:
             self._granted[key] = listing
@@ -201,9 +209,13 @@ class Discoverer:
             return
         if not granted.is_of(target.uid, target.endpoint):
             return
+        state.wants_sign_in = True
+        state.lists_read_at = max(state.lists_read_at, granted.at)
+        state.granted_refused = granted.refused
+        if granted.listing is None:
+            return
         state.only_events = granted.by_events
         state.granted_at = granted.at
-        state.wants_sign_in = True
         if not granted.by_events:
             state.listing = KeptListing.of(granted.listing)
             state.listed = None
@@ -300,6 +312,9 @@ class Discoverer:
             listed=before.listed,
             wants_sign_in=before.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
             granted_at=before.granted_at,
+            granted_refused=before.granted_refused,
+            lists_read_at=before.lists_read_at,
+            refused=before.refused,
             failure=before.failure,
             asked_at=before.asked_at,
             up=before.up,
@@ -366,7 +381,7 @@ class Discoverer:
                     return structs.replace(listing, endpoint=reached)
         except McpError as error:
             wanted = await self._wants_sign_in(key, target, error)
-            return _SignInWanted() if wanted else DiscoveryFailure.of(error)
+            return _SignInWanted(odd_refusal(error)) if wanted else DiscoveryFailure.of(error)
         except TimeoutError:
             return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
 
@@ -389,13 +404,16 @@ class Discoverer:
             state.listing = KeptListing.of(outcome)
             state.wants_sign_in = False
             state.granted_at = 0.0
+            state.lists_read_at = 0.0
+            state.granted_refused = ""
             state.due = now + self._seconds_until_next(outcome, interval) * jitter
             self._finish_refresh(state, "")
         elif isinstance(outcome, _SignInWanted):
             self._note_answer(state)
             state.wants_sign_in = True
+            state.refused = outcome.refusal
             state.due = now + interval * jitter
-            self._finish_refresh(state, "" if state.listing is not None else NOT_SIGNED_IN)
+            self._finish_refresh(state, "" if state.listing is not None else not_signed_in(state))
         else:
             self._fail(state, outcome)
             state.due = min(state.due, now + interval)

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import SIGN_IN_TOOL, Catalog, Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
-from fairlead_api.reports import GrantedListing
+from fairlead_api.reports import SENTENCE_CHARS, GrantedListing
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import Auth, McpServer, UserConsentAuth
 from fairlead_mcp import eras, jsonrpc
@@ -44,28 +44,33 @@ class TakenListing:
     url: str
     at: float
     """When it was listed, in seconds since the epoch."""
-    listing: RawListing
+    listing: RawListing | None
+    """None if it was `refused`."""
+    refused: str = ""
+    """Why the gateway does not hand the lists over."""
 
     def is_of(self, uid: str, endpoint: Endpoint) -> bool:
         """Whether the listing is of the server with this UID at this endpoint."""
-        reached = self.listing.endpoint
+        reached = None if self.listing is None else self.listing.endpoint
         places = [self.url, *([reached.url] if isinstance(reached, HttpEndpoint | EventsEndpoint) else [])]
         return self.uid == uid and all(is_same_place(endpoint, url) for url in places)
 
     @property
     def by_events(self) -> bool:
         """Whether the server only speaks HTTP+SSE, by which calls cannot have a token each."""
-        return isinstance(self.listing.endpoint, EventsEndpoint)
+        return self.listing is not None and isinstance(self.listing.endpoint, EventsEndpoint)
 
 
 def read_granted(granted: GrantedListing) -> tuple[ServerKey, TakenListing] | None:
-    """The server and the listing of a report, tools alone; None if it cannot be read."""
+    """The server and the listing of a report; None if it cannot be read."""
+    key = ServerKey(granted.namespace, granted.server)
+    if granted.refused:
+        return key, TakenListing(granted.uid, granted.url, granted.at, None, granted.refused[:SENTENCE_CHARS])
     try:
         listing = msgspec.json.decode(granted.listing, type=RawListing)
     except jsonrpc.UNREADABLE:
         return None
-    key = ServerKey(granted.namespace, granted.server)
-    return key, TakenListing(granted.uid, granted.url, granted.at, listing.of_tools())
+    return key, TakenListing(granted.uid, granted.url, granted.at, listing)
 
 
 def is_same_place(endpoint: Endpoint, url: str) -> bool:
@@ -168,15 +173,39 @@ def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing 
     )
 
 
+def published_listing(server: McpServer, state: DiscoveryState, listing: RawListing) -> RawListing:
+    """The published part of a listing: with a person's token, the tools and what `discovery.shared` names."""
+    return listing.with_shared(server.spec.discovery.shared) if state.wants_sign_in else listing
+
+
 def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float, now: datetime) -> ConditionVerdict:
     """The verdict Verified of a server that people sign in to. `of_listing` is that about its listing, `interval` that
     of its discovery in seconds.
     """
     if state.only_events:
         return ConditionVerdict(False, Cause.UNSUPPORTED_VERSION, _ONLY_EVENTS)
+    if state.listing is None and state.granted_refused:
+        return ConditionVerdict(False, Cause.LISTING_TOO_LARGE, state.granted_refused)
     if state.listing is None:
-        return ConditionVerdict(False, Cause.SIGN_IN_REQUIRED, NOT_SIGNED_IN)
-    return ConditionVerdict(of_listing.ok, of_listing.cause, of_listing.message + _age(state, interval, now))
+        return ConditionVerdict(False, Cause.SIGN_IN_REQUIRED, not_signed_in(state))
+    message = of_listing.message + _age(state, interval, now)
+    if not state.granted_refused:
+        return ConditionVerdict(of_listing.ok, of_listing.cause, message)
+    cause = Cause.VERIFIED_IN_PART if of_listing.cause is Cause.VERIFIED else of_listing.cause
+    return ConditionVerdict(of_listing.ok, cause, f"{message}; the newest list is not used: {state.granted_refused}")
+
+
+def not_signed_in(state: DiscoveryState) -> str:
+    """Sentence that nobody has signed in, with the words of a refusal that may have another reason, such as a firewall:
+    403 without a challenge.
+    """
+    return f"{NOT_SIGNED_IN}; the server refused: {state.refused}" if state.refused else NOT_SIGNED_IN
+
+
+def odd_refusal(error: McpError) -> str:
+    """Words of a refusal that does not ask for a credential; else empty. See `not_signed_in`."""
+    is_odd = isinstance(error, HttpRefused) and error.status == 403 and Challenge.parse(error.challenge) is None
+    return error.problem[:SENTENCE_CHARS] if is_odd else ""
 
 
 def keeps_granted(state: DiscoveryState, interval: float, now: float) -> bool:

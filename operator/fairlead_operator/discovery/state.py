@@ -114,6 +114,12 @@ class DiscoveryState:
     """Whether the last listing of a gateway was read over HTTP+SSE, which gives calls no token each."""
     granted_at: float = 0.0
     """When `listing` was read with a person's token, in seconds since the epoch; 0: not known, or it was not."""
+    granted_refused: str = ""
+    """Why the last lists that a gateway read with a person's token are not used; empty if they are."""
+    lists_read_at: float = 0.0
+    """When a gateway last read the lists with a person's token, as `Catalog.lists_read_at`."""
+    refused: str = ""
+    """Words of the last refusal that was taken for the wish for a sign-in, if it may have another reason."""
     failure: DiscoveryFailure | None = None
     """The failure of the last discovery; None after a successful one, and after one that a person has to sign in for.
     """

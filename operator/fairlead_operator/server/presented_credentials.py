@@ -192,7 +192,12 @@ def settings_of_calls(calls: PresentedCredential, spec: McpServerSpec, *, first_
     """
     if calls.oauth is None or not spec.lists_with_first_grant(default=first_grant):
         return calls.oauth
-    return msgspec.structs.replace(calls.oauth, first_grant=True, listing_interval_s=spec.discovery.interval.seconds)
+    return msgspec.structs.replace(
+        calls.oauth,
+        first_grant=True,
+        listing_interval_s=spec.discovery.interval.seconds,
+        shared=tuple(sorted(spec.discovery.shared)),
+    )
 
 
 def _digest(version: str, settings: bytes = b"") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from consentservers import FormBrowser, consent_server
 from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
 from fairlead_api.documents.servers import ServerEntry, Servers
+from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_cli.access.signing_in import run_login
@@ -212,6 +214,23 @@ async def test_a_server_is_listed_with_the_first_grant_and_again_after_a_restart
             await eventually(lambda: gateway.outbox.report(cursor).listings != ())
         async with laptop(tmp_path, linear) as gateway:
             await eventually(lambda: gateway.outbox.report("").listings != ())
+
+
+async def test_lists_that_one_replica_has_read_are_not_read_by_another(tmp_path: Path) -> None:
+    oauth = {"first_grant": True, "listing_interval_s": 600.0}
+    async with consent_server("linear") as linear, consent_server("notion") as notion, FormBrowser() as browser:
+        servers = {"linear": linear, "notion": notion}
+        catalogs = {name: consent_catalog(server.url, name, oauth=oauth) for name, server in servers.items()}
+        async with laptop(tmp_path, *catalogs.values()) as first:
+            for name in servers:
+                await browser.sign_in(await link_of(first, server=ServerKey("default", name)))
+            await eventually(lambda: len(first.outbox.report("").listings) == 2)
+            read = linear.methods.count("tools/list")
+            published = msgspec.structs.replace(catalogs["linear"], lists_read_at=time.time())
+            async with laptop(tmp_path, published, catalogs["notion"], port=free_port()) as second:
+                await eventually(lambda: second.outbox.report("").listings != ())
+                assert [listing.server for listing in second.outbox.report("").listings] == ["notion"]
+            assert linear.methods.count("tools/list") == read
 
 
 async def test_a_grant_outlives_a_change_of_other_settings(tmp_path: Path) -> None:

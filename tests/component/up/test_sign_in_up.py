@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from mcp import Client
 
@@ -18,9 +19,11 @@ from upprocess import Up, fairlead_up, until_listed
 NAMES = ("linear", "notion", "sentry")
 
 
-def configuration(folder: Path, servers: Mapping[str, str]) -> str:
-    """An `mcp.json` with the addresses of servers, and nothing else."""
-    entries = {name: {"url": url} for name, url in servers.items()}
+def configuration(folder: Path, servers: Mapping[str, str], **fields: Any) -> str:
+    """An `mcp.json` with the addresses of servers, and nothing else but the `fairlead` blocks in `fields`."""
+    entries: dict[str, Any] = {name: {"url": url} for name, url in servers.items()}
+    for name, block in fields.items():
+        entries[name]["fairlead"] = block
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
     return "mcp.json"
 
@@ -84,3 +87,35 @@ async def test_three_servers_are_reached_by_one_sign_in_each_and_by_none_after_a
                 await up.ready(f"default/{name}")
             assert await names_of(up) == expected
         assert [len(server.provider.clients) for server in servers.values()] == [1, 1, 1]
+
+
+async def test_everybody_sees_of_a_persons_resources_and_prompts_what_the_file_names_and_no_other_is_read(
+    tmp_path: Path,
+) -> None:
+    lists = {"resources/list", "resources/templates/list", "prompts/list"}
+    async with consent_server("linear") as linear, consent_server("notion") as notion, FormBrowser() as browser:
+        urls = {"linear": linear.url, "notion": notion.url}
+        shared = {"discovery": {"shared": ["resources", "prompts", "instructions"]}}
+        file = configuration(tmp_path, urls, linear=shared)
+        async with fairlead_up(file, "--state-dir", tmp_path / "state", cwd=tmp_path) as up:
+            for name in urls:
+                await up.server(f"default/{name}", "sign-in")
+            for name in urls:
+                await sign_in(up, name, browser)
+                await up.ready(f"default/{name}")
+            async with Client(f"{up.url.removesuffix('/mcp')}/servers/default/linear/mcp") as client:
+                (resource,) = (await client.list_resources()).resources
+                assert str(resource.uri) == "notes://linear/private"
+                assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["draft"]
+                assert (await client.list_resource_templates()).resource_templates == []
+                assert client.instructions is not None
+                assert "Ask before you write." in client.instructions
+                content = (await client.read_resource(resource.uri)).contents[0]
+                assert getattr(content, "text", "") == "notes of alice"
+            async with Client(f"{up.url.removesuffix('/mcp')}/servers/default/notion/mcp") as client:
+                assert [tool.name for tool in (await client.list_tools()).tools] == ["whoami"]
+                assert client.server_capabilities.resources is None
+                assert client.server_capabilities.prompts is None
+                assert "Ask before you write." not in (client.instructions or "")
+    assert lists.intersection(linear.methods) == lists - {"resources/templates/list"}
+    assert lists.isdisjoint(notion.methods)

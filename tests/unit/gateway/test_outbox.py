@@ -77,10 +77,15 @@ async def test_large_lists_are_told_in_several_reports_each_of_which_an_operator
     assert [each.server for each in box.report("").listings] == ["server-0", "server-1"], "for the next operator"
 
 
-def test_a_list_that_no_report_has_room_for_is_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_list_that_no_report_has_room_for_is_told_without_its_definitions(caplog: pytest.LogCaptureFixture) -> None:
     box = Outbox()
     box.add_listing(listing("drive", 100))
     box.add_listing(listing("drive", outbox.LISTINGS_BYTES + 1, at=2.0))
     box.add_listing(listing("other", outbox.LISTINGS_BYTES - 100))
-    assert [(each.server, each.at) for each in box.report("").listings] == [("drive", 1.0), ("other", 1.0)]
-    assert "team/drive lists 8 MiB" in caplog.text
+    listings = box.report("").listings
+    assert [each.server for each in listings] == ["drive", "other"]
+    drive, other = listings
+    assert (drive.server, drive.at, bytes(drive.listing)) == ("drive", 2.0, b"null")
+    assert drive.refused.startswith("the server lists 8.0 MiB with the grant of a person, and at most 8 MiB are taken")
+    assert (other.server, other.refused) == ("other", "")
+    assert "team/drive are not reported: the server lists 8.0 MiB" in caplog.text

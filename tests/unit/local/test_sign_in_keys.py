@@ -204,3 +204,89 @@ def test_a_value_that_cannot_be_used_is_named_by_the_key_of_the_client(
     (problem,) = configuration.problems
     assert f"mcpServers.tools.{key}: " in str(problem)
     assert words in str(problem)
+
+
+CODEX = """
+model = "gpt-5.5"
+model_reasoning_effort = "high"
+approval_policy = "on-request"
+sandbox_mode = "workspace-write"
+file_opener = "vscode"
+notify = ["python3", "/home/ada/.codex/notify.py"]
+mcp_oauth_credentials_store = "auto"
+mcp_oauth_callback_port = 5555
+mcp_oauth_callback_url = "http://127.0.0.1:5555/callback"
+
+[sandbox_workspace_write]
+network_access = false
+
+[history]
+persistence = "save-all"
+
+[tui]
+notifications = ["agent-turn-complete", "approval-requested"]
+
+[projects."/home/ada/shop"]
+trust_level = "trusted"
+
+[mcp_servers.context7]
+command = "npx"
+args = ["-y", "@upstash/context7-mcp@1.0.30"]
+startup_timeout_sec = 20
+
+[mcp_servers.linear]
+url = "https://mcp.linear.app/mcp"
+
+[mcp_servers.tickets]
+url = "https://tools.example.com/mcp"
+scopes = ["tickets:read"]
+oauth_resource = "https://tools.example.com"
+tool_timeout_sec = 90
+enabled_tools = ["search", "open"]
+
+[mcp_servers.tickets.oauth]
+client_id = "codex-desktop"
+
+[mcp_servers.drive]
+url = "https://drive.example.com/mcp"
+required = true
+
+[mcp_servers.drive.oauth]
+client_id = "drive-client"
+callback_port = 6666
+
+[mcp_servers.drive.tools.delete]
+approval_mode = "prompt"
+
+[profiles.quick]
+model = "gpt-5.5-mini"
+approval_policy = "never"
+"""
+"""The whole `config.toml` of a user of Codex, with the keys of its configuration reference."""
+
+
+def codex(text: str) -> Configuration:
+    configuration = read_configuration(text, Path("/home/ada/.codex/config.toml"), {}, lambda url: False)
+    assert configuration is not None
+    return configuration
+
+
+def test_the_port_that_codex_has_for_all_servers_is_that_of_each_registered_client_without_its_own() -> None:
+    configuration = codex(CODEX)
+
+    assert configuration.problems == []
+    assert [str(remark) for remark in configuration.remarks if "oauth" in str(remark)] == []
+    servers = {declared.server.metadata.name: declared.server.spec for declared in configuration.servers}
+    assert list(servers) == ["context7", "linear", "tickets", "drive"]
+    consents = {name: None if spec.auth is None else spec.auth.user_consent for name, spec in servers.items()}
+    ports = {name: consent.callback_port for name, consent in consents.items() if consent is not None}
+    assert ports == {"tickets": 5555, "drive": 6666}
+    tickets = consents["tickets"]
+    assert tickets is not None
+    assert (tickets.client_id, tickets.scopes) == ("codex-desktop", ["tickets:read"])
+
+
+def test_a_port_of_codex_that_cannot_be_one_is_named_by_its_key() -> None:
+    (problem,) = codex(CODEX.replace("_port = 5555", "_port = 99999")).problems
+    assert problem.field == "mcp_servers.tickets.mcp_oauth_callback_port"
+    assert "must be the number of a port" in problem.message

@@ -14,8 +14,9 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Credential, EventsEndpoint, HttpEndpoint
-from fairlead_api.documents.codec import catalog_name, decode
+from fairlead_api.documents.codec import SERVERS_NAME, catalog_name, decode
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
+from fairlead_api.documents.servers import Servers
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
 from fairlead_api.v1alpha1.causes import cause_of
@@ -94,6 +95,14 @@ class Bench:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    async def refuse(self, why: str) -> None:
+        """Report, as a gateway does, why the lists that it read are not handed over."""
+        at = NOW.timestamp() + asyncio.get_running_loop().time()
+        granted = GrantedListing(KEY.namespace, KEY.name, "uid-of-demo", URL, at, Raw(b"null"), why)
+        assert self.controller is not None
+        self.controller.reconciler.take_listings([granted])
+        await asyncio.sleep(0.5)
+
     async def hand_over(self, raw: RawListing, *, ago: float = 0.0, uid: str = "uid-of-demo", url: str = URL) -> None:
         """Report a listing as a gateway does, `ago` seconds after it was read."""
         at = NOW.timestamp() + asyncio.get_running_loop().time() - ago
@@ -111,6 +120,13 @@ class Bench:
         data = await self.documents.read(catalog_name(KEY))
         document = decode(data) if data else None
         assert document is None or isinstance(document, Catalog)
+        return document
+
+    async def entries(self) -> Servers:
+        data = await self.documents.read(SERVERS_NAME)
+        assert data is not None
+        document = decode(data)
+        assert isinstance(document, Servers)
         return document
 
     async def tools(self) -> list[str]:
@@ -189,6 +205,61 @@ async def test_only_tools_are_published_of_what_a_person_can_see() -> None:
     }
 
 
+EVERY_KIND = {
+    "resources": "resources",
+    "resourceTemplates": "resource_templates",
+    "prompts": "prompts",
+    "skills": "skills",
+    "instructions": "instructions",
+}
+
+
+@pytest.mark.parametrize(
+    ("shared", "capabilities"),
+    [
+        ("resources", {"resources": {"subscribe": True}}),
+        ("resourceTemplates", {"resources": {"subscribe": True}, "completions": {}}),
+        ("prompts", {"prompts": {}, "completions": {}}),
+        ("skills", {"extensions": {methods.SKILLS: {}, methods.TASKS: {}}}),
+        ("instructions", {}),
+    ],
+)
+async def test_of_what_a_person_can_see_the_tools_and_what_the_spec_names_are_published(
+    shared: str, capabilities: dict[str, Any]
+) -> None:
+    personal = Raw(
+        b'{"name":"a","uri":"file:///a","uriTemplate":"file:///{a}","frontmatter":{"name":"a"},"resources":[]}'
+    )
+    declared = {
+        "tools": {},
+        "resources": {"subscribe": True},
+        "prompts": {},
+        "completions": {},
+        "extensions": {methods.SKILLS: {}, methods.TASKS: {}},
+    }
+    lists = {member: (personal,) for member in EVERY_KIND.values() if member != "instructions"}
+    raw = listing("a", instructions="Ask.", capabilities=Raw(msgspec.json.encode(declared)), **lists)
+    first = {"auth": {"firstGrant": True}}
+    bench = Bench()
+    bench.declare(discovery={**first, "shared": [shared]})
+    async with bench.running():
+        await bench.hand_over(raw)
+        catalog = await bench.catalog()
+        assert catalog is not None
+        published = {kind for kind, member in EVERY_KIND.items() if getattr(catalog, member)}
+        assert published == {shared}
+        expected = {"tools": {}, "extensions": {methods.TASKS: {}}, **capabilities}
+        assert msgspec.json.decode(catalog.capabilities) == expected
+
+        bench.declare(discovery=first)
+        assert bench.controller is not None
+        bench.controller.reconciler.refresh(KEY)
+        await asyncio.sleep(1)
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert [kind for kind, member in EVERY_KIND.items() if getattr(catalog, member)] == []
+
+
 async def test_the_first_granted_listing_of_a_pinned_server_is_approved_and_changes_are_held_back() -> None:
     bench = Bench()
     bench.declare(pin=True)
@@ -245,7 +316,7 @@ async def test_the_last_listing_stays_and_says_its_age_while_no_grant_renews_it(
         for _ in range(3):
             await asyncio.sleep(600)
             await bench.hand_over(listing("a"))
-        assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
+        assert (bench.documents.writes, len(bench.platform.reported)) == (writes + 3, reports), "the time of each list"
         await asyncio.sleep(3600)
         assert await bench.tools() == ["a"]
 
@@ -326,7 +397,7 @@ async def test_a_server_that_lists_less_to_everybody_keeps_the_list_of_a_person_
             await asyncio.sleep(600)
             assert await bench.tools() == ["mine", "open"]
             await bench.hand_over(listing("mine", "open"))
-        assert bench.documents.writes == writes
+        assert bench.documents.writes == writes + 4, "the time of each list"
         assert "; listed with the grant of a person who signed in" in bench.verified()[2]
         await asyncio.sleep(1801)
         assert await bench.tools() == ["open"], "its grants do not work any more"
@@ -416,3 +487,67 @@ async def test_on_a_cluster_people_sign_in_only_where_the_spec_says_so() -> None
     async with bench.running():
         assert await bench.catalog() is None
     assert bench.verified()[:2] == ("False", "Unauthorized")
+
+
+async def test_lists_that_are_too_large_are_told_and_the_earlier_ones_stay() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.refuse("the server lists 9.0 MiB" + "x" * 2000)
+        assert bench.verified()[:2] == ("False", "ListingTooLarge")
+        assert "the server lists 9.0 MiB" in bench.verified()[2]
+        assert len(bench.verified()[2]) < 1000
+        (entry,) = (await bench.entries()).servers
+        assert (entry.cause, entry.message[:24]) == ("ListingTooLarge", "the server lists 9.0 MiB")
+        assert (await bench.tools()) == ["sign_in"]
+
+        await bench.hand_over(listing("a"))
+        assert bench.verified()[:2] == ("True", "Verified")
+        await bench.refuse("the server lists 9.0 MiB")
+        assert bench.verified()[:2] == ("True", "VerifiedInPart")
+        assert "; the newest list is not used: the server lists 9.0 MiB" in bench.verified()[2]
+        (entry,) = (await bench.entries()).servers
+        assert (entry.state, entry.cause) == ("ready", "VerifiedInPart")
+        assert "the newest list is not used: the server lists 9.0 MiB" in entry.message
+        assert await bench.tools() == ["a"]
+
+
+async def test_the_catalog_says_when_a_gateway_last_read_the_lists_also_after_a_restart() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert catalog.lists_read_at == 0.0
+        await bench.hand_over(listing("a"))
+        catalog = await bench.catalog()
+        assert catalog is not None
+        read_at = catalog.lists_read_at
+        assert NOW.timestamp() < read_at < NOW.timestamp() + 60
+        updated_at = catalog.updated_at
+        await bench.hand_over(listing("a"))
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert (catalog.lists_read_at > read_at, catalog.updated_at) == (True, updated_at)
+        read_at = catalog.lists_read_at
+    async with bench.running():
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert catalog.lists_read_at == read_at
+
+
+async def test_a_gateway_whose_clock_is_ahead_keeps_no_others_lists_out() -> None:
+    bench = Bench()
+    bench.declare()
+    async with bench.running():
+        await bench.hand_over(listing("a"), ago=-3600)
+        await bench.hand_over(listing("b"))
+        assert await bench.tools() == ["b"]
+
+
+async def test_a_refusal_that_may_have_another_reason_is_quoted() -> None:
+    bench = Bench(script=Script(error=HttpRefused("the server refused with 403: address not allowed", status=403)))
+    bench.declare()
+    async with bench.running():
+        assert bench.verified()[:2] == ("False", "SignInRequired")
+        assert "the server refused: the server refused with 403: address not allowed" in bench.verified()[2]

@@ -276,8 +276,8 @@ class DiscoveryAuth(Model):
     """An access token that the operator obtains for itself."""
     first_grant: bool = False
     """With `auth.userConsent`: `true` lists the server with the grant of the first person who signs in, so everybody
-    sees the tools that this person has, but no resources, prompts and instructions. The gateway lists; the operator has
-    no token."""
+    sees the tools that this person has, and of resources, prompts and instructions what `discovery.shared` names. The
+    gateway lists; the operator has no token."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

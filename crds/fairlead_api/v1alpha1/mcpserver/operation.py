@@ -10,9 +10,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
+from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.auth import DiscoveryAuth
 from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
+
+SharedKind = Literal["resources", "resourceTemplates", "prompts", "skills", "instructions"]
+"""Part of a server's listing that is often of one person, such as the titles of their files."""
 
 
 class Discovery(Model):
@@ -34,6 +38,9 @@ class Discovery(Model):
     """Credential with which the operator lists and probes a server with `auth.tokenExchange` or `auth.userConsent`,
     whose calls have the credential of the person who calls. Absent: the operator tries without a credential; with
     `fairlead up`, a server with `userConsent` is then listed as with `firstGrant`."""
+    shared: Annotated[list[SharedKind], Distinct()] = Field(default=[], max_length=5)
+    """With `auth.firstGrant`: what everybody sees of the listing of the person who signs in first, beside the tools.
+    Absent: nothing, because resources and prompts are often those of one person."""
 
 
 ProbePolicy = Literal["Never", "Declared", "ReadOnly"]

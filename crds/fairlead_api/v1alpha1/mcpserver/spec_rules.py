@@ -142,6 +142,15 @@ def _sources(spec: Any) -> int:
     return sum(source is not None for source in (spec.image, spec.package, spec.url, spec.openapi, spec.command))
 
 
+def _may_list_with_first_grant(spec: Any) -> bool:
+    """Whether a server is listed with the first grant somewhere: on a laptop, that is the default, and a server without
+    `auth` may be one that people sign in to. The CEL is for clusters, where it is never the default.
+    """
+    if spec.auth is None:
+        return spec.discovery.auth is None
+    return bool(spec.lists_with_first_grant(default=True))
+
+
 def _remote_fits(spec: Any) -> bool:
     if spec.remote is None:
         return True
@@ -275,6 +284,14 @@ SPEC: Final = (
             or spec.auth.token_exchange is None
         ),
         path=".discovery.auth",
+    ),
+    ValidationRule(
+        cel="!has(self.discovery) || !has(self.discovery.shared) || size(self.discovery.shared) == 0 || "
+        "(has(self.discovery.auth) && has(self.discovery.auth.firstGrant) && self.discovery.auth.firstGrant)",
+        message="discovery.shared needs discovery.auth.firstGrant: with any other credential, and without one, "
+        "everything that the server lists is published",
+        holds=lambda spec: not spec.discovery.shared or _may_list_with_first_grant(spec),
+        path=".discovery.shared",
     ),
     ValidationRule(
         cel="!has(self.discovery) || !has(self.discovery.auth) || "

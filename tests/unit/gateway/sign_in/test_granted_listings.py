@@ -8,9 +8,10 @@ import itertools
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
+import msgspec
 import pytest
 
-from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_api.documents.catalog import Catalog, HttpEndpoint
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
@@ -22,9 +23,24 @@ from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
+from fairlead_mcp.server_listing import RawListing
 from virtualtime import HandClock
 
 LINEAR = ServerKey("default", "linear")
+
+
+def catalog_of(**members: Any) -> Catalog:
+    """The published catalog of the server."""
+    endpoint = HttpEndpoint(url="http://linear/mcp")
+    return Catalog(
+        namespace="default",
+        name="linear",
+        uid="uid",
+        generation=1,
+        protocol_version="2026-07-28",
+        endpoint=endpoint,
+        **members,
+    )
 
 
 class Listed:
@@ -32,6 +48,7 @@ class Listed:
 
     def __init__(self, *, interval: float = 0.0) -> None:
         self.persons: list[str] = []
+        self.published: Catalog | None = catalog_of()
         self.ended: set[bytes] = set()
         self.errors: dict[str, McpError] = {}
         self.hangs = False
@@ -67,7 +84,9 @@ async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, Hand
         grant = StoredGrant("https://issuer", "client", granted_at=number)
         await store.write(GrantKey(person.encode(), str(LINEAR)), grant)
     await store.write(GrantKey(b"", "registration:https://issuer"), StoredGrant("https://issuer", "client"))
-    lists = GrantedListings(lambda: {LINEAR: server.consent}, store, reports.append, clock=clock)
+    lists = GrantedListings(
+        lambda: {LINEAR: server.consent}, store, reports.append, lambda _: server.published, clock=clock, wall=clock
+    )
     return lists, clock, reports
 
 
@@ -136,10 +155,22 @@ async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) ->
     assert len(server.persons) == (3 if persons else 1)
 
 
+async def test_lists_are_read_again_when_the_spec_shares_another_part_of_them() -> None:
+    server = Listed()
+    lists, _, _ = await lists_of(server, "alice")
+    lists._read_before[LINEAR], lists._due[LINEAR] = (), float("inf")
+    await read_due(lists)
+    assert server.persons == []
+    settings = msgspec.structs.replace(server.consent.settings, shared=("prompts",))
+    server.consent = msgspec.structs.replace(server.consent, settings=settings)
+    await read_due(lists)
+    assert server.persons == ["alice"]
+
+
 async def test_later_lists_stay_those_of_the_oldest_grant_after_another_person_has_signed_in() -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, "alice", "dora")
-    lists._read_before.add(LINEAR)
+    lists._read_before[LINEAR] = ()
     lists.signed_in(LINEAR, b"dora")
     await read_due(lists)
     assert server.persons == ["alice"]
@@ -153,7 +184,7 @@ async def test_a_person_whom_the_server_refuses_does_not_keep_the_lists_from_oth
     lists, _, _ = await lists_of(server, "alice", "bob", "carol")
     tried: list[tuple[bytes, str]] = []
     lists._observe = lambda server, person, cause, seconds: tried.append((person, cause))
-    lists._read_before.add(LINEAR)
+    lists._read_before[LINEAR] = ()
     if signed_in:
         lists.signed_in(LINEAR, signed_in)
     await read_due(lists)
@@ -185,3 +216,62 @@ async def test_a_server_that_hangs_delays_no_other_and_is_asked_once() -> None:
     assert (hanging.persons, quick.persons) == (["bob"], ["bob"])
     await lists.aclose()
     assert lists._reading == {}
+
+
+INTERVAL = 100.0
+
+
+async def test_lists_of_several_gateways_are_read_by_one_of_them_per_interval() -> None:
+    server = Listed(interval=INTERVAL)
+    gateways = [await lists_of(server, "alice") for _ in range(5)]
+    reads: list[int] = []
+
+    async def read(number: int, now: float) -> RawListing:
+        reads.append(number)
+        server.published = catalog_of(lists_read_at=now)
+        return RawListing("2026-07-28")
+
+    for number, (lists, clock, _) in enumerate(gateways):
+        lists._list = lambda *_, number=number, clock=clock: read(number, clock.now)  # type: ignore[method-assign] # the server answers
+    for second in range(1, int(INTERVAL) * 10):
+        for lists, clock, _ in gateways:
+            clock.now = float(second)
+            await read_due(lists)
+    assert 8 <= len(reads) <= 10
+    assert len(set(reads)) > 1, "not the same gateway each time"
+
+
+@pytest.mark.parametrize(
+    ("members", "reads"),
+    [
+        ({"lists_read_at": 950.0}, False),
+        ({"lists_read_at": 850.0}, True),
+        ({"lists_read_at": 1500.0}, False),
+        ({"lists_read_at": 950.0, "held": 1}, True),
+        ({}, True),
+    ],
+    ids=["fresh", "old", "by a clock that is ahead", "with definitions held back", "never"],
+)
+async def test_a_gateway_that_starts_reads_the_lists_that_no_other_has_just_read(
+    members: dict[str, Any], reads: bool
+) -> None:
+    server = Listed(interval=INTERVAL)
+    lists, clock, _ = await lists_of(server, "alice")
+    clock.now = 1000.0
+    server.published = catalog_of(**members)
+    await read_due(lists)
+    assert bool(server.persons) is reads
+    lists.refresh(LINEAR)
+    await read_due(lists)
+    assert server.persons, "a refresh that somebody asks for always reads"
+
+
+async def test_lists_wait_for_the_catalog_of_their_server() -> None:
+    server = Listed()
+    lists, _, _ = await lists_of(server, "alice")
+    server.published = None
+    await read_due(lists)
+    assert server.persons == []
+    server.published = catalog_of()
+    await read_due(lists)
+    assert server.persons == ["alice"]
