@@ -257,7 +257,7 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     skills: tuple[Definition, ...] = ()
     """Entries of `skills/list`; the name is the URI of their `SKILL.md` (SEP-2640)."""
     api: ApiReport | None = None
-    """What became of the operations of the OpenAPI document, where the server is an `OpenApiEndpoint`."""
+    """Report on the OpenAPI document, where the server is an `OpenApiEndpoint`."""
     pinned: bool = False
     """Whether only approved definitions may be served. If so, gateways also compare files of skills with the digests in
     the approved entries of the skills.

@@ -88,7 +88,7 @@ class Operation(DocumentStruct, kw_only=True, frozen=True):
 
 
 class OperationRemark(DocumentStruct, kw_only=True, frozen=True):
-    """Why an operation is no tool, or what its tool cannot do."""
+    """Reason why an operation did not become a tool, or lost a part."""
 
     operation: str
     """Method and path, such as `GET /pets/{id}`."""
@@ -98,7 +98,7 @@ class OperationRemark(DocumentStruct, kw_only=True, frozen=True):
 
 
 class ApiReport(DocumentStruct, kw_only=True, frozen=True):
-    """What became of the operations of an OpenAPI document."""
+    """Report on the operations of an OpenAPI document."""
 
     digest: str
     """SHA-256 of the document, hexadecimal."""
@@ -107,7 +107,7 @@ class ApiReport(DocumentStruct, kw_only=True, frozen=True):
     with_loss: int = 0
     """Number of tools that lack something of their operation."""
     left_out: int = 0
-    """Number of selected operations that are no tools."""
+    """Number of selected operations that did not become tools."""
     remarks: tuple[OperationRemark, ...] = ()
     """The first MAX_REMARKS of the operations that are left out, then of the tools with loss."""
 

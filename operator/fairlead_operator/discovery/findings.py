@@ -32,7 +32,7 @@ class ListingFindings:
     taken: tuple[str, ...] = ()
     """Sentences about accepted deviations from MCP's schema."""
     api: ApiReport | None = None
-    """What became of the operations of an OpenAPI document; None for a server of MCP."""
+    """Report on an OpenAPI document; None for a server of MCP."""
 
     @property
     def tools_left_out(self) -> int:
@@ -73,7 +73,7 @@ class ListingFindings:
 
     @property
     def _answered(self) -> str:
-        """What the listing is, in words."""
+        """Beginning of the message."""
         if self.api is None:
             return ANSWERED
         made = self.api.operations - self.api.left_out

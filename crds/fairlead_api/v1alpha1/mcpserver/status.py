@@ -64,7 +64,7 @@ class ApprovalRecord(Model):
 
 
 class OperationStatus(Model):
-    """Why an operation is no tool, or what its tool cannot do."""
+    """Reason why an operation did not become a tool, or lost a part."""
 
     operation: str = Field(max_length=1024)
     """Method and path."""
@@ -75,7 +75,7 @@ class OperationStatus(Model):
 
 
 class ApiStatus(Model):
-    """What became of the operations of an OpenAPI document."""
+    """Report on the operations of an OpenAPI document."""
 
     digest: str = Field(max_length=128)
     """SHA-256 of the document, hexadecimal."""
@@ -84,7 +84,7 @@ class ApiStatus(Model):
     with_loss: int = Field(default=0, ge=0)
     """Number of tools that lack something of their operation."""
     left_out: int = Field(default=0, ge=0)
-    """Number of selected operations that are no tools."""
+    """Number of selected operations that did not become tools."""
     remarks: list[OperationStatus] = Field(default=[], max_length=20)
     """The first operations that are left out, then the first tools with loss; `fairlead openapi check` has all."""
 
