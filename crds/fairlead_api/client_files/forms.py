@@ -150,7 +150,9 @@ def _always(listed: Entry) -> bool:
 
 def _are_opencode(listed: Entry) -> bool:
     """Whether the values of `mcp` are opencode's: servers, or `enabled` alone for servers of an organization."""
-    return all(isinstance(entry, Mapping) and ({"command", "url", "enabled"} & entry.keys()) for entry in listed.values())
+    return all(
+        isinstance(entry, Mapping) and ({"command", "url", "enabled"} & entry.keys()) for entry in listed.values()
+    )
 
 
 def _are_goose(listed: Entry) -> bool:
