@@ -72,7 +72,7 @@ def is_permanent(words: str) -> bool:
 def advise(words: str) -> str:
     """Append advice to the last output of a program, if the failure is a frequent one."""
     advice = _advice_for(words)
-    return words if advice is None else f"{words.rstrip('.')}; {advice}"
+    return words if advice is None else f"{words.rstrip('.:, ')}; {advice}"
 
 
 def _advice_for(words: str) -> str | None:

@@ -160,18 +160,23 @@ def _are_goose(listed: Entry) -> bool:
 
 
 def common(entry: Any) -> NormalizedEntry:
-    """An entry in the format of most clients. If `command` is a list, it is the program and its arguments. If
-    `transport` is an object, its members count as members of the entry. `requestOptions.headers` becomes `headers`,
-    and Warp's `working_directory` becomes `cwd`.
+    """An entry in the format of most clients.
+
+    If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
+    is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
+    becomes `headers`, and Warp's `working_directory` becomes `cwd`.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     content: dict[str, Any] | None = None
     original_keys: dict[str, str] = {}
-    command = entry.get("command")
-    if isinstance(command, list) and command and entry.get("args") in (None, []):
-        content = {**entry, "command": command[0], "args": command[1:]}
-        original_keys["args"] = "command"
+    match entry.get("command"), entry.get("args"):
+        case [program, *words], None | []:
+            content = {**entry, "command": program, "args": words}
+            original_keys["args"] = "command"
+        case "cmd" | "cmd.exe", ["/c" | "/C", program, *words]:
+            content = {**entry, "command": program, "args": words}
+            original_keys["command"] = "args"
     if isinstance(transport := entry.get("transport"), Mapping):
         content = {**transport, **{key: value for key, value in (content or entry).items() if key != "transport"}}
         original_keys |= dict.fromkeys(transport, "transport")

@@ -136,7 +136,7 @@ class _Setup:
 
 
 def _hindrance(client: KnownClient, text: str, name: str) -> str | None:
-    """What in the client's file keeps the client from starting a server, and what to do; None if nothing does."""
+    """Reason in the client's file why the client does not start a server, with the remedy; None if it starts it."""
     if client.chosen_by is None:
         return None
     allowed, excluded = (entry_of(text, client.chosen_by, key, client.form) for key in ("allowed", "excluded"))

@@ -250,8 +250,9 @@ async def _prepare(local_operator: LocalOperator, where: Folders) -> None:
     try:
         await local_operator.prepare()
     except PlatformTrouble as error:
-        folder = where.documents.parent
-        message = f"{folder} cannot be used: {error}; free it, or choose another folder with --state-dir"
+        trouble = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+        advice = "free space there, or choose another folder with --state-dir"
+        message = f"{where.documents.parent} cannot be used: {trouble}; {advice}"
         raise Failure(message) from error
 
 

@@ -347,3 +347,8 @@ def test_an_input_of_vs_code_is_refused_with_what_vs_code_reads_too() -> None:
     content = {"inputs": [{"id": "key"}], "servers": {"a": {"command": "x", "env": {"KEY": "${input:key}"}}}}
     (problem,) = read(content).problems
     assert str(problem).endswith("use an environment variable instead, ${env:NAME}")
+
+
+@pytest.mark.parametrize("shell", ["cmd", "cmd.exe"])
+def test_the_shell_that_files_for_windows_put_in_front_of_a_program_is_left_out(shell: str) -> None:
+    assert only({"command": shell, "args": ["/c", "npx", "-y", "a-server"]})[0] == ["npx", "-y", "a-server"]
