@@ -127,8 +127,11 @@ class Destination:
         return printable(str(error)) if isinstance(error, HandshakeRefused) else str(error)
 
 
-def check_url(url: str, option: str = "--url") -> None:
-    """Raises Failure with code USAGE_ERROR for a text that is not an MCP endpoint, and suggests a correction."""
+def check_url(url: str, option: str = "--url", before: str | None = None) -> None:
+    """Raises Failure with code USAGE_ERROR for a text that is not an MCP endpoint, and suggests a correction.
+
+    `before`: words that stand before the corrected URL in the suggestion, if they are not those of `option`.
+    """
     try:
         Target.from_url(url)
     except InvalidTarget as error:
@@ -137,7 +140,7 @@ def check_url(url: str, option: str = "--url") -> None:
         host, _, path = url.partition("/")
         scheme = "http" if is_this_machine(_host_of(host)) else "https"
         meant = f"{scheme}://{host}/{path or 'mcp'}"
-        message = f"{option}: {url!r} must start with http:// or https://: {option} {meant}"
+        message = f"{option}: {url!r} must start with http:// or https://: {before or option} {meant}"
         raise Failure(message, code=USAGE_ERROR) from error
 
 

@@ -43,6 +43,10 @@ _OLDER_MCP: Final = re.compile(
     r"No module named 'mcp\.|cannot import name '\w+' from 'mcp\b|'(?:Server|FastMCP)' object has no attribute '"
 )
 """Python's errors when a server for version 1 of the package `mcp` runs with version 2 or later."""
+_LOWEST_PYTHON: Final = re.compile(r"current Python version \([\d.]+\) does not satisfy Python ?>=(\d+\.\d+)")
+"""uv's error when the interpreter that it has found is older than the package allows. Group 1: the lowest version."""
+_UNREACHED_PYPI: Final = re.compile(r"Failed to fetch: `?https?://\S+/simple/")
+"""uv's error when an index cannot be reached. uv asks the index also where the package is in its cache."""
 _NUMBER: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
 """Matches numbers, also hexadecimal, such as ports, process IDs and times."""
 
@@ -67,7 +71,15 @@ def is_permanent(words: str) -> bool:
 
 def advise(words: str) -> str:
     """Append advice to the last output of a program, if the failure is a frequent one."""
-    if _OLDER_MCP.search(words) is None:
-        return words
-    advice = "the server needs version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name"
-    return f"{words.rstrip('.')}; {advice}"
+    advice = _advice_for(words)
+    return words if advice is None else f"{words.rstrip('.:, ')}; {advice}"
+
+
+def _advice_for(words: str) -> str | None:
+    if _OLDER_MCP.search(words):
+        return "the server needs version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name"
+    if lowest := _LOWEST_PYTHON.search(words):
+        return f"with uvx, put --python {lowest[1]} in front of the server's name"
+    if _UNREACHED_PYPI.search(words):
+        return "where its package is in uv's cache, UV_OFFLINE=true in env starts it without the network"
+    return None

@@ -52,6 +52,8 @@ FAILED_AFTER: Final = 3
 REFUSED_SECONDS: Final = 600.0
 """Delay before the retry of a permanent failure, one that only a change by somebody can cure."""
 _LOGGED_LINES: Final = 10
+_LOGGED_BYTES: Final = 80
+"""Maximum part of such a line that is logged."""
 _LONGEST_WAIT: Final = 1e6
 """Seconds; stands for infinity, which the timers of an event loop do not accept."""
 
@@ -171,7 +173,8 @@ class StreamConnection:
         if not understood:
             self._skipped += 1
             if self._skipped <= _LOGGED_LINES:
-                logger.warning("%s sent a line that is not MCP: %.80r", self._client.name, line)
+                shown = line[:_LOGGED_BYTES].decode("utf-8", "replace")
+                logger.warning("%s sent a line that is not MCP: %r", self._client.name, shown)
         return understood
 
     def on_refused(self, line: bytes, error: McpError) -> None:

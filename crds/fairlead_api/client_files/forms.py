@@ -66,11 +66,11 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
     mcp = content.get("mcp")
     if isinstance(mcp, Mapping) and isinstance(mcp.get("servers"), Mapping):  # settings of VS Code
         yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
-    elif isinstance(mcp, Mapping) and _are_servers(mcp):  # opencode, Crush
+    elif isinstance(mcp, Mapping) and _are_opencode(mcp):  # opencode, Crush
         yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
-    for member, are_servers, normalize in _MEMBERS:
+    for member, are_servers, normalize, dialect in _MEMBERS:
         if isinstance(listed := content.get(member), Mapping) and are_servers(listed):
-            yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize)
+            yield ConfiguredList((member,), _with_port_of_codex(listed, content), normalize, dialect=dialect)
     yield from _continue_experiments(content.get("experimental"))
 
 
@@ -163,22 +163,35 @@ def _always(listed: Entry) -> bool:
     return True
 
 
+def _are_opencode(listed: Entry) -> bool:
+    """Whether the values of `mcp` are opencode's: servers, or `enabled` alone for servers of an organization."""
+    return all(
+        isinstance(entry, Mapping) and ({"command", "url", "enabled"} & entry.keys()) for entry in listed.values()
+    )
+
+
 def _are_goose(listed: Entry) -> bool:
     return any(isinstance(entry, Mapping) and entry.get("type") in _GOOSE_TYPES for entry in listed.values())
 
 
 def common(entry: Any) -> NormalizedEntry:
-    """An entry in the format of most clients. If `command` is a list, it is the program and its arguments. If
-    `transport` is an object, its members count as members of the entry. `requestOptions.headers` becomes `headers`.
+    """An entry in the format of most clients.
+
+    If `command` is a list, it is the program and its arguments. `cmd /c`, which files for Windows put in front of npx,
+    is left out. If `transport` is an object, its members count as members of the entry. `requestOptions.headers`
+    becomes `headers`, and Warp's `working_directory` becomes `cwd`.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     content: dict[str, Any] | None = None
     original_keys: dict[str, str] = {}
-    command = entry.get("command")
-    if isinstance(command, list) and command and entry.get("args") in (None, []):
-        content = {**entry, "command": command[0], "args": command[1:]}
-        original_keys["args"] = "command"
+    match entry.get("command"), entry.get("args"):
+        case [program, *words], None | []:
+            content = {**entry, "command": program, "args": words}
+            original_keys["args"] = "command"
+        case "cmd" | "cmd.exe", ["/c" | "/C", program, *words]:
+            content = {**entry, "command": program, "args": words}
+            original_keys["command"] = "args"
     if isinstance(transport := entry.get("transport"), Mapping):
         content = {**transport, **{key: value for key, value in (content or entry).items() if key != "transport"}}
         original_keys |= dict.fromkeys(transport, "transport")
@@ -186,6 +199,10 @@ def common(entry: Any) -> NormalizedEntry:
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping) and "headers" not in entry:
         content = {**(content or entry), "headers": options["headers"]}
         original_keys["headers"] = "requestOptions"
+    if "working_directory" in entry and "cwd" not in entry:
+        content = dict(entry if content is None else content)
+        content["cwd"] = content.pop("working_directory")
+        original_keys["cwd"] = "working_directory"
     return NormalizedEntry(entry if content is None else content, original_keys)
 
 
@@ -200,6 +217,9 @@ def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
 
 
 def _opencode(entry: Any) -> NormalizedEntry:
+    """opencode: `enabled` alone turns on a server that the user's organization declares elsewhere."""
+    if isinstance(entry, Mapping) and not {"command", "url"} & entry.keys():
+        return NormalizedEntry(entry, unserved="has no command or url in this file, but in one of your organization")
     return _rename(entry, {"environment": "env"})
 
 
@@ -238,9 +258,10 @@ def _goose(entry: Any) -> NormalizedEntry:
 
 
 def _codex(entry: Any) -> NormalizedEntry:
-    """Codex: headers and tokens are given as names of environment variables."""
+    """Codex: headers and tokens are given as names of environment variables, and `tools` says which need approval."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
+    entry = {key: value for key, value in entry.items() if key != "tools"}
     names = {"http_headers": "headers", "enabled_tools": "includeTools", "disabled_tools": "excludeTools"}
     normalized = _rename(entry, names)
     content = dict(normalized.content)
@@ -289,11 +310,11 @@ def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) ->
     return variables
 
 
-_MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], NormalizedEntry]], ...]] = (
-    ("mcp.servers", _always, common),
-    ("mcp_servers", _are_servers, _codex),
-    ("context_servers", _always, _zed),
-    ("extensions", _are_goose, _goose),
+_MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], NormalizedEntry], str], ...]] = (
+    ("mcp.servers", _always, common, ""),
+    ("mcp_servers", _are_servers, _codex, ""),
+    ("context_servers", _always, _zed, ""),
+    ("extensions", _are_goose, _goose, "goose"),
 )
-"""Top-level members that map names to servers, each with a function that tests its content and a function that
-normalizes its entries."""
+"""Top-level members that map names to servers, each with a function that tests its content, a function that normalizes
+its entries, and the dialect of their variables."""

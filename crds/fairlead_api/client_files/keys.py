@@ -35,7 +35,7 @@ INCLUDED: Final = ("tools", "includeTools", "enabledTools")
 """Keys whose value is a list of tools: only these tools are offered."""
 EXCLUDED: Final = ("disabledTools", "excludeTools")
 """Keys whose value is a list of tools that are not offered."""
-ACTIVE: Final = ("enabled", "isActive")
+ACTIVE: Final = ("enabled", "isActive", "active")
 """Keys that disable an entry if their value is false."""
 PASSED: Final = "env_vars"
 """Codex's key for a list of environment variables that are passed to the server if they are set."""
@@ -80,7 +80,6 @@ _OF_CLIENTS: Final = frozenset(
         "autoApprove",
         "autoStart",
         "description",
-        "headersHelper",
         "icon",
         "iconPath",
         "iconUrl",
@@ -106,6 +105,11 @@ _OF_CLIENTS: Final = frozenset(
         "sandbox",
         "sandboxEnabled",
         "version",
+        # Jan, Trae, Warp, AnythingLLM
+        "anythingllm",
+        "fromGalleryId",
+        "official",
+        "start_on_launch",
         # Gemini CLI, LibreChat, Continue, proxies, marketplaces
         "authProviderType",
         "author",
@@ -138,6 +142,10 @@ _OF_CLIENTS: Final = frozenset(
         "toolTimeout",
     }
 )
+_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "headersHelper": "is a program that makes headers, which Fairlead does not run: write the headers into headers",
+}
+"""Keys that only clients read, and whose absence changes what a server answers."""
 _MEANT: Final[Mapping[str, str]] = {
     "arg": "args",
     "arguments": "args",
@@ -196,6 +204,8 @@ def _remark(key: str) -> Remark | None:
         key in READ or key in _OF_CLIENTS or key.startswith(("_", "$", "#", "//", "x-"))
     ):  # keys with these prefixes are comments
         return None
+    if key in _WITHOUT_EFFECT:
+        return Remark(key, _WITHOUT_EFFECT[key], stops=False)
     if key in OWN_FIELDS:
         return Remark(key, f'only has an effect within {OWN}: write "{OWN}": {{"{key}": …}}', stops=False)
     known_keys = (*READ, *_OF_CLIENTS)

@@ -42,6 +42,9 @@ class KnownClient:
     """Whether the client can read a key from an environment variable. If not, `fairlead bridge` reads the key from a
     file."""
 
+    chosen_by: str | None = None
+    """Top-level member with the lists `allowed` and `excluded` of the servers that the client starts."""
+
     @property
     def form(self) -> Form:
         return "toml" if self.user.endswith(".toml") else "yaml" if self.user.endswith(".yaml") else "json"
@@ -176,6 +179,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         ".gemini/settings.json",
         _plain("httpUrl", "$NAME"),
         "restart it; /mcp shows the server",
+        chosen_by="mcp",
     ),
     "codex": KnownClient(
         "Codex",

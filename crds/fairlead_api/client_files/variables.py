@@ -40,6 +40,7 @@ _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%")
 _BRACED_ENV: Final = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACED_FILE: Final = re.compile(r"\{file:[^}]*\}")
+_FILE: Final = re.compile(r"\$\{file:[^}]*\}")
 _SECRETS: Final = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 _UNFILLED: Final = re.compile(
@@ -85,6 +86,7 @@ DIALECTS: Final[Mapping[str, Callable[[str, Mapping[str, str]], str]]] = {
     "": _leave,
     "bundle": _leave,
     "gemini": _bare_variables,
+    "goose": _bare_variables,
     "opencode": _opencode,
     "continue": _continue,
 }
@@ -119,11 +121,13 @@ def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
 
 
 def refuse_editor_inputs(text: str) -> None:
-    """Raises AskedForValue for `${input:…}` and similar placeholders."""
+    """Raises AskedForValue for `${input:…}` and similar placeholders, and for `${file:…}` of Windsurf."""
+    if _FILE.search(text):
+        raise AskedForValue("refers to a file: put its content into an environment variable, and write ${env:NAME}")
     if match := _EDITOR_INPUT.search(text):
         kind = match[0][2:].partition(":")[0].partition(".")[0]
         source = "a setting" if kind == "config" else "an input"
-        raise AskedForValue(f"requires {source} of the editor: use an environment variable instead, ${{NAME}}")
+        raise AskedForValue(f"requires {source} of the editor: use an environment variable instead, ${{env:NAME}}")
 
 
 def placeholder_remark(text: str) -> str | None:

@@ -42,12 +42,22 @@ class KeyOutput:
                     file.write(key + "\n")
                 os.replace(file.name, self.path)  # noqa: PTH105  # file.name is a str, not a Path
             else:
-                with open(self.path, "x", encoding="utf-8", opener=_open_for_owner) as new:
-                    new.write(key + "\n")
+                self._create(key)
         except FileExistsError:
             raise self._already_exists() from None
         except OSError as error:
-            raise Failure(f"{self.path} cannot be written, and the key is lost: {error}; revoke the key") from error
+            what = f"{self.path} cannot be written, and the key is lost: {error}"
+            raise Failure(f"{what}; revoke it: fairlead keys revoke {id_of(key)}") from error
+
+    def _create(self, key: str) -> None:
+        """Write a new file; one that cannot be completed is deleted, so that the next try finds none."""
+        with open(self.path, "x", encoding="utf-8", opener=_open_for_owner) as new:
+            try:
+                new.write(key + "\n")
+                new.flush()
+            except OSError:
+                self.path.unlink(missing_ok=True)
+                raise
 
     def _already_exists(self) -> Failure:
         return Failure(f"{self.path} already exists: choose another file, or add --overwrite", code=USAGE_ERROR)

@@ -39,7 +39,7 @@ def bridge(
     with needs("up"):
         from fairlead_cli.bridging.relay import run_bridge
 
-    check_url(url, "fairlead bridge")
+    check_url(url, "URL", "fairlead bridge")
     run_bridge(Destination.parse(url, header or [], None, patience, _credential(token, key_env)))
 
 

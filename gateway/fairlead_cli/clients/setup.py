@@ -54,6 +54,8 @@ def run_setup(client: str, options: SetupOptions, output: Output) -> None:
         _confirm(setup.file, yes=options.yes)
         setup.make(change)
     _report(known_client, setup.file, change.word, options, output)
+    if not options.undo and (hindrance := _hindrance(known_client, setup.before, options.name)):
+        remark("client setup", f"{known_client.title} will not start {options.name} yet: {hindrance}")
     if not options.undo and _lacks_local_listener(options.url):
         text = f"no gateway listens at {options.url} yet: start one with `fairlead up`, or correct --url"
         remark("client setup", text)
@@ -131,6 +133,18 @@ class _Setup:
         action = "remove this by hand" if self._entry is None else "add this by hand"
         shown = f"{self._client.member}.{name}" if self._entry is None else _entry_text(self._client, name, self._entry)
         return Failure(f"{self.file} is not changed: {error}; {action}: {shown}", code=USAGE_ERROR)
+
+
+def _hindrance(client: KnownClient, text: str, name: str) -> str | None:
+    """Reason in the client's file why the client does not start a server, with the remedy; None if it starts it."""
+    if client.chosen_by is None:
+        return None
+    allowed, excluded = (entry_of(text, client.chosen_by, key, client.form) for key in ("allowed", "excluded"))
+    if isinstance(allowed, list) and name not in allowed:
+        return f"add it to {client.chosen_by}.allowed in the file"
+    if isinstance(excluded, list) and name in excluded:
+        return f"remove it from {client.chosen_by}.excluded in the file"
+    return None
 
 
 def _lacks_local_listener(url: str) -> bool:

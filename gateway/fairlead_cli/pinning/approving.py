@@ -99,7 +99,8 @@ def _pins_of_server(location: PinLocation, server: str) -> Pins:
     if matching:
         raise Failure(f"{server} is ambiguous: {', '.join(sorted(str(p.key) for p in matching))}", code=USAGE_ERROR)
     names = some_names(sorted(map(str, all_pins))) or "none"
-    raise Failure(f"{server} has no pinned definitions; servers with pin: true: {names}", code=USAGE_ERROR)
+    message = f"no server {server} has pinned definitions; servers with pin: true: {names}"
+    raise Failure(message, code=USAGE_ERROR)
 
 
 def _before(pins: Pins) -> dict[tuple[str, str], Pinned]:

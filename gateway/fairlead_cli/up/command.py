@@ -67,6 +67,7 @@ from fairlead_operator.local.documents import DirectoryDocuments
 from fairlead_operator.local.installers import Tools
 from fairlead_operator.local.localoperator import Fixed, Folders, LocalObserver, LocalOperator, LocalOptions, Scanner
 from fairlead_operator.local.sources import Sources
+from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
 from fairlead_rest.process_outputs import ProcessOutputs
@@ -187,7 +188,7 @@ async def _serve(
     try:
         local_operator.look()
         _check_tier(options.tier, local_operator.tiers)
-        await local_operator.prepare()
+        await _prepare(local_operator, where)
         await _start(gateway, options)
         addresses = _addresses(options, gateway, model.model, token)
         NAMED_URL.set("" if addresses.mcp == DEFAULT_URL else addresses.mcp)
@@ -247,6 +248,16 @@ async def _redraw_on_changes(display: Display, board: Board, changed: asyncio.Ev
         changed.clear()
         display.refresh(board)
         await asyncio.sleep(REDRAW_SECONDS)
+
+
+async def _prepare(local_operator: LocalOperator, where: Folders) -> None:
+    try:
+        await local_operator.prepare()
+    except PlatformTrouble as error:
+        trouble = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+        advice = "free space there, or choose another folder with --state-dir"
+        message = f"{where.documents.parent} cannot be used: {trouble}; {advice}"
+        raise Failure(message) from error
 
 
 async def _start(gateway: Gateway, options: UpOptions) -> None:

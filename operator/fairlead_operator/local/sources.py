@@ -276,6 +276,7 @@ def _keep_unreadable(fresh: FileContents, last: FileContents) -> FileContents:
         policies=_by_key(last.policies, fresh.policies),
         secrets=list(secrets.values()),
         config_maps=list(maps.values()),
+        remarks=[*fresh.remarks, *([] if fresh.servers else last.remarks)],
         refused=[*fresh.refused, *still_refused],
         problems=[
             *(

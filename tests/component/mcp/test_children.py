@@ -155,11 +155,12 @@ async def test_a_start_that_fails_says_why(spec: ChildSpec, reason: str, sentenc
     await host.aclose()
 
 
-async def test_noise_on_stdout_is_skipped() -> None:
+async def test_noise_on_stdout_is_skipped_and_logged_as_text(caplog: pytest.LogCaptureFixture) -> None:
     host = ChildHost()
     agreed = await host.get("odd", script(ODD_STDIO, "noise")).ready(soon())
     assert json.loads(bytes(agreed.server_info))["name"] == "odd"
     await host.aclose()
+    assert "odd sent a line that is not MCP: 'Starting server...'" in caplog.messages
 
 
 async def test_a_server_gets_no_variables_of_ours_but_those_it_needs() -> None:

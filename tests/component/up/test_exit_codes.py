@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -111,6 +113,32 @@ async def test_a_url_without_a_scheme_is_a_wrong_use_that_says_what_was_meant(
 ) -> None:
     asking = [*ASKING, "client setup"]
     assert await faults(2, {verb: [*arguments(verb, tmp_path), "--url", url] for verb in asking}, says) == {}
+
+
+async def test_the_url_of_a_bridge_without_a_scheme_is_told_once_with_the_command_to_paste() -> None:
+    code, _, err = await asyncio.to_thread(ended, "bridge", "127.0.0.1:8080")
+    sentence = "URL: '127.0.0.1:8080' must start with http:// or https://: fairlead bridge http://127.0.0.1:8080/mcp"
+    assert (code, err) == (2, f"fairlead bridge: {sentence}\n")
+
+
+async def test_a_full_disk_ends_up_with_one_line_that_names_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {"command": "cat"}}}')
+    state = tmp_path / "state"
+    words = f"exec {sys.executable} -m fairlead_cli up mcp.json --port 0 --metrics-port 0 --state-dir {state}"
+    process = await asyncio.create_subprocess_exec(
+        "bash",
+        "-c",
+        f"ulimit -f 0; {words}",  # files cannot grow, as on a full disk
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    line = err.decode()
+    advice = "free space there, or choose another folder with --state-dir"
+    assert line == f"fairlead up: {state} cannot be used: {os.strerror(errno.EFBIG)}; {advice}\n"
+    assert process.returncode == 1
 
 
 async def test_an_unknown_option_is_a_wrong_use(tmp_path: Path) -> None:

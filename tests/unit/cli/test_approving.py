@@ -121,7 +121,7 @@ def test_a_name_that_is_not_enough_or_unknown_is_a_sentence() -> None:
     memory = Memory.of(pins(tool("a", "1")), pins(tool("a", "1"), namespace="other"))
     with pytest.raises(Failure, match="demo is ambiguous: other/demo, team/demo"):
         run_diff(memory, "demo", Output.table)
-    with pytest.raises(Failure, match="nobody has no pinned definitions"):
+    with pytest.raises(Failure, match="no server nobody has pinned definitions"):
         run_diff(memory, "nobody", Output.table)
 
 

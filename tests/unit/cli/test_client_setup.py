@@ -54,6 +54,27 @@ def test_a_gateway_of_this_machine_that_does_not_run_is_remarked_on(capsys: pyte
     assert "no gateway listens" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("chosen", "advice"),
+    [
+        ({"allowed": ["other"]}, "add it to mcp.allowed in the file"),
+        ({"excluded": ["fairlead"]}, "remove it from mcp.excluded in the file"),
+        ({"allowed": ["fairlead"], "excluded": []}, None),
+    ],
+)
+def test_a_choice_of_gemini_that_leaves_the_gateway_out_is_remarked_on(
+    chosen: dict[str, list[str]], advice: str | None, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / CLIENTS["gemini-cli"].user
+    file.parent.mkdir()
+    file.write_text(json.dumps({"mcp": chosen, "mcpServers": {}}))
+    run_setup("gemini-cli", wishes(), Output.table)
+    told = "Gemini CLI will not start fairlead yet: "
+    error = capsys.readouterr().err
+    assert (told in error) is (advice is not None)
+    assert advice is None or told + advice in error
+
+
 @pytest.mark.parametrize("client", [name for name, editor in CLIENTS.items() if editor.form == "json"])
 def test_other_content_of_a_json_file_stays(client: str, home: Path) -> None:
     editor = CLIENTS[client]

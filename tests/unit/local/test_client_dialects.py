@@ -288,3 +288,67 @@ def test_a_variable_that_goose_names_alone_is_told_without_the_way_to_give_a_def
         "extensions.gh.env_keys",
         "environment variable GH_TOKEN is not set: set it",
     )
+
+
+def test_an_entry_of_opencode_that_is_only_turned_on_or_off_leaves_the_others_served() -> None:
+    local = {"type": "local", "command": ["x", "y"]}
+    configuration = read({"mcp": {"mine": local, "jira": {"enabled": False}, "wiki": {"enabled": True}}})
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["mine"]
+    assert configuration.problems == []
+    (note,) = configuration.remarks
+    assert "mcp.wiki: has no command or url in this file" in str(note)
+
+
+def test_settings_of_gemini_are_not_a_list_of_servers() -> None:
+    configuration = read({"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}})
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["a"]
+
+
+def test_jan_turns_a_server_off_by_active() -> None:
+    content = {"a": {"command": "x", "active": True, "official": True}, "b": {"command": "y", "active": False}}
+    configuration = read({"mcpServers": content})
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["a"]
+    assert (configuration.problems, configuration.remarks) == ([], [])
+
+
+def test_the_working_directory_of_warp_is_that_of_the_server() -> None:
+    configuration = read({"a": {"command": "x", "working_directory": "/srv", "start_on_launch": True}})
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    (declared,) = configuration.servers
+    assert declared.cwd == "/srv"
+
+
+def test_the_approvals_of_codex_are_not_a_list_of_tools() -> None:
+    entry = {"command": "x", "tools": {"search": {"approval_mode": "approve"}}}
+    configuration = read({"mcp_servers": {"a": entry}})
+    assert (configuration.problems, configuration.remarks) == ([], [])
+
+
+def test_a_header_of_goose_takes_a_variable_without_braces() -> None:
+    entry = {"type": "streamable_http", "uri": "http://x/mcp", "headers": {"Authorization": "Bearer $KEY"}}
+    (declared,) = read({"extensions": {"a": entry}}, KEY="k3y").servers
+    assert declared.credential.headers == {"Authorization": "Bearer k3y"}
+
+
+def test_a_value_from_a_file_is_refused_with_what_to_write() -> None:
+    entry = {"url": "http://x/mcp", "headers": {"Authorization": "Bearer ${file:/run/key}"}}
+    (problem,) = read({"mcpServers": {"a": entry}}).problems
+    assert "headers.Authorization: refers to a file: put its content into an environment variable" in str(problem)
+
+
+def test_a_program_that_makes_headers_is_remarked_on() -> None:
+    configuration = read({"mcpServers": {"a": {"url": "http://x/mcp", "headersHelper": "/opt/headers"}}})
+    assert len(configuration.servers) == 1
+    (remark,) = configuration.remarks
+    assert "headersHelper: is a program that makes headers, which Fairlead does not run" in str(remark)
+
+
+def test_an_input_of_vs_code_is_refused_with_what_vs_code_reads_too() -> None:
+    content = {"inputs": [{"id": "key"}], "servers": {"a": {"command": "x", "env": {"KEY": "${input:key}"}}}}
+    (problem,) = read(content).problems
+    assert str(problem).endswith("use an environment variable instead, ${env:NAME}")
+
+
+@pytest.mark.parametrize("shell", ["cmd", "cmd.exe"])
+def test_the_shell_that_files_for_windows_put_in_front_of_a_program_is_left_out(shell: str) -> None:
+    assert only({"command": shell, "args": ["/c", "npx", "-y", "a-server"]})[0] == ["npx", "-y", "a-server"]

@@ -189,6 +189,20 @@ def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_nam
     assert scanned(sources).of_files == ()
 
 
+def test_remarks_about_servers_that_run_on_are_kept_while_their_file_is_broken(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    whole = mcp_json('"a": {"command": "x", "env": {"KEY": "YOUR_API_KEY"}}')
+    file.write_text(whole)
+    sources = over([file])
+    (remark,) = scanned(sources).problems
+    rewrite(file, "{")
+    assert remark in scanned(sources).problems
+    rewrite(file, whole)
+    assert list(scanned(sources).problems) == [remark]
+    rewrite(file, mcp_json('"a": {"command": "x"}'))
+    assert list(scanned(sources).problems) == []
+
+
 def test_notes_that_ask_for_nothing_are_not_problems_of_their_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text('{"context_servers": {"ext": {"source": "extension"}, "b": {"command": "y"}}}')

@@ -43,3 +43,17 @@ def test_a_package_or_name_that_does_not_exist_is_not_tried_again_soon(words: st
 @pytest.mark.parametrize("words", ["connect ECONNREFUSED 127.0.0.1:5432", "Error: PETS_KEY is required"])
 def test_failures_that_may_pass_by_themselves_are_not_permanent(words: str) -> None:
     assert not is_permanent(words)
+
+
+def test_a_server_for_a_newer_python_is_told_with_the_option_of_uvx() -> None:
+    words = "Because the current Python version (3.11.7) does not satisfy Python>=3.12 and all of x depend on it"
+    advice = "; with uvx, put --python 3.12 in front of the server's name"
+    assert advise(words) == words + advice
+    listed = "Because the current Python version (3.11.7) does not satisfy Python>=3.12 and all of"
+    assert advise(f"{listed}:") == listed + advice
+
+
+def test_an_index_that_uv_cannot_reach_is_told_with_the_way_to_start_from_the_cache() -> None:
+    words = "Failed to fetch: `https://pypi.org/simple/a-server/`: dns error"
+    assert "UV_OFFLINE=true in env starts it without the network" in advise(words)
+    assert not is_permanent(words)

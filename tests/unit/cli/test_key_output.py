@@ -1,0 +1,36 @@
+"""A key that cannot be written leaves no file behind, and is named so that it can be revoked."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fairlead_cli.access.keyoutput import KeyOutput
+from fairlead_cli.failure import Failure
+from fairlead_gateway.identity.key_format import id_of, new_key
+
+
+@contextmanager
+def files_that_cannot_grow() -> Iterator[None]:
+    """As on a full disk: each write to a file fails, while empty files can be created."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_key_that_a_full_disk_loses_leaves_no_file_and_is_named(tmp_path: Path) -> None:
+    (key, _), file = new_key("me", now=datetime(2026, 1, 2, tzinfo=UTC)), tmp_path / "me.key"
+    with files_that_cannot_grow(), pytest.raises(Failure) as failure:
+        KeyOutput(file).write(key)
+    assert str(failure.value).endswith(f"; revoke it: fairlead keys revoke {id_of(key)}")
+    assert not file.exists()
+    KeyOutput(file).write(key)
+    assert file.read_text() == f"{key}\n"
