@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from fastapi import APIRouter, Request, Response
 
+from fairlead_console.admission import SIGN_IN
 from fairlead_console.html import redirect
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.persons import holder_of, person_of
@@ -24,6 +27,8 @@ def router(sign_ins: SignIns, guard: RequestGuard) -> APIRouter:
         pending = sign_ins.find(ident)
         if pending is None:
             raise Problem(NOT_FOUND, "this link is not open any more: call the tool again to get a new one")
+        if identity.kind == "anonymous":  # by a session of who went on without signing in
+            return redirect(f"{SIGN_IN}?{urlencode({'next': request.url.path})}")
         if pending.person != person_of(identity):
             guard.record_refusal(request.scope, 403, f"link of {pending.holder} to sign in at {pending.server}")
             raise Problem(FORBIDDEN, _other_person(identity, pending.holder))
@@ -37,7 +42,7 @@ def _other_person(identity: Identity, holder: str) -> str:
     """Names both persons: the visitor, and of the other one only who vouches for it."""
     issuer, space, _ = holder.partition(" ")
     other = f"another person of {issuer}" if space else "the owner of an API key"
-    visitor = "nobody" if identity.kind == "anonymous" else holder_of(identity)
+    visitor = holder_of(identity)
     return (
         f"this link belongs to {other}, who called the server, but this browser is signed in as {visitor}: the "
         "person who called has to open it, or the account would be used by somebody else"

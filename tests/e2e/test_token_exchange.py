@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from cluster_questions import ready
+from cluster_questions import ready, service_outside
 from installation import Installation, Json, apply, node_address, own_address
 from issuers import HERE
 from jwtservers import SCOPE, python_server
@@ -25,20 +25,6 @@ from tokenproviders import CLIENT, SECRET, oidc_provider
 from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600, func_only=True)]
-
-
-def service(name: str, address: str, port: int) -> list[Json]:
-    """A Service that leads to an address of this machine."""
-    ports = [{"name": "http", "port": port, "protocol": "TCP"}]
-    slice_: Json = {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
-        "addressType": "IPv6" if ":" in address else "IPv4",
-        "ports": ports,
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
-    }
-    return [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": ports}}, slice_]
 
 
 @contextmanager
@@ -86,7 +72,8 @@ async def test_two_persons_call_one_server_as_themselves_and_a_third_is_told_wha
     ports = free_port(), free_port()
     issuer = f"http://login.{namespace}.svc:{ports[0]}"
     url = f"http://desk.{namespace}.svc:{ports[1]}/mcp"
-    apply(*service("login", address, ports[0]), *service("desk", address, ports[1]), namespace=namespace)
+    services = (*service_outside("login", address, ports[0]), *service_outside("desk", address, ports[1]))
+    apply(*services, namespace=namespace)
     grants = {person: [url] for person in ("alice", "bob")}
     async with (
         oidc_provider(

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from fairlead_mcp.addresses import authority
-from installation import NAMESPACE, kubectl, node_address, own_address, program, run
+from installation import NAMESPACE, Json, kubectl, node_address, own_address, program, run
 from ports import free_port
 
 RELEASE = NAMESPACE
@@ -87,6 +87,20 @@ def mcp_server(name: str, **spec: Any) -> str:
     return json.dumps(
         {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}, "spec": spec}
     )
+
+
+def service_outside(name: str, address: str, port: int) -> list[Json]:
+    """Manifests of a Service that leads to an address of this machine."""
+    ports = [{"name": "http", "port": port, "protocol": "TCP"}]
+    slice_: Json = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+        "addressType": "IPv6" if ":" in address else "IPv4",
+        "ports": ports,
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+    }
+    return [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": ports}}, slice_]
 
 
 def ready(namespace: str, name: str) -> str:

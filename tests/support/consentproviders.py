@@ -24,6 +24,7 @@ import aiohttp
 from yarl import URL
 
 from builtprograms import build_node, built
+from fairlead_mcp.addresses import authority as host_and_port
 from neededprograms import required
 from ports import free_port
 
@@ -36,12 +37,14 @@ class ConsentProvider:
     """One authorization server. `events` are the lines that it prints."""
 
     issuer: str
+    base: str
+    """Its URL on this machine: the issuer, unless that is a name that only a cluster knows."""
     process: asyncio.subprocess.Process
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def jwks_url(self) -> str:
-        return f"{self.issuer}/jwks"
+        return f"{self.base}/jwks"
 
     def told(self, event: str) -> list[dict[str, Any]]:
         """Events of one kind."""
@@ -51,6 +54,7 @@ class ConsentProvider:
         """Sign in and consent as a person; the parameters with which the browser is sent back."""
         back = dict(parse_qsl(urlsplit(url).query))["redirect_uri"]
         fields: dict[str, str] | None = None
+        url = url.replace(self.issuer, self.base, 1)
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
             for _ in range(_STEPS):
                 verb = "GET" if fields is None else "POST"
@@ -71,22 +75,24 @@ class ConsentProvider:
 
 @contextlib.asynccontextmanager
 async def consent_provider(
-    folder: Path, resources: Mapping[str, str], authority: str = ""
+    folder: Path,
+    resources: Mapping[str, str],
+    authority: str = "",
+    *,
+    address: str = "127.0.0.1",
+    port: int = 0,
+    issuer: str = "",
 ) -> AsyncIterator[ConsentProvider]:
-    """A provider on a free port. `resources`: scopes of the servers for which it gives tokens; `authority`: PEM of one
-    whose certificates it trusts when it reads documents.
+    """A provider, on a free port unless one is given. `resources`: scopes of the servers for which it gives tokens;
+    `authority`: PEM of one whose certificates it trusts when it reads documents; `issuer`: its URL by default.
     """
     required("node")
     required("npm")
     program = await asyncio.to_thread(built, _SOURCES, "consent-provider", build_node)
-    port = free_port()
-    issuer = f"http://127.0.0.1:{port}"
-    configuration = {
-        "issuer": issuer,
-        "address": "127.0.0.1",
-        "port": port,
-        "resources": resources,
-    }
+    port = port or free_port()
+    base = f"http://{host_and_port(address, port)}"
+    issuer = issuer or base
+    configuration = {"issuer": issuer, "address": address, "port": port, "resources": resources}
     file = folder / "consent-provider.json"
     file.write_text(json.dumps(configuration))
     trusted = folder / "authority.pem"
@@ -96,7 +102,7 @@ async def consent_provider(
         process = await asyncio.create_subprocess_exec(
             "node", program / "provider.mjs", file, stdout=asyncio.subprocess.PIPE, stderr=log, env=environment
         )
-    provider = ConsentProvider(issuer, process)
+    provider = ConsentProvider(issuer, base, process)
     listening = asyncio.Event()
     reader = asyncio.get_running_loop().create_task(_read_events(provider, listening))
     try:

@@ -7,6 +7,7 @@ async with consent_server("linear") as server:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -56,7 +57,13 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         self.codes: dict[str, AuthorizationCode] = {}
         self.refresh_tokens: dict[str, RefreshToken] = {}
         self.access_tokens: dict[str, AccessToken] = {}
+        self.redeemed = 0
+        """Codes that were used."""
         self.refreshed = 0
+        self.hold: asyncio.Event | None = None
+        """Event that the answer to a code waits for, after the code was used."""
+        self.arrived = asyncio.Event()
+        """Set with each code."""
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
@@ -107,7 +114,12 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         del self.codes[authorization_code.code]
-        return self._tokens(authorization_code.client_id, authorization_code.scopes, authorization_code.subject)
+        tokens = self._tokens(authorization_code.client_id, authorization_code.scopes, authorization_code.subject)
+        self.redeemed += 1
+        self.arrived.set()
+        if self.hold is not None:
+            await self.hold.wait()
+        return tokens
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         return self.refresh_tokens.get(refresh_token)

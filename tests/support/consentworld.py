@@ -19,7 +19,7 @@ from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import LOCAL, Identity
-from gatewayworld import MODERN, Answer, Ask, ask, calling, catalog, running
+from gatewayworld import MODERN, Answer, Ask, Reachable, ask, calling, catalog, running
 
 SERVER = ServerKey("default", "linear")
 
@@ -43,7 +43,7 @@ async def link_of(gateway: Gateway, identity: Identity = LOCAL, server: ServerKe
     return await gateway.sign_ins.link(identity, server, None)
 
 
-async def called(gateway: Gateway, request: Ask | None = None) -> Answer:
+async def called(gateway: Reachable, request: Ask | None = None) -> Answer:
     """The answer to a call of `whoami`."""
     return await ask(gateway, request or calling("linear__whoami"))
 

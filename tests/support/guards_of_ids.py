@@ -90,6 +90,13 @@ IDS = (
         "KeyError: 'error'",
     ),
     Guard(
+        "a call that is only repeated, by a state that has expired",
+        f"{GATEWAY}.calls.sealed.repeat_states",
+        ((" and self._clock() < int(match[1]):", ":"),),
+        "tests/unit/gateway/calls/test_repeat_states.py::test_a_state_is_good_at_every_replica_until_it_expires",
+        "DID NOT RAISE",
+    ),
+    Guard(
         "a call that is only repeated, by the state of another principal",
         f"{GATEWAY}.calls.sealed.repeat_states",
         (

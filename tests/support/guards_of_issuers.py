@@ -45,6 +45,13 @@ ISSUERS = (
         "the honest client",
     ),
     Guard(
+        "a person's grant, at a server that names another authorization server by now",
+        f"{_OAUTH}.metadata",
+        (('    if named and issuer.rstrip("/") not in', '    if False and issuer.rstrip("/") not in'),),
+        f"{_GRANTS}::test_token_is_not_renewed_at_an_issuer_that_the_server_does_not_name_any_more",
+        "DID NOT RAISE",
+    ),
+    Guard(
         "a token of another person, by that person's grant",
         f"{_OAUTH}.consented_grants",
         (("GrantKey(request.subject.person, ", 'GrantKey(b"alice", '),),

@@ -1,4 +1,4 @@
-"""A Redis of a test's own: Debian's redis-server, on a free port, without persistence.
+"""A Redis of a test's own: Debian's redis-server, on a free port, without persistence unless it is asked for.
 
 async with redis_server() as redis:
     Settler(RedisSettings(url=redis.url), …)
@@ -25,10 +25,11 @@ STARTED_SECONDS = 30
 class RedisServer:
     """Redis as a process of its own."""
 
-    def __init__(self, folder: Path, password: str) -> None:
+    def __init__(self, folder: Path, password: str, *, persistent: bool = False) -> None:
         self.port = free_port()
         self._folder = folder
         self._password = password
+        self._persistent = persistent
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -45,7 +46,7 @@ class RedisServer:
             "--save",
             "",
             "--appendonly",
-            "no",
+            "yes" if self._persistent else "no",
             "--dir",
             str(self._folder),
             "--requirepass",
@@ -75,14 +76,16 @@ class RedisServer:
 
 
 @contextlib.asynccontextmanager
-async def redis_server(folder: Path, password: str = "sesame") -> AsyncIterator[RedisServer]:
+async def redis_server(
+    folder: Path, password: str = "sesame", *, persistent: bool = False
+) -> AsyncIterator[RedisServer]:
     """One that runs. Without redis-server the test is skipped; in CI it fails."""
     if shutil.which("redis-server") is None:
         missing = "redis-server is not installed (Debian: apt-get install redis-server)"
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
-    server = RedisServer(folder, password)
+    server = RedisServer(folder, password, persistent=persistent)
     await server.start()
     try:
         yield server

@@ -103,6 +103,22 @@ async def test_a_link_without_a_session_leads_to_the_consoles_sign_in(tmp_path: 
         assert title_of(page.text) == "Sign in at default/linear"
 
 
+async def test_a_browser_that_went_on_without_signing_in_is_asked_who_it_is(tmp_path: Path) -> None:
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url, anonymous="allow") as gateway,
+        FormBrowser() as browser,
+    ):
+        console = f"http://127.0.0.1:{gateway.port}/console/sign-in"
+        await browser.post(console, {"anonymous": "yes"}, origin=console.partition("/console")[0])
+        link = await link_of(gateway, ALICE)
+        shown = await browser.get(link)
+        await browser.post(console, {"key": "alice"}, origin=console.partition("/console")[0])
+        page = await browser.sign_in(link)
+    assert urlsplit(shown.url).path == "/console/sign-in"
+    assert title_of(page.text) == "Signed in at default/linear"
+
+
 async def test_a_link_is_used_once(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         link = await link_of(gateway)

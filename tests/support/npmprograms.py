@@ -1,0 +1,75 @@
+"""Programs of npm that take part in a sign-in: the TypeScript SDK's own example server with OAuth, and `mcp-remote`.
+
+    async with oauth_example() as url:                     # at which everybody is `Demo User`
+    parameters = mcp_remote(f"http://127.0.0.1:{gateway.port}/mcp", folder)    # a stdio server for any client
+
+A test is skipped where the packages cannot be had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from mcp import StdioServerParameters
+
+from builtprograms import build_node, built
+from neededprograms import required
+from ports import free_port
+from waiting import until_async
+
+_SOURCES: Final = Path(__file__).parent / "npm_sign_in"
+_EXAMPLE: Final = "@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js"
+
+
+async def _installed(program: str) -> Path:
+    required("node")
+    required("npm")
+    folder = await asyncio.to_thread(built, _SOURCES, "npm-sign-in", build_node)
+    return folder / "node_modules" / program
+
+
+@contextlib.asynccontextmanager
+async def oauth_example() -> AsyncIterator[str]:
+    """URL of the TypeScript SDK's example server, which takes only tokens of its example authorization server that are
+    for it: dynamic registration and PKCE, no refresh tokens, and a consent by redirect alone. Its tool is `greet`.
+    """
+    program = await _installed(_EXAMPLE)
+    port, consent_port = free_port(), free_port()
+    process = await asyncio.create_subprocess_exec(
+        "node",
+        program,
+        "--oauth",
+        "--oauth-strict",
+        env={**os.environ, "MCP_PORT": str(port), "MCP_AUTH_PORT": str(consent_port)},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    url = f"http://localhost:{port}/mcp"
+
+    async def is_answered() -> bool:
+        assert process.returncode is None, "the server ended"
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with aiohttp.ClientSession() as session, session.post(url, json={}) as answer:
+                return answer.status == 401
+        return False
+
+    try:
+        await until_async("the example server", is_answered)
+        yield url
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def mcp_remote(url: str, folder: Path) -> StdioServerParameters:
+    """`mcp-remote` in front of a URL, with its own state in a folder."""
+    program = await _installed("mcp-remote/dist/proxy.js")
+    environment = {"MCP_REMOTE_CONFIG_DIR": str(folder / "mcp-remote"), "PATH": os.environ["PATH"]}
+    return StdioServerParameters(command="node", args=[str(program), url, "--transport", "http-only"], env=environment)
