@@ -35,8 +35,6 @@ class BodyArguments(msgspec.Struct, frozen=True):
     arguments: tuple[Argument, ...] = ()
     definitions: frozenset[str] = frozenset()
     losses: tuple[OperationLoss, ...] = ()
-    media_types: tuple[str, ...] = ()
-    """All media types that the document states."""
 
 
 class BodyReader:
@@ -60,10 +58,9 @@ class BodyReader:
             problem = f"bodies of {media_type!r} cannot be made"
             if required:
                 raise UnusablePart(problem)
-            return BodyArguments(losses=(OperationLoss("body", "", problem),), media_types=tuple(content))
+            return BodyArguments(losses=(OperationLoss("body", "", problem),))
         media = mapping(self._references.resolve(content[media_type]), f"`content` of {media_type}")
-        made = self._make(kind, media_type, media, stated, required)
-        return msgspec.structs.replace(made, media_types=tuple(content))
+        return self._make(kind, media_type, media, stated, required)
 
     def _make(
         self, kind: BodyKind, media_type: str, media: dict[str, Any], stated: dict[str, Any], required: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final
 
-from fairlead_mcp.schemas import UnresolvedReference, all_schemas, anchors, escape_step, follow_pointer
+from fairlead_mcp.schemas import UnresolvedReference, all_schemas, anchors, follow_pointer
 from fairlead_openapi.compiling.shapes import UnusablePart
 
 MAX_HOPS: Final = 16
@@ -72,8 +72,3 @@ class DocumentReferences:
 def pointer_name(pointer: str) -> str:
     """The last step of a pointer, by which its target is usually called."""
     return pointer.rpartition("/")[2].rpartition("#")[2] or pointer
-
-
-def component_pointer(kind: str, name: str) -> str:
-    """JSON Pointer of a component."""
-    return f"/components/{kind}/{escape_step(name)}"
