@@ -114,6 +114,26 @@ class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
     """Time for which a result may be reused for equal arguments."""
 
 
+class ToolShape(DocumentStruct, kw_only=True, frozen=True):
+    """How clients see and call a tool, where that differs from the server's definition."""
+
+    definition: Raw
+    """The definition for clients: with their name of the tool, its arguments and output schema. Hashes, pins and
+    approvals are of the server's definition."""
+    name: str | None = None
+    """Clients' name of the tool, without prefix; None: the server's."""
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
+    """The server's names of renamed arguments, by the clients' names."""
+    hidden: tuple[str, ...] = ()
+    """The server's names of arguments that clients cannot set."""
+    values: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Values of arguments in every call, by the server's names."""
+    defaults: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Values of arguments in calls without them, by the server's names."""
+    select: str | None = None
+    """JMESPath expression that selects the part of a result that clients get; None: all of it."""
+
+
 class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     """One tool: its raw definition, and the settings that the McpServer adds."""
 
@@ -151,6 +171,18 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     """Client capabilities, such as `sampling`, without which the server does not list the tool and rejects calls of
     it.
     """
+    shape: ToolShape | None = None
+    """How clients see and call the tool; None: as the server defines it, except for `description`."""
+
+    @property
+    def shown_definition(self) -> Raw:
+        """The definition for clients, still without `description` and prefix."""
+        return self.definition if self.shape is None else self.shape.definition
+
+    @property
+    def shown_name(self) -> str:
+        """Clients' name of the tool, without prefix."""
+        return self.name if self.shape is None or self.shape.name is None else self.shape.name
 
 
 class Definition(DocumentStruct, kw_only=True, frozen=True):

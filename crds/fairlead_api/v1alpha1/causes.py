@@ -89,6 +89,7 @@ class Cause(StrEnum):
     INVALID_DEFINITIONS = "InvalidDefinitions"
     MENDED_DEFINITIONS = "MendedDefinitions"
     DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
+    INVALID_SHAPES = "InvalidShapes"
     LISTING_INCOMPLETE = "ListingIncomplete"
     MENDED_ANSWERS = "MendedAnswers"
     PENDING = "Pending"
@@ -328,6 +329,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.INVALID_DEFINITIONS,
             Cause.MENDED_DEFINITIONS,
             Cause.DEFINITIONS_TOO_LARGE,
+            Cause.INVALID_SHAPES,
             Cause.LISTING_INCOMPLETE,
             Cause.MENDED_ANSWERS,
         ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.catalog import Catalog, ToolShape
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.quota import Caps
 from fairlead_mcp.apps import NONE, UserInterface
@@ -89,10 +89,21 @@ class Tool(msgspec.Struct, frozen=True):
     requires: tuple[str, ...] = ()
     """Client capabilities that a session needs for its server to list the tool."""
     interface: UserInterface = NONE
+    renamed: str | None = None
+    """Clients' name on the server's own endpoint; None if it is `name`."""
+    shape: ToolShape | None = None
+    """How clients see and call the tool; None if they do as the server defines it."""
+    server_definition: bytes = b""
+    """Raw definition of the server, if the tool has a shape; else empty."""
+
+    @property
+    def shown(self) -> str:
+        """Clients' name on the server's own endpoint."""
+        return self.name if self.renamed is None else self.renamed
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A server with its tools, sorted by name."""
+    """A server with its tools, sorted by the names that clients see."""
 
     key: ServerKey
     catalog: Catalog

@@ -82,7 +82,7 @@ class VisibleTool:
         *,
         pinned: bool,
     ) -> None:
-        self.id = tool_id(server.key, entry.name)
+        self.id = tool_id(server.key, entry.shown_name)
         self.name = name
         self.server = server.key
         self.prefix = server.prefix

@@ -92,6 +92,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
             continue
         if arguments is not None:
             declared = entry.probe_arguments is not None
+            if entry.shape is not None:
+                arguments = {**arguments, **entry.shape.values}
             probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), declared, _timeout(entry, most)))
     return ProbePlan(tuple(probes), tuple(refused), policy)
 

@@ -268,6 +268,10 @@ class ToolCall(ClientCall):
         if self.attempts.answered_at < 0:  # a bridged call records its own attempts
             self.attempts.answered_at = self.context.clock()
         route, request = self.route, self.request
+        if route.shape is not None:
+            shown = route.shape.show_failure(result)
+            if shown is not result:
+                result, members = shown, None
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.attempts.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.mended:
@@ -309,6 +313,8 @@ class ToolCall(ClientCall):
     def give_up(self, error: Exception) -> None:
         if isinstance(error, HandshakeRefused):
             error = error.by(str(self.route.server.key))
+        if isinstance(error, RpcError) and self.route.shape is not None:
+            error = self.route.shape.show_error(error)
         if isinstance(error, RpcError) and not self.attempts.done:
             if self.route.task is not None:
                 error = client_tasks.under_client_id(error, self.route)

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.results.cache import scope
 from fairlead_gateway.calls.routes import param_headers
+from fairlead_gateway.core.call_shape import CallShape
 from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
@@ -60,6 +61,7 @@ def tool_route(
         caller_deadline=binding.caller_deadline,
         unavailable=missing_capability(tool.name, server.key, tool.requires) if tool.requires else None,
         counted=bool(tool.caps),
+        shape=None if tool.shape is None else CallShape(tool.shape, param_headers.read_headers(tool.server_definition)),
         result_tokens=tool.result_tokens,
     )
 
@@ -121,4 +123,5 @@ def _cache_scope(server: Server, tool: Tool) -> bytes:
         return b""
     catalog = server.catalog
     reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
-    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)
+    shape = b"" if tool.shape is None else msgspec.json.encode(tool.shape)
+    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition, shape)

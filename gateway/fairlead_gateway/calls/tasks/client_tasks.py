@@ -177,6 +177,7 @@ def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -
     if tool_route is None:
         return None
     task.check = tool_route.check
+    task.shape = tool_route.shape
     recorder = metrics.recorder(method, "", str(task.server))
     return task_route(tool_route, task, recorder, idempotent=methods.METHODS[method].idempotent)
 
@@ -238,7 +239,7 @@ def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -
         members["inputRequests"] = Raw(_rekey(task.questions, server_id, sealed))
     ref = route.task
     if task.result is not UNSET and ref is not None:
-        result = _strict(task.result)
+        result = _strict(task.result if ref.shape is None else ref.shape.show_failure(task.result))
         members["result"] = Raw(
             check_output(ref.check, route.server.key, TranslatedResult(result, _is_error(result))).result
         )

@@ -1,0 +1,106 @@
+"""Translates calls of a tool whose shape differs from its server's definition: arguments, and errors that name them.
+
+Pure module. Clients call such a tool by the names in its shape; policies, the audit log, the cache and the server get
+the server's names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import ToolShape
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import RpcError
+from fairlead_mcp.members import ProtectedNames
+from fairlead_mcp.parameters import Parameter
+
+_decode: Final = msgspec.json.Decoder(dict[str, Raw] | None).decode
+_where: Final = "params.arguments"
+
+
+class MisnamedArgument(ValueError):
+    """A call has an argument under a name that clients do not have for it; the message says which name they have."""
+
+
+class CallShape:
+    """The shape of one tool, for its calls."""
+
+    __slots__ = ("_defaults", "_hidden", "_known_as", "_names", "_quoted", "_values", "param_headers")
+
+    def __init__(self, shape: ToolShape, param_headers: tuple[Parameter, ...]) -> None:
+        self.param_headers = param_headers
+        """Arguments that the server gets as headers too (`Mcp-Param-*`), by the server's names."""
+        self._names = shape.arguments
+        self._known_as = {name: shown for shown, name in shape.arguments.items()}
+        self._hidden = ProtectedNames((*shape.hidden, *self._known_as))
+        self._values = _encode_members(shape.values)
+        self._defaults = _encode_members(shape.defaults)
+        quoted = "|".join(map(re.escape, self._known_as))
+        self._quoted = re.compile(rf"(['\"`])({quoted})\1") if quoted else None
+
+    def to_server(self, arguments: bytes | Raw | None) -> Raw:
+        """The arguments for the server: renamed, with defaults and with the values of hidden arguments.
+
+        Raises MisnamedArgument for an argument under the server's name, or in a spelling that some parsers read as a
+        hidden argument; jsonrpc.UNREADABLE for bytes that are not a JSON object.
+        """
+        given = (None if arguments is None else _decode(arguments)) or {}
+        made: dict[str, Raw] = {}
+        passed: list[str] = []
+        for name, value in given.items():
+            renamed = self._names.get(name)
+            if renamed is not None:
+                made[renamed] = value
+            elif name in self._known_as:
+                raise MisnamedArgument(f"unknown argument '{name}': it is called '{self._known_as[name]}'")
+            elif name not in self._hidden.names:
+                made[name] = value
+                passed.append(name)
+        misread = self._hidden.misread(passed, _where)
+        if misread is not None:
+            raise MisnamedArgument(misread)
+        for name, value in self._defaults.items():
+            made.setdefault(name, value)
+        made.update(self._values)
+        return Raw(jsonrpc.encode(made))
+
+    def show_text(self, text: str) -> str:
+        """A text of the server with the clients' names of arguments, where it quotes the server's."""
+        if self._quoted is None:
+            return text
+        return self._quoted.sub(lambda match: f"{match[1]}{self._known_as[match[2]]}{match[1]}", text)
+
+    def show_error(self, error: RpcError) -> RpcError:
+        """An error of the server with the clients' names of arguments; the error itself if it names none."""
+        shown = self.show_text(error.message)
+        return error if shown == error.message else RpcError(error.code, shown, error.data, status=error.status)
+
+    def show_failure(self, result: Raw) -> Raw:
+        """A result of a failed call with the clients' names of arguments in its texts; other results unchanged."""
+        if self._quoted is None or b'"isError"' not in bytes(result):
+            return result
+        try:
+            members = jsonrpc.decode_object(result)
+            if bytes(members.get("isError", b"")) != b"true":
+                return result
+            content = msgspec.json.decode(members["content"])
+        except (KeyError, *jsonrpc.UNREADABLE):
+            return result
+        changed = False
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and isinstance(block.get("text"), str):
+                shown = self.show_text(block["text"])
+                changed = changed or shown != block["text"]
+                block["text"] = shown
+        if not changed:
+            return result
+        members["content"] = Raw(jsonrpc.encode(content))
+        return Raw(jsonrpc.encode(members))
+
+
+def _encode_members(values: dict[str, Any]) -> dict[str, Raw]:
+    return {name: Raw(jsonrpc.encode(value)) for name, value in values.items()}

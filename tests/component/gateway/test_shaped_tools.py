@@ -1,0 +1,202 @@
+"""Tools that clients see under other names, with other arguments: lists, calls, policies, audit log and errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
+from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_api.v1alpha1.mcpserver import ToolOverride
+from fairlead_operator.discovery.shaped_tool import tool_shape
+from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, running
+from rawserver import RawServer, Request
+from toolservers import legacy_server, modern_server
+
+ERAS = (MODERN, LEGACY)
+ERROR = "fairlead.dev/error"
+SEARCH: dict[str, Any] = {
+    "name": "search_v2",
+    "description": "Searches.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "q": {"type": "string", "x-mcp-header": "Query"},
+            "tenant": {"type": "string"},
+            "limit": {"type": "integer"},
+            "debug": {"type": "boolean"},
+        },
+        "required": ["q", "tenant"],
+    },
+}
+OVERRIDE: dict[str, Any] = {
+    "as": "find",
+    "arguments": {
+        "q": {"as": "query"},
+        "tenant": {"value": "acme"},
+        "limit": {"default": 5},
+        "debug": {"hidden": True},
+    },
+}
+
+
+def shaped(override: dict[str, Any] = OVERRIDE, definition: dict[str, Any] = SEARCH, **more: Any) -> ToolEntry:
+    """The catalog's entry of a tool, as the operator makes it of its definition and its override."""
+    made = ToolOverride.model_validate({"name": definition["name"], **override})
+    return entry(definition, shape=tool_shape(json.dumps(definition).encode(), made), **more)
+
+
+def text_of(answer: Answer) -> str:
+    return str(answer.message["result"]["content"][0]["text"])
+
+
+def refusal(answer: Answer) -> dict[str, Any]:
+    return dict(answer.message["result"]["_meta"][ERROR])
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[RawServer]:
+    async with modern_server() as started:
+        yield started
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("target", ["/mcp", "/servers/default/demo/mcp"])
+async def test_clients_see_the_shape_in_lists(tmp_path: Path, server: RawServer, era: str, target: str) -> None:
+    async with running(tmp_path, catalog("demo", server.url, [shaped(), "add"])) as gateway:
+        listed = await ask(gateway, (modern if era == MODERN else legacy)("tools/list").to(target))
+    add, find = listed.message["result"]["tools"]
+    prefix = "demo__" if target == "/mcp" else ""
+    assert (add["name"], find["name"]) == (f"{prefix}add", f"{prefix}find")
+    assert list(find["inputSchema"]["properties"]) == ["query", "limit"]
+    assert find["inputSchema"]["required"] == ["query"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+@pytest.mark.parametrize("target", ["/mcp", "/servers/default/demo/mcp"])
+async def test_a_call_reaches_the_server_with_its_own_names_and_the_fixed_values(
+    tmp_path: Path, era: str, server_era: str, target: str
+) -> None:
+    async with (
+        modern_server() if server_era == MODERN else legacy_server() as server,
+        running(tmp_path, catalog("demo", server.url, [shaped()], version=server_era)) as gateway,
+    ):
+        name = "demo__find" if target == "/mcp" else "find"
+        given = {"query": "x", "tenant": "other", "debug": True}
+        call = calling(name, given, era=era).to(target)
+        answer = await ask(gateway, call.with_headers(mcp_param_query="x") if era == MODERN else call)
+        sent = server.seen[-1]
+    assert json.loads(text_of(answer)) == {"q": "x", "limit": 5, "tenant": "acme"}
+    assert sent.params["name"] == "search_v2"
+    if server_era == MODERN:
+        assert sent.headers["mcp-param-query"] == "x"
+
+
+async def test_a_modern_clients_headers_are_compared_with_the_clients_names(tmp_path: Path, server: RawServer) -> None:
+    async with running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway:
+        answer = await ask(gateway, calling("demo__find", {"query": "x"}).with_headers(mcp_param_query="y"))
+    assert (answer.status, server.seen) == (400, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("demo__search_v2", "/mcp"),
+        ("mcp.demo.search_v2", "/mcp"),
+        ("search_v2", "/servers/default/demo/mcp"),
+    ],
+)
+async def test_the_servers_name_is_unknown_to_clients_and_the_message_has_theirs(
+    tmp_path: Path, server: RawServer, name: str, target: str
+) -> None:
+    async with running(tmp_path, catalog("demo", server.url, [shaped(), "add"])) as gateway:
+        answer = await ask(gateway, calling(name, {"query": "x"}).to(target))
+    shown = "demo__find" if target == "/mcp" else "find"
+    assert answer.message["error"]["code"] == -32602
+    assert answer.message["error"]["message"] == f"Unknown tool: {name}. Did you mean {shown}?"
+    assert server.seen == []
+
+
+async def test_the_id_has_the_clients_name(tmp_path: Path, server: RawServer) -> None:
+    async with running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway:
+        call = calling("mcp.demo.find", {"query": "x"}).with_headers(mcp_param_query="x")
+        assert json.loads(text_of(await ask(gateway, call)))["q"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"q": "x", "query": "x"}, "unknown argument 'q': it is called 'query'"),
+        ({"query": "x", "Tenant": "other"}, 'which some parsers read as "tenant"'),
+        ({"query": "x", "DEBUG": True}, 'which some parsers read as "debug"'),
+        ({"query": "x", "Q": "y"}, 'which some parsers read as "q"'),
+        ({}, "query"),
+    ],
+)
+async def test_arguments_that_go_around_the_shape_are_refused(
+    tmp_path: Path, server: RawServer, arguments: dict[str, Any], why: str
+) -> None:
+    async with running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway:
+        answer = await ask(gateway, calling("demo__find", arguments, era=LEGACY))
+    assert refusal(answer)["code"] == "INVALID_ARGUMENTS"
+    assert why in refusal(answer)["message"]
+    assert server.seen == []
+
+
+@pytest.mark.parametrize(("tenant", "allowed"), [("acme", True), ("other", False)])
+async def test_policies_speak_the_servers_names(
+    tmp_path: Path, server: RawServer, tenant: str, *, allowed: bool
+) -> None:
+    constraint = {"required": ["q", "tenant"], "properties": {"tenant": {"const": tenant}}}
+    rule = Rule(action="Allow", tools=("search_v2",), arguments=constraint)
+    policy = Policy(namespace="default", name="one", every=True, rules=(rule,))
+    async with running(tmp_path, catalog("demo", server.url, [shaped()]), Rules(policies=(policy,))) as gateway:
+        answer = await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
+    assert answer.message["result"]["isError"] is not allowed
+    assert len(server.seen) == allowed
+
+
+async def test_the_audit_log_speaks_the_servers_names(tmp_path: Path, server: RawServer) -> None:
+    log = tmp_path / "audit.log"
+    settings: dict[str, Any] = {"audit": "all", "audit_file": log, "audit_arguments": "full"}
+    async with running(tmp_path, catalog("demo", server.url, [shaped()]), **settings) as gateway:
+        await ask(gateway, calling("demo__find", {"query": "x"}, era=LEGACY))
+    line = json.loads(log.read_text())
+    assert line["tool"] == "mcp.demo.search_v2"
+    assert line["arguments"] == {"q": "x", "limit": 5, "tenant": "acme"}
+
+
+async def test_cached_results_are_found_by_what_the_server_gets(tmp_path: Path, server: RawServer) -> None:
+    tool = shaped(latency=DeclaredLatency(cacheable_seconds=60))
+    async with running(tmp_path, catalog("demo", server.url, [tool])) as gateway:
+        for arguments in ({"query": "x"}, {"query": "x", "limit": 5}, {"query": "x", "tenant": "other"}):
+            assert "error" not in (await ask(gateway, calling("demo__find", arguments, era=LEGACY))).message
+    assert len(server.seen) == 1
+
+
+def failing(text: str) -> Callable[[Request], dict[str, Any]]:
+    return lambda _: {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_error_of_the_server_names_arguments_as_clients_know_them(tmp_path: Path, era: str) -> None:
+    text = "'q' is too short, \"tenant\" and q are fine"
+    async with (
+        modern_server(call=failing(text)) as server,
+        running(tmp_path, catalog("demo", server.url, [shaped()])) as gateway,
+    ):
+        call = calling("demo__find", {"query": "x"}, era=era)
+        answer = await ask(gateway, call.with_headers(mcp_param_query="x") if era == MODERN else call)
+    assert text_of(answer) == "'query' is too short, \"tenant\" and q are fine"
+
+
+async def test_a_changed_description_alone_leaves_the_schema_byte_for_byte(tmp_path: Path, server: RawServer) -> None:
+    odd = b'{"name":"x","inputSchema":{"type":"object","a":1.0,"b" : [ ]}}'
+    async with running(tmp_path, catalog("demo", server.url, [entry(odd, description="ours")])) as gateway:
+        body = (await ask(gateway, modern("tools/list"))).body
+    assert b'{"type":"object","a":1.0,"b" : [ ]}' in body
