@@ -59,7 +59,7 @@ VERIFIED: Final = {
         "spec.tools gives tools a name, arguments or results that their definitions do not allow: a name that another "
         "tool has, a hidden argument that the server requires, a value of another type, or an argument that the tool "
         "does not have. These tools are left out: a value that is meant for every call must never be missing.",
-        "Correct `as`, `arguments` and `result` of the tool in spec.tools; the message says what is wrong.",
+        "Correct `as`, `arguments` and `result` of the tool in its entry of `tools`; the message says what is wrong.",
     ),
     Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(
         "True",

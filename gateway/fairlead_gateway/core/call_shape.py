@@ -17,8 +17,11 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.members import ProtectedNames
 from fairlead_mcp.parameters import Parameter
+from fairlead_tools.selection import Selection, select
 
 _decode: Final = msgspec.json.Decoder(dict[str, Raw] | None).decode
+SMALL_RESULT: Final = 8 << 10
+"""Maximum bytes of a result whose part is selected in the event loop, which takes about a millisecond."""
 _where: Final = "params.arguments"
 
 
@@ -29,11 +32,15 @@ class MisnamedArgument(ValueError):
 class CallShape:
     """The shape of one tool, for its calls."""
 
-    __slots__ = ("_defaults", "_hidden", "_known_as", "_names", "_quoted", "_values", "param_headers")
+    __slots__ = ("_defaults", "_hidden", "_known_as", "_names", "_quoted", "_values", "param_headers", "selection")
 
     def __init__(self, shape: ToolShape, param_headers: tuple[Parameter, ...]) -> None:
         self.param_headers = param_headers
         """Arguments that the server gets as headers too (`Mcp-Param-*`), by the server's names."""
+        self.selection: Selection | None = None
+        """What to select of results; None for all of it."""
+        if shape.select is not None:
+            self.selection = Selection(shape.select, b'"outputSchema"' in bytes(shape.definition))
         self._names = shape.arguments
         self._known_as = {name: shown for shown, name in shape.arguments.items()}
         self._hidden = ProtectedNames((*shape.hidden, *self._known_as))
@@ -100,6 +107,15 @@ class CallShape:
             return result
         members["content"] = Raw(jsonrpc.encode(content))
         return Raw(jsonrpc.encode(members))
+
+    def show_small(self, result: Raw) -> Raw | None:
+        """A result with the clients' names in its errors, and its selected part; None if it is too large to select a
+        part of it in the event loop.
+        """
+        shown = self.show_failure(result)
+        if self.selection is None:
+            return shown
+        return Raw(select(self.selection, bytes(shown))) if len(shown) <= SMALL_RESULT else None
 
 
 def _encode_members(values: dict[str, Any]) -> dict[str, Raw]:

@@ -18,6 +18,7 @@ from fairlead_operator.discovery.offerable import TOOL, Fault
 from fairlead_operator.discovery.shaped_schema import ArgumentPlan, ShapedSchema, UnshapeableTool
 from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.definitions.printable import fit
+from fairlead_tools.selection import BadExpression, check_expression
 
 WHY_LIMIT: Final = 300
 """Maximum characters of the reason why a tool is left out."""
@@ -82,10 +83,11 @@ def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
         shown["annotations"] = {**(shown.get("annotations") or {}), **annotations}
         if "title" in annotations and "title" in shown:
             shown["title"] = annotations["title"]
+    if result.select is not None:
+        _check_expression(result.select)
+        shown.pop("outputSchema", None)
     if result.output_schema is not None:
         shown["outputSchema"] = _checked(result.output_schema)
-    elif result.select is not None:
-        shown.pop("outputSchema", None)
     if shown_as is not None:
         shown["name"] = shown_as
     return ToolShape(
@@ -132,6 +134,13 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
         raise UnshapeableTool(f"result.schema: {error}") from error
     return schema
+
+
+def _check_expression(expression: str) -> None:
+    try:
+        check_expression(expression)
+    except BadExpression as error:
+        raise UnshapeableTool(f"result.select: {error}") from error
 
 
 def _usable(definition: bytes) -> Raw:

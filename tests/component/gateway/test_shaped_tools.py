@@ -200,3 +200,80 @@ async def test_a_changed_description_alone_leaves_the_schema_byte_for_byte(tmp_p
     async with running(tmp_path, catalog("demo", server.url, [entry(odd, description="ours")])) as gateway:
         body = (await ask(gateway, modern("tools/list"))).body
     assert b'{"type":"object","a":1.0,"b" : [ ]}' in body
+
+
+def answering(document: Any) -> Callable[[Request], dict[str, Any]]:
+    text = {"type": "text", "text": json.dumps(document)}
+    return lambda _: {"content": [text], "structuredContent": document, "isError": False}
+
+
+PLAIN: dict[str, Any] = {
+    "name": "list_v2",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {"type": "object", "required": ["items"]},
+}
+NAMES: dict[str, Any] = {
+    "result": {
+        "select": "{names: items[].name}",
+        "schema": {"type": "object", "properties": {"names": {"type": "array"}}, "required": ["names"]},
+    }
+}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+@pytest.mark.parametrize("count", [2, 2000])
+async def test_clients_get_the_selected_part_of_small_and_large_results(
+    tmp_path: Path, era: str, server_era: str, count: int
+) -> None:
+    document = {"items": [{"name": f"n{number}", "rest": "x" * 20} for number in range(count)]}
+    serve = modern_server if server_era == MODERN else legacy_server
+    async with (
+        serve(call=answering(document)) as server,
+        running(tmp_path, catalog("demo", server.url, [shaped(NAMES, PLAIN)], version=server_era)) as gateway,
+    ):
+        result = (await ask(gateway, calling("demo__list_v2", era=era))).message["result"]
+    names = {"names": [f"n{number}" for number in range(count)]}
+    assert result["structuredContent"] == names
+    assert json.loads(result["content"][0]["text"]) == names
+    assert "fairlead.dev/warning" not in result.get("_meta", {})
+
+
+async def test_the_lists_output_schema_is_that_of_the_part(tmp_path: Path, server: RawServer) -> None:
+    selecting = shaped({"result": {"select": "items"}}, {**PLAIN, "name": "plain"})
+    async with running(tmp_path, catalog("demo", server.url, [shaped(NAMES, PLAIN), selecting])) as gateway:
+        named, plain = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
+    assert named["outputSchema"] == NAMES["result"]["schema"]
+    assert "outputSchema" not in plain
+
+
+async def test_a_part_that_does_not_match_its_schema_is_marked(tmp_path: Path) -> None:
+    override = {"result": {"select": "{other: items}", "schema": NAMES["result"]["schema"]}}
+    async with (
+        modern_server(call=answering({"items": []})) as server,
+        running(tmp_path, catalog("demo", server.url, [shaped(override, PLAIN)])) as gateway,
+    ):
+        result = (await ask(gateway, calling("demo__list_v2"))).message["result"]
+    assert result["structuredContent"] == {"other": []}
+    assert result["_meta"]["fairlead.dev/warning"]["code"] == "OUTPUT_SCHEMA_MISMATCH"
+
+
+async def test_where_the_expression_fails_clients_get_the_whole_result_with_a_mark(tmp_path: Path) -> None:
+    async with (
+        modern_server(call=answering({"others": []})) as server,
+        running(tmp_path, catalog("demo", server.url, [shaped({"result": {"select": "items"}}, PLAIN)])) as gateway,
+    ):
+        result = (await ask(gateway, calling("demo__list_v2"))).message["result"]
+    assert result["structuredContent"] == {"others": []}
+    assert result["_meta"]["fairlead.dev/selection"]["failed"] == "the expression selects nothing of this result"
+
+
+async def test_a_cached_result_is_the_same_part(tmp_path: Path) -> None:
+    tool = shaped(NAMES, PLAIN, latency=DeclaredLatency(cacheable_seconds=60))
+    async with (
+        modern_server(call=answering({"items": [{"name": "a"}]})) as server,
+        running(tmp_path, catalog("demo", server.url, [tool])) as gateway,
+    ):
+        answers = [(await ask(gateway, calling("demo__list_v2", era=era))).message["result"] for era in ERAS]
+    assert [answer["structuredContent"] for answer in answers] == [{"names": ["a"]}] * 2
+    assert len(server.seen) == 1

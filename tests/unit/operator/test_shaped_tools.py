@@ -94,6 +94,20 @@ def test_clients_see_the_shape_while_hash_and_definition_stay_the_servers() -> N
     assert remarks.faults == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("title", "Find"),
+        ("readOnlyHint", True),
+        ("destructiveHint", False),
+        ("idempotentHint", True),
+        ("openWorldHint", False),
+    ],
+)
+def test_each_annotation_replaces_that_of_the_server(name: str, value: object) -> None:
+    assert shown({"annotations": {name: value}})["annotations"] == {**SEARCH["annotations"], name: value}
+
+
 def test_a_changed_shape_renews_the_search_index() -> None:
     (before, _), (after, _) = shaped({"as": "find"}), shaped({"as": "look"})
     assert before.tools[0].search_hash != after.tools[0].search_hash
@@ -107,6 +121,8 @@ def test_a_changed_shape_renews_the_search_index() -> None:
         ({"arguments": {"tenant": {"value": 7}}}, "the value of the argument 'tenant' does not match its schema"),
         ({"arguments": {"gone": {"value": 7}}}, "the tool has no argument 'gone'"),
         ({"arguments": {"q": {"as": "limit"}}}, "would both be called 'limit'"),
+        ({"result": {"select": "a["}}, "result.select: not a JMESPath expression"),
+        ({"result": {"schema": {"type": 7}}}, "result.schema: "),
         ({"as": "other"}, "as: the tool 'other' is called 'other' too"),
     ],
 )
