@@ -44,6 +44,7 @@ class Mask:
         # variables for certificates and proxies are public, and needed to understand failures
         own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
         values = {*sent.headers.values(), *own, sent.token, sent.client_secret, sent.private_key}
+        values |= {value for arguments in sent.arguments.values() for value in arguments.values()}
         values |= {value.rpartition(" ")[2] for value in sent.headers.values()}
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
 

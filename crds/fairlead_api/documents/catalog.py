@@ -79,8 +79,8 @@ class CredentialRef(DocumentStruct, kw_only=True, frozen=True):
 
 
 class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
-    """Content of one key of a credentials Secret: headers for each request, or variables for the child's
-    environment.
+    """Content of one key of a credentials Secret: headers for each request, variables for the child's environment, and
+    arguments of tools.
     """
 
     headers: dict[str, str] = msgspec.field(default_factory=dict)
@@ -91,9 +91,12 @@ class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
     """Secret of the OAuth client in `Catalog.oauth`."""
     private_key: str = ""
     """Private key of that client, PEM or JWK, for `private_key_jwt`."""
+    arguments: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    """Values of hidden arguments, by the server's names of the tool and the argument."""
 
     def __repr__(self) -> str:
         secrets = "".join(f", {name}" for name in ("token", "client_secret", "private_key") if getattr(self, name))
+        secrets += f", arguments={sorted(self.arguments)}" if self.arguments else ""
         return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)}{secrets})"
 
 
@@ -130,6 +133,8 @@ class ToolShape(DocumentStruct, kw_only=True, frozen=True):
     """Values of arguments in every call, by the server's names."""
     defaults: dict[str, Any] = msgspec.field(default_factory=dict)
     """Values of arguments in calls without them, by the server's names."""
+    secrets: tuple[str, ...] = ()
+    """The server's names of hidden arguments whose values are in `Credential.arguments`."""
     select: str | None = None
     """JMESPath expression that selects the part of a result that clients get; None: all of it."""
 

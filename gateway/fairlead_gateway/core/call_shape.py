@@ -7,14 +7,18 @@ the server's names.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import ToolShape
+from fairlead_api.documents.catalog import Credential, ToolShape
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
+from fairlead_mcp.jsonrpc import RawObject
+from fairlead_mcp.masking import Mask
 from fairlead_mcp.members import ProtectedNames
 from fairlead_mcp.parameters import Parameter
 from fairlead_tools.selection import Selection, select
@@ -32,9 +36,23 @@ class MisnamedArgument(ValueError):
 class CallShape:
     """The shape of one tool, for its calls."""
 
-    __slots__ = ("_defaults", "_hidden", "_known_as", "_names", "_quoted", "_values", "param_headers", "selection")
+    __slots__ = (
+        "_defaults",
+        "_hidden",
+        "_known_as",
+        "_mask",
+        "_names",
+        "_quoted",
+        "_secrets",
+        "_values",
+        "lacking",
+        "param_headers",
+        "selection",
+    )
 
-    def __init__(self, shape: ToolShape, param_headers: tuple[Parameter, ...]) -> None:
+    def __init__(
+        self, shape: ToolShape, param_headers: tuple[Parameter, ...], secrets: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.param_headers = param_headers
         """Arguments that the server gets as headers too (`Mcp-Param-*`), by the server's names."""
         self.selection: Selection | None = None
@@ -46,6 +64,10 @@ class CallShape:
         self._hidden = ProtectedNames((*shape.hidden, *self._known_as))
         self._values = _encode_members(shape.values)
         self._defaults = _encode_members(shape.defaults)
+        self._secrets = _encode_members({name: secrets[name] for name in shape.secrets if name in secrets})
+        self._mask = Mask(Credential(arguments={"": dict(secrets)}))
+        self.lacking = next((name for name in shape.secrets if name not in secrets), None)
+        """An argument whose secret value the gateway does not have, so that calls are refused; None without one."""
         quoted = "|".join(map(re.escape, self._known_as))
         self._quoted = re.compile(rf"(['\"`])({quoted})\1") if quoted else None
 
@@ -75,6 +97,13 @@ class CallShape:
         made.update(self._values)
         return Raw(jsonrpc.encode(made))
 
+    def add_secrets(self, members: RawObject) -> RawObject:
+        """Params of a call with the secret values of arguments; the same object if it has no arguments or secrets."""
+        if not self._secrets or "arguments" not in members:
+            return members
+        arguments = {**jsonrpc.decode_object(members["arguments"]), **self._secrets}
+        return {**members, "arguments": Raw(jsonrpc.encode(arguments))}
+
     def show_text(self, text: str) -> str:
         """A text of the server with the clients' names of arguments, where it quotes the server's."""
         if self._quoted is None:
@@ -82,7 +111,10 @@ class CallShape:
         return self._quoted.sub(lambda match: f"{match[1]}{self._known_as[match[2]]}{match[1]}", text)
 
     def show_error(self, error: RpcError) -> RpcError:
-        """An error of the server with the clients' names of arguments; the error itself if it names none."""
+        """An error of the server with the clients' names of arguments, and without secrets; the error itself if it has
+        none of both.
+        """
+        error = self._mask.error(error)
         shown = self.show_text(error.message)
         return error if shown == error.message else RpcError(error.code, shown, error.data, status=error.status)
 

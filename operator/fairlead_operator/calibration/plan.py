@@ -85,6 +85,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
     for entry in catalog.tools:
         if not entry.enabled or entry.requires:  # a probe declares no client capability
             continue
+        if entry.shape is not None and entry.shape.secrets:  # a probe has no secrets
+            continue
         try:
             arguments = _arguments(entry, by_annotations=policy == "ReadOnly" and catalog.trust_annotations)
         except Unsatisfied:

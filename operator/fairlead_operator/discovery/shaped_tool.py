@@ -78,6 +78,7 @@ def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
         if missing:
             raise UnshapeableTool(f"arguments: the tool has no argument '{missing[0]}'")
         shown["inputSchema"] = schema.schema
+        _keep_out_of_headers(definition, plan)
         names = {new: name for name, new in plan.renamed.items() if name in schema.arguments}
     if annotations:
         shown["annotations"] = {**(shown.get("annotations") or {}), **annotations}
@@ -97,6 +98,7 @@ def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
         hidden=tuple(sorted(plan.hidden)),
         values=dict(plan.sent),
         defaults=dict(plan.filled),
+        secrets=tuple(sorted(plan.unknown)),
         select=result.select,
     )
 
@@ -107,7 +109,8 @@ def _with_shape(tool: ToolEntry, shape: ToolShape) -> ToolEntry:
 
 
 def _plan(arguments: dict[str, ArgumentShape]) -> ArgumentPlan:
-    hidden = {name for name, shape in arguments.items() if shape.hidden or shape.value is not None}
+    unknown = frozenset(name for name, shape in arguments.items() if shape.secret_ref is not None)
+    hidden = {name for name, shape in arguments.items() if shape.hidden or shape.value is not None} | unknown
     values = {name: shape.default if shape.value is None else shape.value for name, shape in arguments.items()}
     given = {name: value for name, value in values.items() if value is not None}
     return ArgumentPlan(
@@ -117,7 +120,8 @@ def _plan(arguments: dict[str, ArgumentShape]) -> ArgumentPlan:
             if name not in hidden and shape.shown_as not in (None, name)
         },
         hidden=frozenset(hidden),
-        sent={name: value for name, value in given.items() if name in hidden},
+        sent={name: value for name, value in given.items() if name in hidden and name not in unknown},
+        unknown=unknown,
         filled={name: value for name, value in given.items() if name not in hidden},
         descriptions={name: shape.description for name, shape in arguments.items() if shape.description is not None},
     )
@@ -134,6 +138,13 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
         raise UnshapeableTool(f"result.schema: {error}") from error
     return schema
+
+
+def _keep_out_of_headers(definition: bytes, plan: ArgumentPlan) -> None:
+    """Refuse a secret for an argument that is sent in a header too (`x-mcp-header`): proxies log headers."""
+    in_headers = sorted({parameter.path[0] for parameter in parameters(definition)} & plan.unknown)
+    if in_headers:
+        raise UnshapeableTool(f"arguments: '{in_headers[0]}' is sent in a header too, so it cannot be a secret")
 
 
 def _check_expression(expression: str) -> None:

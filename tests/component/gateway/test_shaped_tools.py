@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
+from fairlead_api.documents.catalog import Catalog, Credential, DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import ToolOverride
 from fairlead_operator.discovery.shaped_tool import tool_shape
-from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, running
+from fairlead_operator.local.documents import DirectoryCredentialStore
+from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, publish, running, served
 from rawserver import RawServer, Request
+from restworld import get
 from toolservers import legacy_server, modern_server
 
 ERAS = (MODERN, LEGACY)
@@ -277,3 +281,71 @@ async def test_a_cached_result_is_the_same_part(tmp_path: Path) -> None:
         answers = [(await ask(gateway, calling("demo__list_v2", era=era))).message["result"] for era in ERAS]
     assert [answer["structuredContent"] for answer in answers] == [{"names": ["a"]}] * 2
     assert len(server.seen) == 1
+
+
+KEYED: dict[str, Any] = {
+    "name": "fetch",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "api_key": {"type": "string"}},
+        "required": ["id", "api_key"],
+    },
+}
+WITH_SECRET: dict[str, Any] = {"arguments": {"api_key": {"secretRef": {"name": "keys"}}}}
+KEY = "planted-argument-0d51"
+
+
+def keyed(tmp_path: Path, url: str, version: str = MODERN, **more: Any) -> Catalog:
+    """A server whose tool `fetch` gets KEY from the credential of the server."""
+    store = DirectoryCredentialStore(tmp_path / "credentials")
+    ref = store.store(ServerKey("default", "demo"), Credential(arguments={"fetch": {"api_key": KEY}}))
+    return catalog("demo", url, [shaped(WITH_SECRET, KEYED, **more)], credential=ref, version=version)
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+async def test_a_secret_is_in_the_request_to_the_server_and_in_nothing_that_is_recorded(
+    tmp_path: Path, era: str, server_era: str
+) -> None:
+    log = tmp_path / "audit.log"
+    settings: dict[str, Any] = {"audit": "all", "audit_file": log, "audit_arguments": "full"}
+    answer = {"content": [{"type": "text", "text": "fine"}], "isError": False}
+    async with (
+        (modern_server if server_era == MODERN else legacy_server)(call=lambda _: answer) as server,
+        running(tmp_path, keyed(tmp_path, server.url, server_era), **settings) as gateway,
+    ):
+        made = await ask(gateway, calling("demo__fetch", {"id": "1", "api_key": "mine"}, era=era))
+        listed = await ask(gateway, modern("tools/list"))
+        calls = await get(gateway, "/v1/calls")
+        sent = server.seen[-1].params["arguments"]
+    assert text_of(made) == "fine"
+    assert sent == {"id": "1", "api_key": KEY}
+    assert listed.message["result"]["tools"][0]["inputSchema"]["required"] == ["id"]
+    assert json.loads(log.read_text())["arguments"] == {"id": "1"}
+    for text in (log.read_text(), calls.body.decode(), listed.body.decode()):
+        assert KEY not in text
+        assert "mine" not in text
+
+
+async def test_a_call_without_its_secret_is_refused(tmp_path: Path, server: RawServer) -> None:
+    async with running(tmp_path, catalog("demo", server.url, [shaped(WITH_SECRET, KEYED)])) as gateway:
+        answer = await ask(gateway, calling("demo__fetch", {"id": "1"}))
+    assert refusal(answer)["code"] == "CONNECTION_LOST"
+    assert "secret value of the argument 'api_key' of fetch" in refusal(answer)["message"]
+    assert server.seen == []
+
+
+async def test_a_changed_secret_is_used_from_the_next_snapshot_on_and_finds_no_older_result(tmp_path: Path) -> None:
+    async with modern_server() as server:
+        latency = DeclaredLatency(cacheable_seconds=60)
+        first = keyed(tmp_path, server.url, latency=latency)
+        async with running(tmp_path, first) as gateway:
+            for _ in range(2):
+                await ask(gateway, calling("demo__fetch", {"id": "1"}))
+            assert len(server.seen) == 1
+            store = DirectoryCredentialStore(tmp_path / "credentials")
+            ref = store.store(ServerKey("default", "demo"), Credential(arguments={"fetch": {"api_key": "other"}}))
+            publish(tmp_path / "documents", msgspec.structs.replace(first, credential=ref))
+            await served(gateway, 2)
+            await ask(gateway, calling("demo__fetch", {"id": "1"}))
+    assert [request.params["arguments"]["api_key"] for request in server.seen] == [KEY, "other"]

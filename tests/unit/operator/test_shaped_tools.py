@@ -171,3 +171,27 @@ def test_probes_send_the_values_of_every_call() -> None:
     catalog, _ = shaped(override)
     (probe,) = plan(mcp_server(), catalog).probes
     assert json.loads(probe.arguments) == {"q": "x", "tenant": "acme"}
+
+
+SECRET: dict[str, Any] = {"arguments": {"tenant": {"secretRef": {"name": "s"}, "value": "ignored", "as": "other"}}}
+
+
+def test_an_argument_with_a_secret_is_hidden_and_its_value_is_nowhere_in_the_catalog() -> None:
+    catalog, _ = shaped(SECRET)
+    shape = catalog.tools[0].shape
+    assert shape is not None
+    assert (shape.hidden, shape.secrets, shape.values, shape.arguments) == (("tenant",), ("tenant",), {}, {})
+    assert json.loads(bytes(shape.definition))["inputSchema"]["required"] == ["q"]
+
+
+def test_a_tool_with_a_secret_is_not_probed() -> None:
+    catalog, _ = shaped({**SECRET, "probe": {"arguments": {"q": "x"}}})
+    assert plan(mcp_server(), catalog).probes == ()
+
+
+def test_an_argument_that_is_sent_in_a_header_cannot_be_a_secret() -> None:
+    schema = {"type": "object", "properties": {"key": {"type": "string", "x-mcp-header": "Key"}}}
+    tools = [{"name": "a", "arguments": {"key": {"secretRef": {"name": "s"}}}}]
+    catalog, remarks = built({"name": "a", "inputSchema": schema}, tools=tools)
+    assert catalog.tools == ()
+    assert "'key' is sent in a header too" in remarks.faults[0].why

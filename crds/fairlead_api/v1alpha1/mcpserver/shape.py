@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model
+from fairlead_api.v1alpha1.mcpserver.auth import CredentialSource
 
 ShownName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_.-]+$")]
 """Name of a tool by the rule of MCP 2026-07-28 (tools, names; SEP-986)."""
@@ -34,7 +35,9 @@ class ShownAnnotations(Model):
 
 
 class ArgumentShape(Model):
-    """How clients see one argument of a tool. If several members give a value, `value` is used before `default`."""
+    """How clients see one argument of a tool. If several members give a value, the first of `secretRef`, `value` and
+    `default` is used.
+    """
 
     shown_as: ArgumentName | None = Field(default=None, alias="as")
     """Name of the argument for clients. Absent: the server's."""
@@ -44,6 +47,9 @@ class ArgumentShape(Model):
     """Value, of any JSON type but null, for calls without the argument, which is then optional."""
     value: Any = Field(default=None, json_schema_extra=_ANY_JSON)
     """Value, of any JSON type but null, of every call. The argument is hidden, and what clients send is ignored."""
+    secret_ref: CredentialSource | None = None
+    """Secret with the value, a text, of every call. The argument is hidden, and what clients send is ignored. The value
+    is only in the request to the server: policies, results in caches and the audit log do not have it."""
     hidden: bool = False
     """Whether the argument is hidden: models do not see it, and what clients send is ignored. The server gets
     `default`, or nothing."""

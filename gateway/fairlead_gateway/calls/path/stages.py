@@ -53,6 +53,9 @@ def check_arguments(call: ToolCall) -> Refusal | None:
 def _translate_arguments(call: ToolCall, shape: CallShape, given: Raw | None) -> Refusal | None:
     """Replace the arguments by those for the server, which policies, cache and audit log read too."""
     request = call.request
+    if shape.lacking is not None:
+        why = f"the gateway does not have the secret value of the argument '{shape.lacking}' of {call.route.name}"
+        return Refusal(CONNECTION_LOST, why)
     try:
         arguments = shape.to_server(given)
     except MisnamedArgument as error:

@@ -61,7 +61,7 @@ def tool_route(
         caller_deadline=binding.caller_deadline,
         unavailable=missing_capability(tool.name, server.key, tool.requires) if tool.requires else None,
         counted=bool(tool.caps),
-        shape=None if tool.shape is None else CallShape(tool.shape, param_headers.read_headers(tool.server_definition)),
+        shape=_call_shape(binding, tool),
         result_tokens=tool.result_tokens,
     )
 
@@ -116,6 +116,13 @@ def task_route(creator: Route, task: TaskRef, recorder: CallRecorder, *, idempot
 def name_lines(name: str) -> bytes:
     """`Mcp-Name` as a line of an HTTP head."""
     return b"%b: %b\r\n" % (eras.H_NAME, eras.header_value(name))
+
+
+def _call_shape(binding: ServerBinding, tool: Tool) -> CallShape | None:
+    if tool.shape is None:
+        return None
+    in_headers = param_headers.read_headers(tool.server_definition)
+    return CallShape(tool.shape, in_headers, binding.secret_arguments.get(tool.name, {}))
 
 
 def _cache_scope(server: Server, tool: Tool) -> bytes:
