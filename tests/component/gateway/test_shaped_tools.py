@@ -10,48 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_api.documents.catalog import Catalog, Credential, DeclaredLatency, ToolEntry
+from fairlead_api.documents.catalog import Catalog, Credential, DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.mcpserver import ToolOverride
-from fairlead_operator.discovery.shaped_tool import tool_shape
 from fairlead_operator.local.documents import DirectoryCredentialStore
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, publish, running, served
 from rawserver import RawServer, Request
 from restworld import get
+from shapedtools import shaped
 from toolservers import legacy_server, modern_server
 
 ERAS = (MODERN, LEGACY)
 ERROR = "fairlead.dev/error"
-SEARCH: dict[str, Any] = {
-    "name": "search_v2",
-    "description": "Searches.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "q": {"type": "string", "x-mcp-header": "Query"},
-            "tenant": {"type": "string"},
-            "limit": {"type": "integer"},
-            "debug": {"type": "boolean"},
-        },
-        "required": ["q", "tenant"],
-    },
-}
-OVERRIDE: dict[str, Any] = {
-    "as": "find",
-    "arguments": {
-        "q": {"as": "query"},
-        "tenant": {"value": "acme"},
-        "limit": {"default": 5},
-        "debug": {"hidden": True},
-    },
-}
-
-
-def shaped(override: dict[str, Any] = OVERRIDE, definition: dict[str, Any] = SEARCH, **more: Any) -> ToolEntry:
-    """The catalog's entry of a tool, as the operator makes it of its definition and its override."""
-    made = ToolOverride.model_validate({"name": definition["name"], **override})
-    return entry(definition, shape=tool_shape(json.dumps(definition).encode(), made), **more)
 
 
 def text_of(answer: Answer) -> str:
