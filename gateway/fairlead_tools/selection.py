@@ -44,23 +44,23 @@ _COMPLETE: Final = b'"complete"'
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class BadExpression(ValueError):
+class BadJmesPath(ValueError):
     """A text is not a JMESPath expression, or not one whose cost is bounded."""
 
 
-class Selection(NamedTuple):
-    """What to select of results: the expression, and whether the tool has an `outputSchema` that the part matches."""
+class ResultSelection(NamedTuple):
+    """Selection of a part of results: the expression, and whether the tool has an `outputSchema` of the part."""
 
     expression: str
     declared: bool
 
 
 def check_expression(expression: str) -> None:
-    """Raise BadExpression for a text that `select` would not run."""
+    """Raise BadJmesPath for a text that `select` would not run."""
     _compile(expression)
 
 
-def select(selection: Selection, result: bytes) -> bytes:
+def select(selection: ResultSelection, result: bytes) -> bytes:
     """The result with the selected part as its content; the same object for errors, questions and tasks.
 
     A result of which no part can be selected is returned whole, with META_SELECTION in its `_meta`.
@@ -78,7 +78,7 @@ def select(selection: Selection, result: bytes) -> bytes:
         if part is None:
             return mark(result, "the expression selects nothing of this result")
         encoded = jsonrpc.encode(part)
-    except BadExpression as error:
+    except BadJmesPath as error:
         return mark(result, str(error))
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError, ArithmeticError) as error:
         return mark(result, f"{type(error).__name__}: {error}")
@@ -105,16 +105,16 @@ def _is_text(block: Any) -> bool:
 
 
 def _select(expression: str, structured: Raw | None, texts: list[str]) -> Any:
-    """The part of structured content, or of the only text. Raises BadExpression and what JMESPath's functions raise."""
+    """The part of structured content, or of the only text. Raises BadJmesPath and what JMESPath's functions raise."""
     compiled = _compile(expression)
     if structured is not None:
         return compiled.search(_decode(structured))
     if len(texts) != 1:
-        raise BadExpression(f"the result has no structured content, and {len(texts)} texts instead of one that is JSON")
+        raise BadJmesPath(f"the result has no structured content, and {len(texts)} texts instead of one that is JSON")
     try:
         document = _decode(texts[0].encode())
     except jsonrpc.UNREADABLE:
-        raise BadExpression("the result has no structured content, and its text is not JSON") from None
+        raise BadJmesPath("the result has no structured content, and its text is not JSON") from None
     return compiled.search(document)
 
 
@@ -124,14 +124,14 @@ def _compile(expression: str) -> Any:
     from jmespath.exceptions import JMESPathError
 
     if len(expression) > EXPRESSION_LENGTH:
-        raise BadExpression(f"the expression has {len(expression)} characters; the maximum is {EXPRESSION_LENGTH}")
+        raise BadJmesPath(f"the expression has {len(expression)} characters; the maximum is {EXPRESSION_LENGTH}")
     try:
         compiled = jmespath.compile(expression)
         copies = _copies(compiled.parsed)
     except (JMESPathError, RecursionError, ValueError) as error:
-        raise BadExpression(f"not a JMESPath expression: {' '.join(str(error).split())[:_REASON_LENGTH]}") from None
+        raise BadJmesPath(f"not a JMESPath expression: {' '.join(str(error).split())[:_REASON_LENGTH]}") from None
     if copies > MAX_COPIES:
-        raise BadExpression(f"the expression can copy its input {copies:.3g} times; the maximum is {MAX_COPIES}")
+        raise BadJmesPath(f"the expression can copy its input {copies:.3g} times; the maximum is {MAX_COPIES}")
     return compiled
 
 

@@ -21,7 +21,7 @@ from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.members import ProtectedNames
 from fairlead_mcp.parameters import Parameter
-from fairlead_tools.selection import Selection, select
+from fairlead_tools.selection import ResultSelection, select
 
 _decode: Final = msgspec.json.Decoder(dict[str, Raw] | None).decode
 SMALL_RESULT: Final = 8 << 10
@@ -55,10 +55,10 @@ class CallShape:
     ) -> None:
         self.param_headers = param_headers
         """Arguments that the server gets as headers too (`Mcp-Param-*`), by the server's names."""
-        self.selection: Selection | None = None
-        """What to select of results; None for all of it."""
+        self.selection: ResultSelection | None = None
+        """Part of results that clients get; None for all of it."""
         if shape.select is not None:
-            self.selection = Selection(shape.select, b'"outputSchema"' in bytes(shape.definition))
+            self.selection = ResultSelection(shape.select, b'"outputSchema"' in bytes(shape.definition))
         self._names = shape.arguments
         self._known_as = {name: shown for shown, name in shape.arguments.items()}
         self._hidden = ProtectedNames((*shape.hidden, *self._known_as))

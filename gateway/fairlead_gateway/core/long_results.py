@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from fairlead_tools.selection import Selection
+from fairlead_tools.selection import ResultSelection
 
 LEAST_TOKENS: Final = 200
 """Smallest limit on tokens that a request may set."""
@@ -68,7 +68,7 @@ class Shortener(Protocol):
 class ResultSelector(Protocol):
     """Selects parts of large results outside of the event loop."""
 
-    async def select(self, selection: Selection, result: bytes) -> bytes:
+    async def select(self, selection: ResultSelection, result: bytes) -> bytes:
         """The result with its selected part, or the whole result with a mark. Never raises."""
         ...
 

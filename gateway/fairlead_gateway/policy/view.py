@@ -192,8 +192,8 @@ class View:
         return None if shown is None else self.everything[shown]
 
     def renamed(self, name: str) -> str | None:
-        """Listed name of a shown or hidden tool that is called by the name or id that its server gave it, although it
-        has another one for clients (`as` in `spec.tools`); None for any other name.
+        """Listed name of the shown or hidden tool that its server calls `name`, or whose id would be `name`, although
+        it has another name for clients (`as` in `spec.tools`); None for any other name.
         """
         if self._former is None:
             self._former = by_former_name(self.everything)

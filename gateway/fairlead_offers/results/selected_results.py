@@ -7,14 +7,14 @@ from typing import Final
 import msgspec
 
 from fairlead_offers.job import Job
-from fairlead_tools.selection import Selection, select
+from fairlead_tools.selection import ResultSelection, select
 
 SELECT: Final = Job[bytes]("select", bytes)
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(tuple[Selection, bytes]).decode
+_decode: Final = msgspec.msgpack.Decoder(tuple[ResultSelection, bytes]).decode
 
 
-def selection_work(selection: Selection, result: bytes) -> bytes:
+def selection_work(selection: ResultSelection, result: bytes) -> bytes:
     """Encode the input of `select_part`."""
     return _encode((selection, result))
 

@@ -36,7 +36,7 @@ from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_search.passages import Lines, Passage
 from fairlead_search.result_compression import CompressionFailed, source_texts
-from fairlead_tools.selection import Selection, mark
+from fairlead_tools.selection import ResultSelection, mark
 
 DEFAULT_TOKENS: Final = 1000
 MAX_QUERY: Final = 1000
@@ -208,7 +208,7 @@ class SessionContext:
                 )
         return await self._worker.do(lambda: shorten(work))
 
-    async def select(self, selection: Selection, result: bytes) -> bytes:
+    async def select(self, selection: ResultSelection, result: bytes) -> bytes:
         """The result with its selected part, made in the process; without a process, or if it fails, the whole result
         with a mark.
         """

@@ -45,7 +45,7 @@ class UnshapeableTool(ValueError):
 
 @dataclass(frozen=True)
 class ArgumentPlan:
-    """What clients see of a tool's arguments. Keys are the server's names."""
+    """Changes to a tool's arguments for clients. Keys are the server's names."""
 
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Clients' names."""
@@ -101,7 +101,7 @@ class ShapedSchema:
 
     def _with_definitions(self, shaped: Schema) -> Schema:
         """The shaped root with the original definitions, and with those that were copied."""
-        kept = {
+        definitions = {
             keyword: {name: self._keep(definition) for name, definition in self._root[keyword].items()}
             for keyword in DEFINITIONS
             if isinstance(self._root.get(keyword), dict)
@@ -110,8 +110,8 @@ class ShapedSchema:
             copy = {key: value for key, value in self._root.items() if key not in (*DEFINITIONS, "$id", "$schema")}
             self._definitions[self._root_name] = self._keep(copy)
         if self._definitions:
-            kept["$defs"] = {**kept.get("$defs", {}), **self._definitions}
-        return {**shaped, **kept}
+            definitions["$defs"] = {**definitions.get("$defs", {}), **self._definitions}
+        return {**shaped, **definitions}
 
     def _fresh(self, name: str) -> str:
         """A name for a definition that no other definition has."""
@@ -225,9 +225,9 @@ class ShapedSchema:
             return "#"
         if not reference.startswith("#/"):
             raise UnshapeableTool(f"the inputSchema refers to {reference[:80]}, whose arguments cannot be rewritten")
-        known = self._copies.get(reference)
-        if known is not None:
-            return known
+        earlier = self._copies.get(reference)
+        if earlier is not None:
+            return earlier
         try:
             target = follow_pointer(self._root, reference[1:])
         except UnresolvedReference as error:
@@ -300,12 +300,12 @@ class ShapedSchema:
         """A schema of a nested value: unchanged, but with references to the root led to the original root."""
         if not isinstance(schema, dict):
             return schema
-        kept = {keyword: self._keep_keyword(keyword, value) for keyword, value in schema.items()}
-        reference = kept.get("$ref")
+        copy = {keyword: self._keep_keyword(keyword, value) for keyword, value in schema.items()}
+        reference = copy.get("$ref")
         if isinstance(reference, str) and (reference == "#" or self._leads_into_root(reference)):
             self._needs_root = True
-            kept["$ref"] = f"#/$defs/{self._root_name}{reference[1:]}"
-        return kept
+            copy["$ref"] = f"#/$defs/{self._root_name}{reference[1:]}"
+        return copy
 
     def _keep_keyword(self, keyword: str, value: Any) -> Any:
         if keyword in _MAPS and isinstance(value, dict):

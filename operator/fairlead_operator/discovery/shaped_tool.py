@@ -18,7 +18,7 @@ from fairlead_operator.discovery.offerable import TOOL, Fault
 from fairlead_operator.discovery.shaped_schema import ArgumentPlan, ShapedSchema, UnshapeableTool
 from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.definitions.printable import fit
-from fairlead_tools.selection import BadExpression, check_expression
+from fairlead_tools.selection import BadJmesPath, check_expression
 
 WHY_LIMIT: Final = 300
 """Maximum characters of the reason why a tool is left out."""
@@ -52,14 +52,14 @@ def shape_tools(
     for tool in sorted(shaped, key=lambda tool: (tool.shown_name != tool.name, tool.name)):
         if tool.enabled:
             holders.setdefault(tool.shown_name, tool)
-    kept: list[ToolEntry] = []
+    named: list[ToolEntry] = []
     for tool in shaped:
         holder = holders.get(tool.shown_name, tool)
         if not tool.enabled or holder is tool:
-            kept.append(tool)
+            named.append(tool)
         else:
             faults.append(_fault(tool, f"as: the tool '{holder.name}' is called '{tool.shown_name}' too"))
-    return kept, faults, notes
+    return named, faults, notes
 
 
 def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
@@ -150,7 +150,7 @@ def _keep_out_of_headers(definition: bytes, plan: ArgumentPlan) -> None:
 def _check_expression(expression: str) -> None:
     try:
         check_expression(expression)
-    except BadExpression as error:
+    except BadJmesPath as error:
         raise UnshapeableTool(f"result.select: {error}") from error
 
 

@@ -49,9 +49,9 @@ async def test_models_get_the_shape_in_each_format(gateway: Gateway, format_: st
 
 
 async def test_a_search_finds_the_tool_by_the_clients_words(gateway: Gateway) -> None:
-    found = (await get(gateway, "/v1/search?query=find%20query")).message
-    assert "demo__find" in json.dumps(found)
-    assert "search_v2" not in json.dumps(found)
+    answer = (await get(gateway, "/v1/search?query=find%20query")).message
+    assert "demo__find" in json.dumps(answer)
+    assert "search_v2" not in json.dumps(answer)
 
 
 async def test_a_models_call_reaches_the_server_and_is_shown_by_the_clients_name(gateway: Gateway) -> None:

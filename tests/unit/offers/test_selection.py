@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_offers.results.selected_results import select_part, selection_work
-from fairlead_tools.selection import META_SELECTION, BadExpression, Selection, check_expression, select
+from fairlead_tools.selection import META_SELECTION, BadJmesPath, ResultSelection, check_expression, select
 
 ITEMS = {"items": [{"id": 1, "name": "a", "url": "u"}, {"id": 2, "name": "b", "url": "v"}], "total": 2}
 IMAGE = {"type": "image", "data": "AA==", "mimeType": "image/png"}
@@ -19,7 +19,7 @@ def text(value: Any) -> dict[str, Any]:
 
 
 def selected(expression: str, result: dict[str, Any], *, declared: bool = False) -> Any:
-    return json.loads(select(Selection(expression, declared), json.dumps(result).encode()))
+    return json.loads(select(ResultSelection(expression, declared), json.dumps(result).encode()))
 
 
 def test_structured_content_and_its_text_become_the_part() -> None:
@@ -44,7 +44,7 @@ def test_where_the_tool_declares_an_output_schema_the_part_is_structured_content
 @pytest.mark.parametrize("more", [{"isError": True}, {"resultType": "input_required"}, {"resultType": "task"}])
 def test_errors_questions_and_tasks_stay_as_they_are(more: dict[str, Any]) -> None:
     raw = json.dumps({"content": [text(ITEMS)], **more}).encode()
-    assert select(Selection("items", declared=False), raw) is raw
+    assert select(ResultSelection("items", declared=False), raw) is raw
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_usual_expressions_are_accepted(expression: str) -> None:
     ],
 )
 def test_expressions_whose_cost_is_not_bounded_are_refused(expression: str, why: str) -> None:
-    with pytest.raises(BadExpression, match=why.replace("(", r"\(")):
+    with pytest.raises(BadJmesPath, match=why.replace("(", r"\(")):
         check_expression(expression)
 
 
 def test_the_process_selects_the_same_part() -> None:
     raw = json.dumps({"content": [text(ITEMS)]}).encode()
-    selection = Selection("items[].id", declared=True)
+    selection = ResultSelection("items[].id", declared=True)
     assert select_part(selection_work(selection, raw)) == select(selection, raw)
