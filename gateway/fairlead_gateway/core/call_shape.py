@@ -1,75 +1,30 @@
-"""Translates calls of a tool whose shape differs from its server's definition: arguments, and errors that name them.
-
-Pure module. Clients call such a tool by the names in its shape; policies, the audit log, the cache and the server get
-the server's names.
-"""
+"""Interface of the shape of a tool, as its calls use it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Protocol
 
-import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Credential, ToolShape
-from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import RawObject
-from fairlead_mcp.masking import Mask
-from fairlead_mcp.members import ProtectedNames
 from fairlead_mcp.parameters import Parameter
-from fairlead_tools.selection import ResultSelection, select
-
-_decode: Final = msgspec.json.Decoder(dict[str, Raw] | None).decode
-SMALL_RESULT: Final = 8 << 10
-"""Maximum bytes of a result whose part is selected in the event loop, which takes about a millisecond."""
-_where: Final = "params.arguments"
+from fairlead_tools.selection import ResultSelection
 
 
 class MisnamedArgument(ValueError):
     """A call has an argument under a name that clients do not have for it; the message says which name they have."""
 
 
-class CallShape:
-    """The shape of one tool, for its calls."""
+class CallShape(Protocol):
+    """Translates calls of a tool that clients see in another shape than its server defines."""
 
-    __slots__ = (
-        "_defaults",
-        "_hidden",
-        "_known_as",
-        "_mask",
-        "_names",
-        "_quoted",
-        "_secrets",
-        "_values",
-        "lacking",
-        "param_headers",
-        "selection",
-    )
-
-    def __init__(
-        self, shape: ToolShape, param_headers: tuple[Parameter, ...], secrets: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        self.param_headers = param_headers
-        """Arguments that the server gets as headers too (`Mcp-Param-*`), by the server's names."""
-        self.selection: ResultSelection | None = None
-        """Part of results that clients get; None for all of it."""
-        if shape.select is not None:
-            self.selection = ResultSelection(shape.select, b'"outputSchema"' in bytes(shape.definition))
-        self._names = shape.arguments
-        self._known_as = {name: shown for shown, name in shape.arguments.items()}
-        self._hidden = ProtectedNames((*shape.hidden, *self._known_as))
-        self._values = _encode_members(shape.values)
-        self._defaults = _encode_members(shape.defaults)
-        self._secrets = _encode_members({name: secrets[name] for name in shape.secrets if name in secrets})
-        self._mask = Mask(Credential(arguments={"": dict(secrets)}))
-        self.lacking = next((name for name in shape.secrets if name not in secrets), None)
-        """An argument whose secret value the gateway does not have, so that calls are refused; None without one."""
-        quoted = "|".join(map(re.escape, self._known_as))
-        self._quoted = re.compile(rf"(['\"`])({quoted})\1") if quoted else None
+    param_headers: tuple[Parameter, ...]
+    """Arguments that the server gets as headers too (`Mcp-Param-*`), by the server's names."""
+    selection: ResultSelection | None
+    """Part of results that clients get; None for all of it."""
+    lacking: str | None
+    """An argument whose secret value the gateway does not have, so that calls are refused; None without one."""
 
     def to_server(self, arguments: bytes | Raw | None) -> Raw:
         """The arguments for the server: renamed, with defaults and with the values of hidden arguments.
@@ -77,78 +32,20 @@ class CallShape:
         Raises MisnamedArgument for an argument under the server's name, or in a spelling that some parsers read as a
         hidden argument; jsonrpc.UNREADABLE for bytes that are not a JSON object.
         """
-        given = (None if arguments is None else _decode(arguments)) or {}
-        made: dict[str, Raw] = {}
-        passed: list[str] = []
-        for name, value in given.items():
-            renamed = self._names.get(name)
-            if renamed is not None:
-                made[renamed] = value
-            elif name in self._known_as:
-                raise MisnamedArgument(f"unknown argument '{name}': it is called '{self._known_as[name]}'")
-            elif name not in self._hidden.names:
-                made[name] = value
-                passed.append(name)
-        misread = self._hidden.misread(passed, _where)
-        if misread is not None:
-            raise MisnamedArgument(misread)
-        for name, value in self._defaults.items():
-            made.setdefault(name, value)
-        made.update(self._values)
-        return Raw(jsonrpc.encode(made))
+        ...
 
     def add_secrets(self, members: RawObject) -> RawObject:
         """Params of a call with the secret values of arguments; the same object if it has no arguments or secrets."""
-        if not self._secrets or "arguments" not in members:
-            return members
-        arguments = {**jsonrpc.decode_object(members["arguments"]), **self._secrets}
-        return {**members, "arguments": Raw(jsonrpc.encode(arguments))}
-
-    def show_text(self, text: str) -> str:
-        """A text of the server with the clients' names of arguments, where it quotes the server's."""
-        if self._quoted is None:
-            return text
-        return self._quoted.sub(lambda match: f"{match[1]}{self._known_as[match[2]]}{match[1]}", text)
+        ...
 
     def show_error(self, error: RpcError) -> RpcError:
         """An error of the server with the clients' names of arguments, and without secrets; the error itself if it has
         none of both.
         """
-        error = self._mask.error(error)
-        shown = self.show_text(error.message)
-        return error if shown == error.message else RpcError(error.code, shown, error.data, status=error.status)
-
-    def show_failure(self, result: Raw) -> Raw:
-        """A result of a failed call with the clients' names of arguments in its texts; other results unchanged."""
-        if self._quoted is None or b'"isError"' not in bytes(result):
-            return result
-        try:
-            members = jsonrpc.decode_object(result)
-            if bytes(members.get("isError", b"")) != b"true":
-                return result
-            content = msgspec.json.decode(members["content"])
-        except (KeyError, *jsonrpc.UNREADABLE):
-            return result
-        changed = False
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and isinstance(block.get("text"), str):
-                shown = self.show_text(block["text"])
-                changed = changed or shown != block["text"]
-                block["text"] = shown
-        if not changed:
-            return result
-        members["content"] = Raw(jsonrpc.encode(content))
-        return Raw(jsonrpc.encode(members))
+        ...
 
     def show_small(self, result: Raw) -> Raw | None:
         """A result with the clients' names in its errors, and its selected part; None if it is too large to select a
         part of it in the event loop.
         """
-        shown = self.show_failure(result)
-        if self.selection is None:
-            return shown
-        return Raw(select(self.selection, bytes(shown))) if len(shown) <= SMALL_RESULT else None
-
-
-def _encode_members(values: dict[str, Any]) -> dict[str, Raw]:
-    return {name: Raw(jsonrpc.encode(value)) for name, value in values.items()}
+        ...

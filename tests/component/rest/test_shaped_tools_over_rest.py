@@ -21,7 +21,7 @@ LONG: dict[str, Any] = {"name": "long", "description": "word " * 300, "inputSche
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    tools = [shaped(), "add", shaped({"description": "Short."}, LONG, description="Short.")]
+    tools: list[Any] = [shaped(), "add", shaped({"description": "Short."}, LONG, description="Short.")]
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, tools)) as started:
         yield started
 

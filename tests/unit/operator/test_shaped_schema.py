@@ -15,7 +15,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import ToolShape
-from fairlead_gateway.core.call_shape import CallShape
+from fairlead_gateway.calls.routes.tool_call_shape import ToolCallShape
 from fairlead_operator.discovery.shaped_schema import ArgumentPlan, ShapedSchema, UnshapeableTool
 
 ABSENT = object()
@@ -66,8 +66,8 @@ def whole(part: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": PROPERTIES, **part}
 
 
-def call_shape(plan: ArgumentPlan) -> CallShape:
-    return CallShape(
+def call_shape(plan: ArgumentPlan) -> ToolCallShape:
+    return ToolCallShape(
         ToolShape(
             definition=Raw(b"{}"),
             arguments={new: old for old, new in plan.renamed.items()},

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.results.cache import scope
 from fairlead_gateway.calls.routes import param_headers
-from fairlead_gateway.core.call_shape import CallShape
+from fairlead_gateway.calls.routes.tool_call_shape import ToolCallShape
 from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
@@ -118,11 +118,11 @@ def name_lines(name: str) -> bytes:
     return b"%b: %b\r\n" % (eras.H_NAME, eras.header_value(name))
 
 
-def _call_shape(binding: ServerBinding, tool: Tool) -> CallShape | None:
+def _call_shape(binding: ServerBinding, tool: Tool) -> ToolCallShape | None:
     if tool.shape is None:
         return None
     in_headers = param_headers.read_headers(tool.server_definition)
-    return CallShape(tool.shape, in_headers, binding.secret_arguments.get(tool.name, {}))
+    return ToolCallShape(tool.shape, in_headers, binding.secret_arguments.get(tool.name, {}))
 
 
 def _cache_scope(server: Server, tool: Tool) -> bytes:
