@@ -9,15 +9,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
+from askers import session_of
 from fairlead_api.documents.catalog import Catalog, Credential, DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.meta import ServerKey
 from fairlead_operator.local.documents import DirectoryCredentialStore
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, legacy, modern, publish, running, served
-from rawserver import RawServer, Request
+from rawserver import RawServer, Request, raw_server
 from restworld import get
 from shapedtools import shaped
+from tasks_gateway import about, created
+from taskserver import CAPABILITIES, TaskServer, text_result
 from toolservers import legacy_server, modern_server
 
 ERAS = (MODERN, LEGACY)
@@ -319,3 +323,32 @@ async def test_a_changed_secret_is_used_from_the_next_snapshot_on_and_finds_no_o
             await served(gateway, 2)
             await ask(gateway, calling("demo__fetch", {"id": "1"}))
     assert [request.params["arguments"]["api_key"] for request in server.seen] == [KEY, "other"]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_the_result_of_a_task_is_the_selected_part_unless_it_is_large(tmp_path: Path, size: int) -> None:
+    server = TaskServer()
+    job = {"name": "job", "inputSchema": {"type": "object"}}
+    async with raw_server(server.handle) as raw:
+        demo = catalog("demo", raw.url, [shaped({"result": {"select": "a"}}, job)], capabilities=Raw(CAPABILITIES))
+        async with running(tmp_path, demo) as gateway:
+            task = await created(gateway)
+            server.ends("t1", result=text_result(json.dumps({"a": ["some text"] * size})))
+            result = (await ask(gateway, about("tasks/get", task))).message["result"]["result"]
+    if size == 1:
+        assert result == text_result('["some text"]')
+    else:
+        assert json.loads(result["content"][0]["text"]) == {"a": ["some text"] * size}
+        assert result["_meta"]["fairlead.dev/selection"] == {"failed": "no part is selected of large results of tasks"}
+
+
+async def test_a_legacy_client_that_waits_for_a_task_gets_the_selected_part(tmp_path: Path) -> None:
+    server = TaskServer()
+    must = {"name": "must", "inputSchema": {"type": "object"}}
+    async with raw_server(server.handle) as raw:
+        demo = catalog("demo", raw.url, [shaped({"result": {"select": "a"}}, must)], capabilities=Raw(CAPABILITIES))
+        async with running(tmp_path, demo) as gateway:
+            session = await session_of(gateway, {})
+            ends = {"ends": {"result": text_result('{"a": "the end"}')}}
+            answer = await ask(gateway, calling("demo__must", ends, era=LEGACY, session=session))
+    assert answer.message["result"] == text_result("the end")
