@@ -118,6 +118,7 @@ class Activation:
             server_info=server_info(server) or SERVER_INFO,
             retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
             credentials=self._registry.credentials(server.key),
+            secret_arguments=self._registry.secret_arguments(server.key),
         )
 
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:

@@ -121,7 +121,7 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
     calls, counts = settings.calls, shared.metrics.shares
     key = settings.installation.session_key.encode()
     recorder = ContextRecorder(result_store(settings.results, settings.limits.redis, clock), key)
-    keeper = ResultKeeper(recorder, router_tools, shared.metrics)
+    keeper = ResultKeeper(recorder, router_tools, shared.metrics, router_tools)
     subscriptions = ResourceSubscriptions(CLIENT, clock)
     tasks = ClientTasks(TaskIds(key), OpenTasks(calls.open_tasks, clock), shared.metrics, CLIENT, clock)
     task_subscriptions = TaskSubscriptions(tasks, shared.governance.auditor, keeper)

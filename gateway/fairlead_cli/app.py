@@ -239,6 +239,10 @@ def tools(
         bool,
         typer.Option("--losses", help="With --format: list everything that the format cannot express, tool by tool."),
     ] = False,
+    tokens: Annotated[
+        bool,
+        typer.Option("--tokens", help="Show the tokens of each definition, and what `tools` of its server saves."),
+    ] = False,
 ) -> None:
     """List the tools that a gateway offers, or show one of them.
 
@@ -256,16 +260,22 @@ def tools(
 
         fairlead tools --tier fast
 
+        fairlead tools --tokens
+
         fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
     """
     from fairlead_cli.calling.tools import run_offer, run_tool, run_tools
     from fairlead_cli.failure import USAGE_ERROR, Failure
 
-    if tool is not None and format is not None:
-        raise Failure("give either a tool or --format, not both", code=USAGE_ERROR)
+    if (tool is not None) + (format is not None) + tokens > 1:
+        raise Failure("give only one of a tool, --format and --tokens", code=USAGE_ERROR)
     destination = gateway.destination()
     if tool is not None:
         run_tool(destination, tool, output)
+    elif tokens:
+        from fairlead_cli.calling.tool_tokens import run_tokens
+
+        run_tokens(destination, output)
     elif format is None:
         run_tools(destination, output)
     else:

@@ -48,6 +48,7 @@ class Mask:
         for part in parts:
             values |= {*part.headers.values(), *part.query.values(), *part.cookies.values()}
             values |= {value.rpartition(" ")[2] for value in part.headers.values()}
+        values |= {value for arguments in sent.arguments.values() for value in arguments.values()}
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
 
     @classmethod

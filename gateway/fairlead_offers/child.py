@@ -36,6 +36,7 @@ from fairlead_offers.conversion.jobs import (
 )
 from fairlead_offers.job import BULK, LENGTH, ConvertedBody
 from fairlead_offers.results.kept_results import READ, read
+from fairlead_offers.results.selected_results import SELECT, select_part
 from fairlead_offers.results.shortened_results import SHORTEN, shorten
 from fairlead_offers.search.jobs import EMBED, SEARCH, STORED, VECTORS, embed, search, stored_vectors, take_vectors
 
@@ -52,6 +53,7 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     EMBED.name: embed,
     READ.name: read,
     SHORTEN.name: shorten,
+    SELECT.name: select_part,
 }
 
 AUTOGROUP: Final = Path("/proc/self/autogroup")

@@ -128,6 +128,8 @@ class CallReader:
         self._owner = identity.owner
         self._snapshot = snapshot
         self._administers = administers
+        self._renamed: dict[ServerKey, dict[str, str]] = {}
+        """Clients' names of renamed tools, by server and the server's name; filled for the servers of calls."""
 
     def may_see(self, call: EndedCall) -> bool:
         """Whether the principal may see the call."""
@@ -150,7 +152,16 @@ class CallReader:
             return call.name
         server = self._snapshot.servers.get(call.server)
         prefix = None if server is None else server.catalog.prefix
-        return tool_id(call.server, call.name) if prefix is None else exposed_name(prefix, call.name)
+        shown = self._shown_name(call.server, call.name)
+        return tool_id(call.server, shown) if prefix is None else exposed_name(prefix, shown)
+
+    def _shown_name(self, key: ServerKey, tool: str) -> str:
+        renamed = self._renamed.get(key)
+        if renamed is None:
+            server = self._snapshot.servers.get(key)
+            tools = () if server is None else server.tools
+            renamed = self._renamed[key] = {each.name: each.shown for each in tools if each.renamed is not None}
+        return renamed.get(tool, tool)
 
     def server(self, call: EndedCall) -> ServerKey | None:
         """Server of a call; None if there is none, or the principal may not see it."""
@@ -207,7 +218,7 @@ class CallReader:
         if name == call.name or name == self.name(call):
             return True
         server = self.server(call)
-        return server is not None and name == tool_id(server, call.name)
+        return server is not None and name == tool_id(server, self._shown_name(server, call.name))
 
 
 class CallValues(msgspec.Struct, frozen=True, rename="camel"):

@@ -62,6 +62,7 @@ OTHERS_OF_PAGES = {
     "docs/configure/custom-tools.md": {"fairlead.tools"},
     "docs/configure/policies.md": {"defaultAction"},
     "docs/configure/pinning.md": {"gatewayApprovals"},
+    "docs/configure/shaping.md": {"oneOf", "anyOf", "allOf", "dependentRequired"},
     "docs/configure/servers/web-search.md": {"search.formats"},
     "docs/configure/sign-in.md": {
         "authServerMetadataUrl",

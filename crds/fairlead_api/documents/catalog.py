@@ -104,8 +104,8 @@ class SentCredential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=
 
 
 class Credential(SentCredential, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
-    """Content of one key of a credentials Secret: headers for each request, or variables for the child's
-    environment.
+    """Content of one key of a credentials Secret: headers for each request, variables for the child's environment, and
+    arguments of tools.
     """
 
     schemes: dict[str, SentCredential] = msgspec.field(default_factory=dict)
@@ -117,12 +117,15 @@ class Credential(SentCredential, rename="camel", omit_defaults=True, frozen=True
     """Secret of the OAuth client in `Catalog.oauth`."""
     private_key: str = ""
     """Private key of that client, PEM or JWK, for `private_key_jwt`."""
+    arguments: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    """Values of hidden arguments, by the server's names of the tool and the argument."""
 
     def __repr__(self) -> str:
         secrets = "".join(f", {name}" for name in ("token", "client_secret", "private_key") if getattr(self, name))
         openapi = "".join(
             f", {name}={sorted(getattr(self, name))}" for name in ("query", "cookies", "schemes") if getattr(self, name)
         )
+        secrets += f", arguments={sorted(self.arguments)}" if self.arguments else ""
         return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)}{openapi}{secrets})"
 
 
@@ -141,6 +144,28 @@ class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
     """Whether a call may be repeated after a failure."""
     cacheable_seconds: int | None = None
     """Time for which a result may be reused for equal arguments."""
+
+
+class ToolShape(DocumentStruct, kw_only=True, frozen=True):
+    """How clients see and call a tool, where that differs from the server's definition."""
+
+    definition: Raw
+    """The definition for clients: with their name of the tool, its arguments and output schema. Hashes, pins and
+    approvals are of the server's definition."""
+    name: str | None = None
+    """Clients' name of the tool, without prefix; None: the server's."""
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
+    """The server's names of renamed arguments, by the clients' names."""
+    hidden: tuple[str, ...] = ()
+    """The server's names of arguments that clients cannot set."""
+    values: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Values of arguments in every call, by the server's names."""
+    defaults: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Values of arguments in calls without them, by the server's names."""
+    secrets: tuple[str, ...] = ()
+    """The server's names of hidden arguments whose values are in `Credential.arguments`."""
+    select: str | None = None
+    """JMESPath expression that selects the part of a result that clients get; None: all of it."""
 
 
 class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
@@ -182,6 +207,18 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     """Client capabilities, such as `sampling`, without which the server does not list the tool and rejects calls of
     it.
     """
+    shape: ToolShape | None = None
+    """How clients see and call the tool; None: as the server defines it, except for `description`."""
+
+    @property
+    def shown_definition(self) -> Raw:
+        """The definition for clients, still without `description` and prefix."""
+        return self.definition if self.shape is None else self.shape.definition
+
+    @property
+    def shown_name(self) -> str:
+        """Clients' name of the tool, without prefix."""
+        return self.name if self.shape is None or self.shape.name is None else self.shape.name
 
 
 class Definition(DocumentStruct, kw_only=True, frozen=True):

@@ -89,6 +89,7 @@ class Cause(StrEnum):
     INVALID_DEFINITIONS = "InvalidDefinitions"
     MENDED_DEFINITIONS = "MendedDefinitions"
     DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
+    INVALID_SHAPES = "InvalidShapes"
     LISTING_INCOMPLETE = "ListingIncomplete"
     MENDED_ANSWERS = "MendedAnswers"
     OPERATIONS_LEFT_OUT = "OperationsLeftOut"
@@ -331,6 +332,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.INVALID_DEFINITIONS,
             Cause.MENDED_DEFINITIONS,
             Cause.DEFINITIONS_TOO_LARGE,
+            Cause.INVALID_SHAPES,
             Cause.LISTING_INCOMPLETE,
             Cause.MENDED_ANSWERS,
             Cause.OPERATIONS_LEFT_OUT,

@@ -54,6 +54,13 @@ VERIFIED: Final = {
         "list; catalog, hashes and pins keep the server's original text.",
         "Nothing has to be done; correcting these members in the server ends this report.",
     ),
+    Cause.INVALID_SHAPES: CauseExplanation(
+        "True",
+        "spec.tools gives tools a name, arguments or results that their definitions do not allow: a name that another "
+        "tool has, a hidden argument that the server requires, a value of another type, or an argument that the tool "
+        "does not have. These tools are left out: a value that is meant for every call must never be missing.",
+        "Correct `as`, `arguments` and `result` of the tool in its entry of `tools`; the message says what is wrong.",
+    ),
     Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(
         "True",
         "Definitions are larger than 256 KiB, which no model's context can hold. They are left out.",

@@ -397,7 +397,7 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
     catalog = documents.catalog(key)
     if catalog is None:
         return ()
-    names = sorted(tool.name for tool in catalog.tools if tool.enabled)
+    names = sorted(tool.shown_name for tool in catalog.tools if tool.enabled)
     prefix = catalog.prefix
     return tuple(names if prefix is None else (exposed_name(prefix, name) for name in names))
 

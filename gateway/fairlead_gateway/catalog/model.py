@@ -192,19 +192,22 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
     named = {uri: tuple(naming) for uri, naming in interfaces.items()}
     approved = ApprovedSkills(item.definition for item in offered.skills) if catalog.pinned else None
     problems += offered.problems
-    return Server(catalog.key, catalog, tuple(tools.values()), tuple(problems), offered, named, approved)
+    listed = tuple(tools.values())
+    if any(tool.renamed is not None for tool in listed):
+        listed = tuple(sorted(listed, key=attrgetter("shown")))
+    return Server(catalog.key, catalog, listed, tuple(problems), offered, named, approved)
 
 
 def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, problems: list[str]) -> Tool:
     """Compile one tool. Raises UnusableDefinition if clients would reject its definition."""
-    raw = bytes(entry.definition)
-    exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
+    raw, shown = bytes(entry.shown_definition), entry.shown_name
+    exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, shown)
 
     def name_definition(definition: bytes) -> tuple[bytes, bytes]:
         if entry.description is None:
-            unprefixed = verbatim(definition, name=entry.name)
+            unprefixed = verbatim(definition, name=shown)
         else:
-            unprefixed = with_name(definition, name=entry.name, description=entry.description)
+            unprefixed = with_name(definition, name=shown, description=entry.description)
         merged = with_name(unprefixed, name=exposed) if exposed else b""
         if interface.resources and catalog.prefix is not None:
             merged = bytes(UriNames(catalog.prefix).show_in(merged, uris.TOOL))
@@ -246,6 +249,9 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
         requires=entry.requires,
         interface=interface,
         operation=entry.operation,
+        renamed=None if shown == entry.name else shown,
+        shape=entry.shape,
+        server_definition=b"" if entry.shape is None else bytes(entry.definition),
     )
 
 

@@ -9,6 +9,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from fairlead_tools.selection import ResultSelection
+
 LEAST_TOKENS: Final = 200
 """Smallest limit on tokens that a request may set."""
 MOST_TOKENS: Final = 10_000_000
@@ -60,6 +62,14 @@ class Shortener(Protocol):
 
     async def shorten(self, long: LongResult) -> ShownResult:
         """Shorten a result. Never raises."""
+        ...
+
+
+class ResultSelector(Protocol):
+    """Selects parts of large results outside of the event loop."""
+
+    async def select(self, selection: ResultSelection, result: bytes) -> bytes:
+        """The result with its selected part, or the whole result with a mark. Never raises."""
         ...
 
 

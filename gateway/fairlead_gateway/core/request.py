@@ -87,6 +87,7 @@ class McpRequest:
 
     __slots__ = (
         "any_structured",
+        "client_arguments",
         "default_tokens",
         "id",
         "meta",
@@ -119,6 +120,8 @@ class McpRequest:
         self.session = session
         """`Mcp-Session-Id` of a legacy client; None without one."""
         self.meta = meta
+        self.client_arguments: Raw | None = None
+        """Arguments as the client sent them, if the tool's shape has changed those in `params`; else None."""
         self.token = token
         """Progress token; None if the request has none."""
         self.name: str | None = None

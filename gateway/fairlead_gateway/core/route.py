@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from fairlead_gateway.core.call_shape import CallShape
 from fairlead_gateway.core.ports import (
     AdmissionGuard,
     ArgumentConstraint,
@@ -109,6 +110,8 @@ class Route:
     """Whether `quota` or `caps` limit the number of calls."""
     constraint: ArgumentConstraint | None = None
     """Restrictions of policies on the arguments; None if all are allowed."""
+    shape: CallShape | None = None
+    """Translates calls of a tool that clients see in another shape; None if they see it as the server defines it."""
     manual: str = ""
     """Why policies do not let the LLM tool loop run the tool automatically; empty if they do."""
     escapes: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.catalog import Catalog, ToolShape
 from fairlead_api.documents.operations import Operation
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.quota import Caps
@@ -92,10 +92,21 @@ class Tool(msgspec.Struct, frozen=True):
     interface: UserInterface = NONE
     operation: Operation | None = None
     """HTTP request of a call, where the server is an HTTP API."""
+    renamed: str | None = None
+    """Clients' name on the server's own endpoint; None if it is `name`."""
+    shape: ToolShape | None = None
+    """How clients see and call the tool; None if they do as the server defines it."""
+    server_definition: bytes = b""
+    """Raw definition of the server, if the tool has a shape; else empty."""
+
+    @property
+    def shown(self) -> str:
+        """Clients' name on the server's own endpoint."""
+        return self.name if self.renamed is None else self.renamed
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A server with its tools, sorted by name."""
+    """A server with its tools, sorted by the names that clients see."""
 
     key: ServerKey
     catalog: Catalog

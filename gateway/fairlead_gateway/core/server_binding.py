@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from fairlead_gateway.core.outbound import CallCredentials
@@ -27,5 +29,7 @@ class ServerBinding(msgspec.Struct, frozen=True):
     """Longest duration in seconds of a request that keeps reporting progress."""
     credentials: CallCredentials | None = None
     """Access tokens per call; None if `upstream` has the credential of all requests."""
+    secret_arguments: Mapping[str, Mapping[str, str]] = {}
+    """Values of hidden arguments, by the server's names of the tool and the argument."""
     caller_deadline: bool = False
     """Whether the caller or its tier set `timeout`, so that a timeout does not count against the server."""

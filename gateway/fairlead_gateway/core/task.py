@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.call_shape import CallShape
 from fairlead_gateway.core.ports import SchemaCheck
 
 
 class TaskRef:
     """Task of a server: where it runs and which tool created it, decoded from the sealed id that the client has."""
 
-    __slots__ = ("check", "id", "pod", "sealed", "server", "tool")
+    __slots__ = ("check", "id", "pod", "sealed", "server", "shape", "tool")
 
     def __init__(self, sealed: str, server: ServerKey, tool: str, task_id: str, pod: bytes | None) -> None:
         self.check: SchemaCheck | None = None
         """Schemas of the tool's current definition, to validate the result."""
+        self.shape: CallShape | None = None
+        """Shape of the tool for clients, to translate the result; None without one."""
         self.sealed = sealed
         """Sealed id that the client has."""
         self.server = server

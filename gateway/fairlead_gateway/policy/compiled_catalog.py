@@ -117,7 +117,7 @@ def compile_in_slices(
     for key, server in snapshot.servers.items():
         server_tools = (
             (
-                tool.name,
+                tool.shown,
                 server,
                 tool,
                 annotated(tool.definition, server, tool),

@@ -25,12 +25,32 @@ ByServer: TypeAlias = dict[str, dict[ServerKey, dict[str, str]]]
 
 
 def by_server(routes: Mapping[str, Route]) -> ByServer:
-    """Index the tools of routes by the names of their servers."""
+    """Index the tools of routes by the names of their servers, and by the unprefixed names that clients see."""
     servers: ByServer = {}
     for name, route in routes.items():
         key = route.server.key
-        servers.setdefault(key.name, {}).setdefault(key, {})[route.name] = name
+        tool = route.name if route.tool is None else route.tool.shown
+        servers.setdefault(key.name, {}).setdefault(key, {})[tool] = name
     return servers
+
+
+def by_own_name(routes: Mapping[str, Route]) -> dict[ServerKey, dict[str, str]]:
+    """Index the listed names of tools by their servers and the servers' names of the tools."""
+    tools: dict[ServerKey, dict[str, str]] = {}
+    for name, route in routes.items():
+        tools.setdefault(route.server.key, {})[route.name] = name
+    return tools
+
+
+def by_former_name(routes: Mapping[str, Route]) -> dict[str, str]:
+    """Listed names of renamed tools (`as` in `spec.tools`), by the names and ids that they would have otherwise."""
+    former: dict[str, str] = {}
+    for name, route in routes.items():
+        tool = route.tool
+        if tool is not None and tool.renamed is not None:
+            former[name.removesuffix(tool.renamed) + tool.name] = name
+            former[f"{ID}{route.server.key.name}.{tool.name}"] = name
+    return former
 
 
 def find_named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:

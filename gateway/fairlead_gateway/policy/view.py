@@ -20,7 +20,16 @@ from fairlead_gateway.policy.app_tools import for_apps
 from fairlead_gateway.policy.hidden_tools_notice import HiddenTools, member_of, notice, over_budget
 from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.policy.tiers import Hidden
-from fairlead_gateway.policy.tool_ids import ID, MAX_ID, ByServer, ambiguous, by_server, find_named
+from fairlead_gateway.policy.tool_ids import (
+    ID,
+    MAX_ID,
+    ByServer,
+    ambiguous,
+    by_former_name,
+    by_own_name,
+    by_server,
+    find_named,
+)
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_tools.refusal import OVER_BUDGET, Refusal
 
@@ -66,8 +75,10 @@ class View:
     """The tools that one request target shows, by listed name, sorted by name."""
 
     __slots__ = (
+        "_by_own_name",
         "_by_server",
         "_for_apps",
+        "_former",
         "_hidden_member",
         "_instructions",
         "_listing",
@@ -120,7 +131,9 @@ class View:
         """Whether the list includes `read_result`, because a tool or a policy limits the tokens of results."""
         self._listing = listing
         self._hidden_member: bytes | None = None
+        self._by_own_name: dict[ServerKey, dict[str, str]] | None = None
         self._by_server: ByServer | None = None
+        self._former: dict[str, str] | None = None
         self._for_apps: dict[str, list[str]] | None = None
 
     def find_unlisted(self, name: str, now: float) -> Route | None:
@@ -173,10 +186,18 @@ class View:
 
     def tool_of(self, server: ServerKey, tool: str) -> Route | None:
         """Route of a shown or hidden tool, by its server and its name at the server; None if policies deny the tool."""
-        if self._by_server is None:
-            self._by_server = by_server(self.everything)
-        shown = self._by_server.get(server.name, {}).get(server, {}).get(tool)
+        if self._by_own_name is None:
+            self._by_own_name = by_own_name(self.everything)
+        shown = self._by_own_name.get(server, {}).get(tool)
         return None if shown is None else self.everything[shown]
+
+    def renamed(self, name: str) -> str | None:
+        """Listed name of the shown or hidden tool that its server calls `name`, or whose id would be `name`, although
+        it has another name for clients (`as` in `spec.tools`); None for any other name.
+        """
+        if self._former is None:
+            self._former = by_former_name(self.everything)
+        return self._former.get(name)
 
     def nearest(self, name: str) -> str | None:
         """The shown tool that a wrong name probably means. If the view has more than `NEAR` tools, only names are

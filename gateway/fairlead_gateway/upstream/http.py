@@ -12,7 +12,7 @@ import asyncio
 import random
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Raw
@@ -79,6 +79,8 @@ class HttpAccess:
     """Limit on the sessions with a legacy server."""
     complete: CompleteElicitation = forward_nothing
     """Forwards the end of an elicitation between the calls of a client."""
+    arguments: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Secret arguments of tools, which calls already have; they are masked in errors."""
 
 
 class HttpUpstream(Upstream):
@@ -99,7 +101,7 @@ class HttpUpstream(Upstream):
     ) -> None:
         self._modern = traits.modern
         self._client = client
-        self.mask = Mask(Credential(headers=dict(access.headers)))
+        self.mask = Mask(Credential(headers=dict(access.headers), arguments=access.arguments))
         self._head = target.head(headers=access.headers)
         self._modern_heads: dict[str, bytes] = {}
         self._methods: dict[str, bytes] = {}

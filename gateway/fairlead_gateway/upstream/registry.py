@@ -160,6 +160,8 @@ class _Connection(NamedTuple):
     """Access tokens per call; None if `upstream` has the credential of all requests."""
     consent: ServerConsent | None = None
     """Consent of persons; None if the server does not want persons to sign in."""
+    arguments: Mapping[str, Mapping[str, str]] = {}
+    """Values of hidden arguments, by tool and argument."""
     complete: bool = True
     """False if `upstream` is a substitute that the next `sync` tries to replace."""
 
@@ -284,6 +286,10 @@ class Registry:
     def credentials(self, key: ServerKey) -> ServerCredentials | None:
         """Access tokens per call of a server; None if its upstream has the credential of all requests."""
         return self._entries[key].connection.credentials
+
+    def secret_arguments(self, key: ServerKey) -> Mapping[str, Mapping[str, str]]:
+        """Values of hidden arguments of a server's tools, by tool and argument."""
+        return self._entries[key].connection.arguments
 
     def forget(self, server: ServerKey, person: bytes) -> None:
         """Implements `core.granted_tokens.GrantedTokens`."""
@@ -410,7 +416,7 @@ class Registry:
                     credential = await self._credentials.read(config.credential)
             tokens = reusable or self._server_tokens(key, config, credential)
             upstream = await self._build_upstream(key, config, credential, tokens.credentials)
-            return _Connection(upstream, tokens.credentials, tokens.consent)
+            return _Connection(upstream, tokens.credentials, tokens.consent, credential.arguments)
         except (CredentialUnreadable, TimeoutError) as error:
             why = str(error) or f"the credential was not read within {CREDENTIAL_SECONDS:g} s"
             log.warning("Server %s cannot be called, as its credential cannot be read: %s", key, why)
@@ -544,6 +550,7 @@ class Registry:
             credentials,
             self._settings.per_client.most if config.personal else MAX_SESSIONS,
             self._complete,
+            credential.arguments,
         )
         return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
 

@@ -28,7 +28,11 @@ class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Hash of name, description, schemas, tags and categories."""
     latency: LatencyDocument
     definition: Raw
-    """MCP definition, identical to the server's except for the name."""
+    """MCP definition, identical to the server's except for the name and what `spec.tools` changes."""
+    server_bytes: int | None = None
+    """Bytes of what models would read of the server's own definition: name, description and input schema as compact
+    JSON. Null if `spec.tools` changes nothing of the definition.
+    """
 
 
 def document(entry: VisibleTool) -> ToolDocument:
@@ -45,4 +49,5 @@ def document(entry: VisibleTool) -> ToolDocument:
         search_hash=tool.search_hash,
         latency=entry.latency,
         definition=Raw(entry.definition),
+        server_bytes=entry.server_bytes,
     )

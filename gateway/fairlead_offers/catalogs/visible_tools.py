@@ -21,6 +21,7 @@ from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import GROUP, ServerKey
 from fairlead_formats.names import Names, did_you_mean
 from fairlead_formats.schema.property_names import other_names
+from fairlead_formats.tokens.sizes import render
 from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
@@ -82,7 +83,7 @@ class VisibleTool:
         *,
         pinned: bool,
     ) -> None:
-        self.id = tool_id(server.key, entry.name)
+        self.id = tool_id(server.key, entry.shown_name)
         self.name = name
         self.server = server.key
         self.prefix = server.prefix
@@ -120,6 +121,13 @@ class VisibleTool:
         if self._other_names is None:
             self._other_names = other_names(self.decoded.get("inputSchema"))
         return self._other_names
+
+    @property
+    def server_bytes(self) -> int | None:
+        """Bytes of what models would read of the server's definition; None if nothing of the definition is changed."""
+        if self.entry.shape is None and self.entry.description is None:
+            return None
+        return len(render(decode_definition(bytes(self.entry.definition), self.entry.name)).encode())
 
     def is_from(self, servers: Collection[str]) -> bool:
         """Whether the tool belongs to one of these servers, given by `namespace/name`, name or prefix. An empty

@@ -60,7 +60,7 @@ def choice_for(choices: Sequence[ServerToolChoice], entry: VisibleTool) -> Serve
 
 
 def _is_named(entry: VisibleTool, names: Sequence[str]) -> bool:
-    return entry.name in names or entry.entry.name in names
+    return entry.name in names or entry.entry.shown_name in names
 
 
 def _is_read_only(entry: VisibleTool) -> bool:

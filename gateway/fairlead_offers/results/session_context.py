@@ -29,12 +29,14 @@ from fairlead_offers.results.kept_results import (
     read,
 )
 from fairlead_offers.results.result_documents import contents
+from fairlead_offers.results.selected_results import SELECT, selection_work
 from fairlead_offers.results.shortened_results import SHORTEN, shorten
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_search.passages import Lines, Passage
 from fairlead_search.result_compression import CompressionFailed, source_texts
+from fairlead_tools.selection import ResultSelection, mark
 
 DEFAULT_TOKENS: Final = 1000
 MAX_QUERY: Final = 1000
@@ -205,6 +207,17 @@ class SessionContext:
                     error,
                 )
         return await self._worker.do(lambda: shorten(work))
+
+    async def select(self, selection: ResultSelection, result: bytes) -> bytes:
+        """The result with its selected part, made in the process; without a process, or if it fails, the whole result
+        with a mark.
+        """
+        if self._shortening is None:
+            return mark(result, "results of this size are selected in a process, which this gateway does not have")
+        try:
+            return await self._shortening.do(SELECT, selection_work(selection, result))
+        except NotDone as error:
+            return mark(result, str(error))
 
     async def _read(self, reading: Reading) -> ReadPassages:
         if self._reading is not None:

@@ -31,6 +31,7 @@ from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
 from fairlead_tools import refusals
 from fairlead_tools.refusal import Refusal
+from fairlead_tools.selection import ResultSelection
 
 MCP: Final = "mcp"
 _CODES: Final = frozenset({CONNECTION_LOST, RATE_LIMITED})
@@ -92,6 +93,9 @@ class RouterTools(MetaTools, Shortener):
 
     async def shorten(self, long: LongResult) -> ShownResult:
         return await self._services().results.shorten(long)
+
+    async def select(self, selection: ResultSelection, result: bytes) -> bytes:
+        return await self._services().results.select(selection, result)
 
 
 def _result(content: bytes) -> bytes:

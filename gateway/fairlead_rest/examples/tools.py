@@ -29,6 +29,7 @@ TOOL: Final[dict[str, Any]] = {
             "cacheable_seconds": 0,
         },
         "definition": _DEFINITION,
+        "serverBytes": None,
     }
 }
 OFFER: Final[dict[str, Any]] = {

@@ -112,7 +112,7 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
     floor = catalog.floor(tool)
     quota = catalog.decision(server.key, tool.name).quota
     return Explanation(
-        id=tool_id(server.key, tool.name),
+        id=tool_id(server.key, tool.shown),
         name=exposed,
         server=str(server.key),
         latency=latency_of(tool, state),
@@ -145,7 +145,7 @@ def _find_tool(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple
     matches = [
         (exposed, *merged[exposed])
         for exposed in visible
-        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].name) == name
+        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].shown) == name
     ]
     if len(matches) == 1:
         return matches[0]

@@ -80,10 +80,10 @@ def _visible(catalog: SubjectCatalog, moves: Sequence[TierMove]) -> Iterator[Tie
     for move in moves:
         key, name = move.tool
         view = catalog.of_server(key)
-        route = None if view is None else view.everything.get(name)
+        route = None if view is None else view.tool_of(key, name)
         left, entered = ([tier for tier in each if tier in tiers] for each in (move.left, move.entered))
         if route is None or route.tool is None or not (left or entered):
             continue
         before, after = (tier if tier in tiers else None for tier in (move.before, move.after))
-        exposed = route.tool.exposed or tool_id(key, name)
+        exposed = route.tool.exposed or tool_id(key, route.tool.shown)
         yield TierMoveDocument(move.at, exposed, str(key), left, entered, before, after, move.reason)

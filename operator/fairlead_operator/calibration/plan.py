@@ -87,6 +87,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
     for entry in catalog.tools:
         if not entry.enabled or entry.requires:  # a probe declares no client capability
             continue
+        if entry.shape is not None and entry.shape.secrets:  # a probe has no secrets
+            continue
         try:
             arguments = _arguments(entry, by_annotations=policy == "ReadOnly" and catalog.trust_annotations)
         except Unsatisfied:
@@ -94,6 +96,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
             continue
         if arguments is not None:
             declared = entry.probe_arguments is not None
+            if entry.shape is not None:
+                arguments = {**arguments, **entry.shape.values}
             probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), declared, _timeout(entry, most)))
     return ProbePlan(tuple(probes), tuple(refused), policy)
 

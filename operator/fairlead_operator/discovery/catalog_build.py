@@ -38,6 +38,7 @@ from fairlead_operator.discovery.offerable import (
     DefinitionFilter,
     DefinitionKind,
 )
+from fairlead_operator.discovery.shaped_tool import shape_tools
 
 NOTES_LIMIT: Final = 20
 """Maximum number of tools that the note about unlisted tools names."""
@@ -83,6 +84,8 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
     tools, unusable = _tools(listing, overrides, definition_filter, server.spec)
     notes += unusable
     missing = sorted(set(overrides) - {tool.name for tool in tools})
+    tools, misshapen, unknown = shape_tools(tools, overrides)
+    notes += unknown
     if missing:
         notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
     spec = server.spec
@@ -104,7 +107,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         on_disconnect=spec.discovery.on_disconnect,
         trust_annotations=spec.trusts_annotations,
         limits=_limits(server),
-        tools=tools,
+        tools=tuple(tools),
         resources=_definitions(listing.resources, RESOURCE, definition_filter),
         resource_templates=_definitions(listing.resource_templates, TEMPLATE, definition_filter),
         prompts=_definitions(listing.prompts, PROMPT, definition_filter),
@@ -117,7 +120,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
     remarks = ListingFindings(
         listing.listed,
-        tuple(definition_filter.faults),
+        (*definition_filter.faults, *misshapen),
         listing.notes,
         tuple(notes),
         disregarded,
@@ -129,7 +132,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
 
 def _tools(
     listing: RawListing, overrides: dict[str, ToolOverride], definition_filter: DefinitionFilter, spec: McpServerSpec
-) -> tuple[tuple[ToolEntry, ...], list[str]]:
+) -> tuple[list[ToolEntry], list[str]]:
     """The tools, sorted by name, and a note for each invalid declaration of latency."""
     tools, notes = [], []
     for name, raw in definition_filter.select_usable(listing.tools, TOOL):
@@ -143,7 +146,7 @@ def _tools(
         tool = _tool(name, raw, spec, override, authored, tags)
         requires = listing.requires.get(name, ())
         tools.append(msgspec.structs.replace(tool, hash=hash_, operation=operation, requires=requires))
-    return tuple(sorted(tools, key=lambda tool: tool.name)), notes
+    return sorted(tools, key=lambda tool: tool.name), notes
 
 
 def _asks_for_trust(tool: ToolEntry) -> bool:

@@ -41,6 +41,7 @@ from fairlead_operator.server.presented_credentials import (
     present_header,
     settings_of_calls,
 )
+from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -265,7 +266,28 @@ class Resolver:
         if refused is not None:
             return ResolvedCredential(refused, pods=refused)
         resolved = await self._resolve_auth(server, url)
+        if resolved.verdict.ok:
+            resolved = await self._add_arguments(server, url, resolved)
         return dataclasses.replace(resolved, absent=absent)
+
+    async def _add_arguments(self, server: McpServer, url: str, resolved: ResolvedCredential) -> ResolvedCredential:
+        """Add the values of arguments that are in Secrets."""
+        values: dict[str, dict[str, str]] = {}
+        versions = [] if resolved.ref is None else [resolved.ref.hash]
+        try:
+            for each in secret_arguments(server.spec):
+                secret = await self._read(server, each.source)
+                values.setdefault(each.tool, {})[each.argument] = argument_value(secret, url)
+                versions.append(f"{each.tool} {each.argument} {secret.version}")
+        except _RefusedReference as refused:
+            return ResolvedCredential(refused.verdict)
+        except UnusableSecret as error:
+            return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)))
+        if not values:
+            return resolved
+        value = msgspec.structs.replace(resolved.value or Credential(), arguments=values)
+        reference = credential_ref(server.key, "\0".join(versions), self._name)
+        return dataclasses.replace(resolved, ref=reference, value=value)
 
     async def _check_pods(self, server: McpServer) -> tuple[ConditionVerdict | None, frozenset[str]]:
         """Why the pods must not be started, and the absent Secrets of optional references."""

@@ -119,10 +119,11 @@ class KubePlatform:
         expect the token.
         """
         token = self._store.token(server.key) or secrets.token_urlsafe(32)
+        version = "" if resolved.ref is None else f" {resolved.ref.hash}"
         return dataclasses.replace(
             resolved,
-            ref=credential_ref(server.key, stdio_gate.digest(token), self._store.name),
-            value=Credential(token=token),
+            ref=credential_ref(server.key, f"{stdio_gate.digest(token)}{version}", self._store.name),
+            value=Credential(token=token, arguments={} if resolved.value is None else resolved.value.arguments),
         )
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:

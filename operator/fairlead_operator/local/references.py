@@ -31,6 +31,7 @@ from fairlead_operator.server.presented_credentials import (
     present_header,
     settings_of_calls,
 )
+from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
 MOST_NAMED: Final = 3
@@ -54,10 +55,12 @@ def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
         env = _environment(declared, contents)
         calls = PresentedCredential() if auth is None else _present(declared, contents, auth)
         listed = PresentedCredential() if listing is None else _present(declared, contents, listing)
+        arguments = _arguments(declared, contents)
     except (Unresolved, UnusableSecret) as error:
         return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)), value=Credential())
     client, configured = calls.value or Credential(), declared.credential
     value = structs.replace(client, headers={**client.headers, **configured.headers}, env={**env, **configured.env})
+    value = structs.replace(value, arguments=arguments)
     if calls.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
     own = listed if auth is not None and auth.of_caller is not None else calls
@@ -73,6 +76,15 @@ def _with_headers(operator: OperatorCredential, headers: Mapping[str, str]) -> O
     value = operator.value or Credential()
     value = structs.replace(value, headers={**value.headers, **headers})
     return OperatorCredential(value, sha256(operator.hash.encode(), msgspec.json.encode(sorted(headers.items())))[:16])
+
+
+def _arguments(declared: DeclaredServer, contents: Contents) -> dict[str, dict[str, str]]:
+    """The values of arguments that are in Secrets. Raises Unresolved, UnusableSecret."""
+    values: dict[str, dict[str, str]] = {}
+    for tool, argument, source in secret_arguments(declared.server.spec):
+        value = argument_value(_referenced(declared, contents, source), declared.server.spec.url or "")
+        values.setdefault(tool, {})[argument] = value
+    return values
 
 
 def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:

@@ -86,7 +86,7 @@ def selectable(catalog: Catalog) -> IndexedServer:
     """A server's tools for the review of policies, which takes far less memory than the whole catalog."""
     trusted = catalog.trust_annotations
     tools = tuple(
-        SelectableTool(tool.name, tool.tags, tool.categories, bytes(tool.definition) if trusted else b"{}")
+        SelectableTool(tool.name, tool.tags, tool.categories, bytes(tool.shown_definition) if trusted else b"{}")
         for tool in catalog.tools
         if tool.enabled
     )

@@ -37,9 +37,11 @@ PLANTED = {
     "query": "planted-query-1b6f4",
     "pull token": "planted-pull-token-93aa1",
     "session key": "planted-session-key-d20c7",
+    "argument": "planted-argument-a61c4",
     "client secret": "planted-client-secret-4e8d0",
 }
 
+SERVERS = ("argument", "bearer", "header", "query")
 ADDRESS = frozenset({"query"})
 """A query is part of the address, which stands in the McpServer for all to read, and so in its catalog."""
 
@@ -57,16 +59,25 @@ class Telltale:
 
     def __init__(self) -> None:
         self.angry = False
+        self.heard: set[str] = set()
+        """Keys that calls had as arguments."""
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        shown = json.dumps(request.headers)
+        shown = json.dumps(request.headers) + json.dumps(request.params.get("arguments", {}))
+        self.heard.add(request.params.get("arguments", {}).get("key", ""))
         called = request.params.get("name") if request.method == "tools/call" else ""
         if self.angry or called == "page":
             reply.send(500, shown[-200:].encode(), kind="text/plain")
         elif called == "error":
             reply.error(request, 200, -32000, f"not for you: {shown}")
         else:
-            answer_modern(request, reply, [tool("page"), tool("error")])
+            answer_modern(request, reply, [secretly(name) for name in ("page", "error")])
+
+
+def secretly(name: str) -> dict[str, Any]:
+    """A tool that wants a key as an argument."""
+    schema = {"type": "object", "properties": {"key": {"type": "string"}}}
+    return {**tool(name), "inputSchema": schema}
 
 
 def add_secret(world: World, name: str, value: str) -> None:
@@ -92,13 +103,15 @@ async def signed_in(folder: Path) -> dict[str, str]:
 
 
 def applied(world: World, url: str) -> None:
-    for kind in ("bearer", "header", "environment"):
+    for kind in ("bearer", "header", "environment", "argument"):
         add_secret(world, kind, PLANTED[kind])
     bearer = {"bearer": {"secretRef": {"name": "bearer", "key": "key"}}}
     header = {"header": {"name": "X-Api-Key", "secretRef": {"name": "header", "key": "key"}}}
     probed: list[dict[str, Any]] = [{"name": name, "probe": {"arguments": {}}} for name in ("page", "error")]
     world.create("bearer", {"url": url, "auth": bearer, "tools": probed})
     world.create("header", {"url": url, "auth": header})
+    keyed = {"arguments": {"key": {"secretRef": {"name": "argument", "key": "key"}}}}
+    world.create("argument", {"url": url, "tools": [{"name": name, **keyed} for name in ("page", "error")]})
     world.create("query", {"url": f"{url}?key={PLANTED['query']}"})
     from_secret = {"secretKeyRef": {"name": "environment", "key": "key"}}
     world.create("pods", {"image": {"name": "example.com/demo:1"}, "env": [{"name": "KEY", "valueFrom": from_secret}]})
@@ -110,7 +123,7 @@ async def answered(gateway: Any, world: World) -> dict[str, str]:
     own = (f"servers/{world.namespace}/bearer", f"servers/{world.namespace}/query", "tools/bearer__page/explain")
     for path in ("tools", "servers", "tiers", "models", *own):
         answers[f"/v1/{path}"] = (await get(gateway, f"/v1/{path}")).body.decode()
-    for name in ("bearer", "header", "query"):
+    for name in SERVERS:
         for kind in ("page", "error"):
             answer = await ask(gateway, calling(f"{name}__{kind}", {}))
             answers[f"call of {name} {kind}"] = answer.body.decode()
@@ -137,15 +150,16 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
     async with raw_server(server) as raw, running(world, settings) as operator:
         applied(world, raw.url)
         async with serving(world, metrics_port=port, pull_token=token, session_key=PLANTED["session key"]) as gateway:
-            expected = [f"{name}__{kind}" for name in ("bearer", "header", "query") for kind in ("page", "error")]
+            expected = [f"{name}__{kind}" for name in SERVERS for kind in ("page", "error")]
             await until_async("the tools", shows(gateway, *expected))
             await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
             told = await answered(gateway, world)
+            assert PLANTED["argument"] in server.heard
             await world.until("probes", lambda: cause(world.condition("bearer", "Calibrated")) == "ProbesFailed")
             server.angry = True
-            for name in ("bearer", "header", "query"):
+            for name in SERVERS:
                 await post(gateway, f"/v1/servers/{world.namespace}/{name}/refresh", {})
-            for name in ("bearer", "header", "query"):
+            for name in SERVERS:
                 await world.until("offline", partial(world.is_, name, "Ready", "False", "ServerError"))
             told |= {f"offline: {name}": text for name, text in (await answered(gateway, world)).items()}
             told["events"] = repr(await gateway.events.after(0, 0.1))

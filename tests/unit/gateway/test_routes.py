@@ -37,6 +37,7 @@ OTHERS: Final = (
     "check",
     "unavailable",
     "constraint",
+    "shape",
     "quota",
     "task",
     "uris",

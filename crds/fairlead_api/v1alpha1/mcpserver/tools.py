@@ -1,4 +1,4 @@
-"""Overrides for single tools of a server: visibility, description, latency, probe.
+"""Overrides for single tools of a server: visibility, shape, latency, probe. `shape` has the models of the shape.
 
 This module has no I/O.
 """
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import DURATION_PATTERN, Duration, Model, TierName, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.mcpserver.shape import ArgumentShape, ResultShape, ShownAnnotations, ShownName
 from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
 
@@ -83,8 +84,19 @@ class ToolOverride(Model):
     """The tool's name as the server lists it, without prefix."""
     enabled: bool = True
     """Whether the tool is offered."""
+    shown_as: ShownName | None = Field(default=None, alias="as")
+    """Name, without prefix, under which clients see and call the tool. Policies, pins, metrics and the audit log keep
+    the server's name. Absent: the server's name."""
     description: str | None = Field(default=None, max_length=16384)
     """Description that models see instead of the server's. Absent: the server's."""
+    annotations: ShownAnnotations | None = None
+    """Annotations that clients see instead of the server's of the same names. Policies and retries believe them only
+    if `trustAnnotations` applies."""
+    arguments: dict[str, ArgumentShape] = Field(default={}, max_length=64)
+    """How clients see arguments of the tool, by the server's names of the arguments. An argument of `inputSchema`
+    without an entry stays as it is. A tool that lacks a hidden argument or one with a value is left out."""
+    result: ResultShape | None = None
+    """Which part of the tool's results clients get. Absent: all of it."""
     tags: Annotated[list[Tag], Distinct()] = Field(default=[], max_length=32)
     """Free words for search, policies and filters."""
     categories: Annotated[list[Tag], Distinct()] = Field(default=[], max_length=16)

@@ -8,9 +8,9 @@ the answer. It runs in callbacks; an asyncio task exists only while the client i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Raw
 
@@ -21,6 +21,7 @@ from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.path.page_answers import take_repeat
 from fairlead_gateway.calls.path.record import Body, log_defect, record
+from fairlead_gateway.calls.path.reshaped_results import reshape
 from fairlead_gateway.calls.path.sign_in_calls import ask_person, close_question
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
@@ -268,6 +269,12 @@ class ToolCall(ClientCall):
         if self.attempts.answered_at < 0:  # a bridged call records its own attempts
             self.attempts.answered_at = self.context.clock()
         route, request = self.route, self.request
+        if route.shape is not None:
+            shown = reshape(self, route.shape, result, from_modern=from_modern)
+            if shown is None:
+                return
+            members = members if shown is result else None
+            result = shown
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.attempts.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.mended:
@@ -309,6 +316,8 @@ class ToolCall(ClientCall):
     def give_up(self, error: Exception) -> None:
         if isinstance(error, HandshakeRefused):
             error = error.by(str(self.route.server.key))
+        if isinstance(error, RpcError) and self.route.shape is not None:
+            error = self.route.shape.show_error(error)
         if isinstance(error, RpcError) and not self.attempts.done:
             if self.route.task is not None:
                 error = client_tasks.under_client_id(error, self.route)
@@ -580,19 +589,3 @@ class ToolCall(ClientCall):
         tasks, deadline = self.context.tasks, self.attempts.deadline
         wait = task_wait.TaskWait(tasks, task, relay, notify, deadline, on_questions=self._unshare)
         self.continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
-
-    def continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
-        self.attempts.pending = task
-        self.context.keep_task(task)
-
-    async def _await_then(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
-        try:
-            outcome = await work
-            self.attempts.pending = None
-            then(outcome)
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
-            self.reject_answer(error)

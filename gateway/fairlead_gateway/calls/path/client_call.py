@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
@@ -40,6 +41,7 @@ class ClientCall(AttemptOwner):
         "request",
         "rounds",
         "route",
+        "selected",
         "waited",
     )
 
@@ -65,6 +67,8 @@ class ClientCall(AttemptOwner):
         """
         self.dialogs = 0
         """Number of times that a modern client was asked to open pages for the call, before it repeated it."""
+        self.selected = False
+        """Whether the part of the result that clients get is selected."""
         self.waited = False
         """Whether the call has waited for its person to sign in."""
         self.refusal = ""
@@ -99,6 +103,23 @@ class ClientCall(AttemptOwner):
 
     def continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
         """Run the coroutine in a task, then call `then` with its value."""
+        task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
+        self.attempts.pending = task
+        self.context.keep_task(task)
+
+    async def _await_then(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
+        try:
+            outcome = await work
+            self.attempts.pending = None
+            then(outcome)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
+            self.reject_answer(error)
+
+    def cancel(self) -> None:
+        """Cancel the call; no-op once it is answered."""
         raise NotImplementedError
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:

@@ -52,6 +52,8 @@ def upstream_request(
         members, lines = carry(members, headers)
     if VIA in headers:
         lines += make_via_line(headers[VIA])
+    if route.shape is not None:
+        members = route.shape.add_secrets(members)
     if route.name_raw is not None:
         members[route.member] = route.name_raw
     ident = route.upstream.next_id()

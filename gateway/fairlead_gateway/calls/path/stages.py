@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from msgspec import Raw
+
 from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.results.cache import key_of, scope
+from fairlead_gateway.calls.routes import param_headers
+from fairlead_gateway.core.call_shape import CallShape, MisnamedArgument
 from fairlead_gateway.core.long_results import HEADER_LIMIT, LEAST_TOKENS, META_LIMIT, MOST_TOKENS, tokens_in
 from fairlead_gateway.core.route import smaller
 from fairlead_gateway.limits.limiter import Limited
+from fairlead_mcp import jsonrpc
 from fairlead_tools import refusals
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 
@@ -27,19 +32,41 @@ def check_availability(call: ToolCall) -> Refusal | None:
 
 
 def check_arguments(call: ToolCall) -> Refusal | None:
-    """Refuse arguments that do not match the tool's `inputSchema`.
+    """Refuse arguments that do not match the tool's `inputSchema`, then translate them to the server's names.
 
     A request that continues a call after `input_required` may omit the arguments.
     """
-    check, request = call.route.check, call.request
-    if check is None:
+    check, request, shape = call.route.check, call.request, call.route.shape
+    if check is None and shape is None:
         return None
     given = request.params.get("arguments")
     if given is None and request.continued:
         return None
-    checker = check.of_arguments
-    wrong = check.arguments(given) if checker is None else checker.argument_errors(given)
-    return None if wrong is None else refusals.invalid_arguments(wrong)
+    if check is not None:
+        checker = check.of_arguments
+        wrong = check.arguments(given) if checker is None else checker.argument_errors(given)
+        if wrong is not None:
+            return refusals.invalid_arguments(wrong)
+    return None if shape is None else _translate_arguments(call, shape, given)
+
+
+def _translate_arguments(call: ToolCall, shape: CallShape, given: Raw | None) -> Refusal | None:
+    """Replace the arguments by those for the server, which policies, cache and audit log read too."""
+    request = call.request
+    if shape.lacking is not None:
+        why = f"the gateway does not have the secret value of the argument '{shape.lacking}' of {call.route.name}"
+        return Refusal(CONNECTION_LOST, why)
+    try:
+        arguments = shape.to_server(given)
+    except MisnamedArgument as error:
+        return refusals.invalid_arguments(str(error))
+    except jsonrpc.UNREADABLE:
+        return refusals.invalid_arguments("the arguments are not a JSON object")
+    request.client_arguments = Raw(b"{}") if given is None else given
+    request.params = {**request.params, "arguments": arguments}
+    if shape.param_headers:
+        call.param_lines = param_headers.lines(arguments, shape.param_headers)
+    return None
 
 
 def check_constraint(call: ToolCall) -> Refusal | None:

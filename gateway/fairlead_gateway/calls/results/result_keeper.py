@@ -17,7 +17,7 @@ from fairlead_gateway.calls.results.context_recorder import META_CONTEXT, Contex
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.long_results import LongResult, Shortener, ShownResult
+from fairlead_gateway.core.long_results import LongResult, ResultSelector, Shortener, ShownResult
 from fairlead_gateway.core.meta_tools import READ_RESULT, RETRIEVE_CONTEXT
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
@@ -47,8 +47,16 @@ class _KeptResult(NamedTuple):
 class ResultKeeper:
     """Stores and shortens the results of one gateway's calls."""
 
-    def __init__(self, recorder: ContextRecorder, shortener: Shortener, metrics: MetricsRegistry) -> None:
+    def __init__(
+        self,
+        recorder: ContextRecorder,
+        shortener: Shortener,
+        metrics: MetricsRegistry,
+        selector: ResultSelector | None = None,
+    ) -> None:
         self.recorder = recorder
+        self.selector = selector
+        """Selects parts of large results; None where large results stay whole."""
         self._shortener = shortener
         self._metrics = metrics
 

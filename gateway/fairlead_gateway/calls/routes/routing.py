@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.results.cache import scope
 from fairlead_gateway.calls.routes import param_headers
+from fairlead_gateway.calls.routes.tool_call_shape import ToolCallShape
 from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
@@ -60,6 +61,7 @@ def tool_route(
         caller_deadline=binding.caller_deadline,
         unavailable=missing_capability(tool.name, server.key, tool.requires) if tool.requires else None,
         counted=bool(tool.caps),
+        shape=_call_shape(binding, tool),
         result_tokens=tool.result_tokens,
     )
 
@@ -116,10 +118,18 @@ def name_lines(name: str) -> bytes:
     return b"%b: %b\r\n" % (eras.H_NAME, eras.header_value(name))
 
 
+def _call_shape(binding: ServerBinding, tool: Tool) -> ToolCallShape | None:
+    if tool.shape is None:
+        return None
+    in_headers = param_headers.read_headers(tool.server_definition)
+    return ToolCallShape(tool.shape, in_headers, binding.secret_arguments.get(tool.name, {}))
+
+
 def _cache_scope(server: Server, tool: Tool) -> bytes:
     if not tool.cacheable_seconds:
         return b""
     catalog = server.catalog
     reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
     operation = b"" if tool.operation is None else msgspec.json.encode(tool.operation)
-    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition, operation)
+    shape = b"" if tool.shape is None else msgspec.json.encode(tool.shape)
+    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition, operation, shape)

@@ -75,7 +75,10 @@ class RepeatStates:
 
 def _bound(head: str, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
     """Text that the seal of a state authenticates."""
-    params = {name: _canonical(raw) for name, raw in request.params.items() if name not in _UNBOUND and name != member}
+    sent = request.params
+    if request.client_arguments is not None:
+        sent = {**sent, "arguments": request.client_arguments}
+    params = {name: _canonical(raw) for name, raw in sent.items() if name not in _UNBOUND and name != member}
     digest = hashlib.blake2b(_encode(params), digest_size=16).hexdigest()
     return f"{head} {server} {request.method} {digest} {target}"
 

@@ -20,6 +20,7 @@ from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.translation.errors import detail_of
 from fairlead_gateway.calls.translation.translate import TranslatedResult
+from fairlead_gateway.core.call_shape import CallShape
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
@@ -34,6 +35,7 @@ from fairlead_mcp.escaping import escape
 from fairlead_mcp.server_tasks import CANCEL, MAX_QUESTIONS, TERMINAL, UPDATE, Task
 from fairlead_tools import refusals
 from fairlead_tools.refusal import RATE_LIMITED, Refusal
+from fairlead_tools.selection import mark
 
 NOT_DECLARED: Final = 0
 """The call does not declare the tasks extension to the server."""
@@ -177,6 +179,7 @@ def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -
     if tool_route is None:
         return None
     task.check = tool_route.check
+    task.shape = tool_route.shape
     recorder = metrics.recorder(method, "", str(task.server))
     return task_route(tool_route, task, recorder, idempotent=methods.METHODS[method].idempotent)
 
@@ -238,11 +241,16 @@ def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -
         members["inputRequests"] = Raw(_rekey(task.questions, server_id, sealed))
     ref = route.task
     if task.result is not UNSET and ref is not None:
-        result = _strict(task.result)
+        result = _strict(task.result if ref.shape is None else _reshape(ref.shape, task.result))
         members["result"] = Raw(
             check_output(ref.check, route.server.key, TranslatedResult(result, _is_error(result))).result
         )
     return jsonrpc.encode(members)
+
+
+def _reshape(shape: CallShape, result: Raw) -> Raw:
+    shown = shape.show_small(result)
+    return Raw(mark(bytes(result), "no part is selected of large results of tasks")) if shown is None else shown
 
 
 def _strict(result: Raw) -> bytes | Raw:

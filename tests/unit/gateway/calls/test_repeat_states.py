@@ -86,3 +86,12 @@ def test_a_state_says_nothing_of_the_call() -> None:
     state = RepeatStates(b"key").seal(ANN, SERVER, "secret-tool", request({"secret": 1}), "name")
     assert "secret" not in state
     assert len(state) < 100
+
+
+def test_a_state_is_bound_to_the_arguments_that_the_client_sent_whatever_the_tools_shape_made_of_them() -> None:
+    states = RepeatStates(b"key")
+    first = request()
+    first.client_arguments = first.params["arguments"]
+    first.params = {**first.params, "arguments": Raw(b'{"other":1}')}
+    state = states.seal(ANN, SERVER, "x", first, "name")
+    assert verified(states, ANN, state) == 1

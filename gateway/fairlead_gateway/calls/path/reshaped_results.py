@@ -1,0 +1,34 @@
+"""Gives the result of a call the shape of its tool: the clients' names in errors, and the selected part."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from msgspec import Raw
+
+from fairlead_gateway.calls.path.client_call import ClientCall
+from fairlead_gateway.core.call_shape import CallShape
+from fairlead_tools.selection import mark
+
+
+def reshape(call: ClientCall, shape: CallShape, result: Raw, *, from_modern: bool) -> Raw | None:
+    """The result in the shape of the tool; the same object if nothing changes. None if the part of a large result is
+    selected in another process: `call.finish` is then called with it.
+    """
+    if call.selected:
+        return result
+    shown = shape.show_small(result)
+    selection = shape.selection
+    if shown is not None or selection is None:
+        return shown
+    keeper = call.context.keeper
+    if keeper is None or keeper.selector is None:
+        return Raw(mark(bytes(result), "this gateway selects no part of large results"))
+    work = keeper.selector.select(selection, bytes(result))
+    call.continue_after(work, partial(_finish, call, from_modern=from_modern), "select a part of a result")
+    return None
+
+
+def _finish(call: ClientCall, selected: bytes, *, from_modern: bool) -> None:
+    call.selected = True
+    call.finish(Raw(selected), from_modern=from_modern)

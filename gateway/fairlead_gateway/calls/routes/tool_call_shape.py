@@ -1,0 +1,136 @@
+"""Translates calls of a tool whose shape differs from its server's definition: arguments, and errors that name them.
+
+Pure module. Clients call such a tool by the names in its shape; policies, the audit log, the cache and the server get
+the server's names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Credential, ToolShape
+from fairlead_gateway.core.call_shape import MisnamedArgument
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import RpcError
+from fairlead_mcp.jsonrpc import RawObject
+from fairlead_mcp.masking import Mask
+from fairlead_mcp.members import ProtectedNames
+from fairlead_mcp.parameters import Parameter
+from fairlead_tools.selection import ResultSelection, select
+
+_decode: Final = msgspec.json.Decoder(dict[str, Raw] | None).decode
+SMALL_RESULT: Final = 8 << 10
+"""Maximum bytes of a result whose part is selected in the event loop, which takes about a millisecond."""
+_WHERE: Final = "params.arguments"
+
+
+class ToolCallShape:
+    """Implements `core.call_shape.CallShape` for one tool, with the secret values of its arguments."""
+
+    __slots__ = (
+        "_defaults",
+        "_hidden",
+        "_known_as",
+        "_mask",
+        "_names",
+        "_quoted",
+        "_secrets",
+        "_values",
+        "lacking",
+        "param_headers",
+        "selection",
+    )
+
+    def __init__(
+        self, shape: ToolShape, param_headers: tuple[Parameter, ...], secrets: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.param_headers = param_headers
+        self.selection: ResultSelection | None = None
+        if shape.select is not None:
+            self.selection = ResultSelection(shape.select, b'"outputSchema"' in bytes(shape.definition))
+        self._names = shape.arguments
+        self._known_as = {name: shown for shown, name in shape.arguments.items()}
+        self._hidden = ProtectedNames((*shape.hidden, *self._known_as))
+        self._values = _encode_members(shape.values)
+        self._defaults = _encode_members(shape.defaults)
+        self._secrets = _encode_members({name: secrets[name] for name in shape.secrets if name in secrets})
+        self._mask = Mask(Credential(arguments={"": dict(secrets)}))
+        self.lacking = next((name for name in shape.secrets if name not in secrets), None)
+        quoted = "|".join(map(re.escape, self._known_as))
+        self._quoted = re.compile(rf"(['\"`])({quoted})\1") if quoted else None
+
+    def to_server(self, arguments: bytes | Raw | None) -> Raw:
+        given = (None if arguments is None else _decode(arguments)) or {}
+        made: dict[str, Raw] = {}
+        passed: list[str] = []
+        for name, value in given.items():
+            renamed = self._names.get(name)
+            if renamed is not None:
+                made[renamed] = value
+            elif name in self._known_as:
+                raise MisnamedArgument(f"unknown argument '{name}': it is called '{self._known_as[name]}'")
+            elif name not in self._hidden.names:
+                made[name] = value
+                passed.append(name)
+        misread = self._hidden.misread(passed, _WHERE)
+        if misread is not None:
+            raise MisnamedArgument(misread)
+        for name, value in self._defaults.items():
+            made.setdefault(name, value)
+        made.update(self._values)
+        return Raw(jsonrpc.encode(made))
+
+    def add_secrets(self, members: RawObject) -> RawObject:
+        if not self._secrets or "arguments" not in members:
+            return members
+        arguments = {**jsonrpc.decode_object(members["arguments"]), **self._secrets}
+        return {**members, "arguments": Raw(jsonrpc.encode(arguments))}
+
+    def show_text(self, text: str) -> str:
+        """A text of the server with the clients' names of arguments, where it quotes the server's."""
+        if self._quoted is None:
+            return text
+        return self._quoted.sub(lambda match: f"{match[1]}{self._known_as[match[2]]}{match[1]}", text)
+
+    def show_error(self, error: RpcError) -> RpcError:
+        error = self._mask.error(error)
+        shown = self.show_text(error.message)
+        return error if shown == error.message else RpcError(error.code, shown, error.data, status=error.status)
+
+    def show_failure(self, result: Raw) -> Raw:
+        """A result of a failed call with the clients' names of arguments in its texts; other results unchanged."""
+        if self._quoted is None or b'"isError"' not in bytes(result):
+            return result
+        try:
+            members = jsonrpc.decode_object(result)
+            if bytes(members.get("isError", b"")) != b"true":
+                return result
+            content = msgspec.json.decode(members["content"])
+        except (KeyError, *jsonrpc.UNREADABLE):
+            return result
+        changed = False
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and isinstance(block.get("text"), str):
+                shown = self.show_text(block["text"])
+                changed = changed or shown != block["text"]
+                block["text"] = shown
+        if not changed:
+            return result
+        members["content"] = Raw(jsonrpc.encode(content))
+        return Raw(jsonrpc.encode(members))
+
+    def show_small(self, result: Raw) -> Raw | None:
+        shown = self.show_failure(result)
+        if self.selection is None:
+            return shown
+        return Raw(select(self.selection, bytes(shown))) if len(shown) <= SMALL_RESULT else None
+
+
+def _encode_members(values: dict[str, Any]) -> dict[str, Raw]:
+    return {name: Raw(jsonrpc.encode(value)) for name, value in values.items()}

@@ -1,0 +1,180 @@
+"""Gives a tool the shape that `spec.tools` describes: name, annotations, arguments and results for clients. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import jsonschema_rs
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import ToolEntry, ToolShape, search_hash
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import ToolOverride
+from fairlead_api.v1alpha1.mcpserver.shape import ArgumentShape, ResultShape
+from fairlead_mcp.parameters import InvalidAnnotation, parameters
+from fairlead_operator.discovery.offerable import TOOL, Fault
+from fairlead_operator.discovery.shaped_schema import ArgumentPlan, ShapedSchema, UnshapeableTool
+from fairlead_tools.definitions.forms import ListedType, make_forms
+from fairlead_tools.definitions.printable import fit
+from fairlead_tools.selection import BadJmesPath, check_expression
+
+WHY_LIMIT: Final = 300
+"""Maximum characters of the reason why a tool is left out."""
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def shape_tools(
+    tools: Iterable[ToolEntry], overrides: dict[str, ToolOverride]
+) -> tuple[list[ToolEntry], list[Fault], list[str]]:
+    """The tools with their shapes, the faults of those that are left out because of their shape, and notes.
+
+    Tools keep their order. Of two tools with one name for clients, that with this name at the server is kept, else the
+    first by the server's name.
+    """
+    shaped: list[ToolEntry] = []
+    faults: list[Fault] = []
+    notes: list[str] = []
+    for tool in tools:
+        override = overrides.get(tool.name)
+        try:
+            shape = None if override is None or not tool.enabled else tool_shape(bytes(tool.definition), override)
+        except UnshapeableTool as error:
+            faults.append(_fault(tool, str(error)))
+            continue
+        if override is not None and shape is not None:
+            notes += _notes(tool, shape, override)
+        shaped.append(tool if shape is None else _with_shape(tool, shape))
+    holders: dict[str, ToolEntry] = {}
+    for tool in sorted(shaped, key=lambda tool: (tool.shown_name != tool.name, tool.name)):
+        if tool.enabled:
+            holders.setdefault(tool.shown_name, tool)
+    named: list[ToolEntry] = []
+    for tool in shaped:
+        holder = holders.get(tool.shown_name, tool)
+        if not tool.enabled or holder is tool:
+            named.append(tool)
+        else:
+            faults.append(_fault(tool, f"as: the tool '{holder.name}' is called '{tool.shown_name}' too"))
+    return named, faults, notes
+
+
+def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
+    """The shape of a tool with this definition; None if the override has none. Raises UnshapeableTool."""
+    result = override.result or ResultShape()
+    shown_as = override.shown_as
+    annotations = {} if override.annotations is None else _annotations(override)
+    if not (shown_as or annotations or override.arguments or result.select or result.output_schema):
+        return None
+    shown = _decode(definition)
+    names: dict[str, str] = {}
+    plan = _plan(override.arguments)
+    if override.arguments:
+        schema = ShapedSchema(shown["inputSchema"], plan)
+        missing = sorted(name for name in plan.hidden if name not in schema.arguments)
+        if missing:
+            raise UnshapeableTool(f"arguments: the tool has no argument '{missing[0]}'")
+        shown["inputSchema"] = schema.schema
+        _keep_out_of_headers(definition, plan)
+        names = {new: name for name, new in plan.renamed.items() if name in schema.arguments}
+    if annotations:
+        shown["annotations"] = {**(shown.get("annotations") or {}), **annotations}
+        if "title" in annotations and "title" in shown:
+            shown["title"] = annotations["title"]
+    if result.select is not None:
+        _check_expression(result.select)
+        shown.pop("outputSchema", None)
+    if result.output_schema is not None:
+        shown["outputSchema"] = _checked(result.output_schema)
+    if shown_as is not None:
+        shown["name"] = shown_as
+    return ToolShape(
+        definition=_usable(_encode(shown)),
+        name=shown_as,
+        arguments=names,
+        hidden=tuple(sorted(plan.hidden)),
+        values=dict(plan.sent),
+        defaults=dict(plan.filled),
+        secrets=tuple(sorted(plan.unknown)),
+        select=result.select,
+    )
+
+
+def _with_shape(tool: ToolEntry, shape: ToolShape) -> ToolEntry:
+    searched = search_hash(shape.name or tool.name, shape.definition, tags=tool.tags, categories=tool.categories)
+    return msgspec.structs.replace(tool, shape=shape, search_hash=searched)
+
+
+def _plan(arguments: dict[str, ArgumentShape]) -> ArgumentPlan:
+    unknown = frozenset(name for name, shape in arguments.items() if shape.secret_ref is not None)
+    hidden = {name for name, shape in arguments.items() if shape.hidden or shape.value is not None} | unknown
+    values = {name: shape.default if shape.value is None else shape.value for name, shape in arguments.items()}
+    given = {name: value for name, value in values.items() if value is not None}
+    return ArgumentPlan(
+        renamed={
+            name: shape.shown_as
+            for name, shape in arguments.items()
+            if name not in hidden and shape.shown_as not in (None, name)
+        },
+        hidden=frozenset(hidden),
+        sent={name: value for name, value in given.items() if name in hidden and name not in unknown},
+        unknown=unknown,
+        filled={name: value for name, value in given.items() if name not in hidden},
+        descriptions={name: shape.description for name, shape in arguments.items() if shape.description is not None},
+    )
+
+
+def _annotations(override: ToolOverride) -> dict[str, Any]:
+    assert override.annotations is not None
+    return override.annotations.model_dump(by_alias=True, exclude_none=True)
+
+
+def _checked(schema: dict[str, Any]) -> dict[str, Any]:
+    try:
+        jsonschema_rs.validator_for(schema, offline=True)
+    except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
+        raise UnshapeableTool(f"result.schema: {error}") from error
+    return schema
+
+
+def _keep_out_of_headers(definition: bytes, plan: ArgumentPlan) -> None:
+    """Refuse a secret for an argument that is sent in a header too (`x-mcp-header`): proxies log headers."""
+    in_headers = sorted({parameter.path[0] for parameter in parameters(definition)} & plan.unknown)
+    if in_headers:
+        raise UnshapeableTool(f"arguments: '{in_headers[0]}' is sent in a header too, so it cannot be a secret")
+
+
+def _check_expression(expression: str) -> None:
+    try:
+        check_expression(expression)
+    except BadJmesPath as error:
+        raise UnshapeableTool(f"result.select: {error}") from error
+
+
+def _usable(definition: bytes) -> Raw:
+    """The definition, checked like those of servers. Raises UnshapeableTool."""
+    refusal = make_forms(definition, ListedType.TOOL).modern.refusal
+    if refusal:
+        raise UnshapeableTool(refusal)
+    try:
+        parameters(definition)
+    except InvalidAnnotation as error:
+        raise UnshapeableTool(str(error)) from error
+    return Raw(definition)
+
+
+def _notes(tool: ToolEntry, shape: ToolShape, override: ToolOverride) -> list[str]:
+    """Notes about arguments that the tool lacks. They are not hidden, so that nothing is missing without them."""
+    shown = {*shape.arguments.values(), *shape.hidden}
+    properties = _decode(tool.definition).get("inputSchema", {}).get("properties") or {}
+    lacking = sorted(name for name in override.arguments if name not in shown and name not in properties)
+    return [f"tool '{tool.name}': spec.tools describes arguments that it may not have: {', '.join(lacking)}"] * bool(
+        lacking
+    )
+
+
+def _fault(tool: ToolEntry, why: str) -> Fault:
+    return Fault(Cause.INVALID_SHAPES, TOOL.word, fit(tool.name), fit(why, WHY_LIMIT))
