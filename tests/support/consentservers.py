@@ -55,6 +55,8 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         self.codes: dict[str, AuthorizationCode] = {}
         self.refresh_tokens: dict[str, RefreshToken] = {}
         self.access_tokens: dict[str, AccessToken] = {}
+        self.accounts: dict[str, str] = {}
+        """Person by access token, also those that have ended."""
         self.refreshed = 0
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
@@ -132,6 +134,7 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
 
     def _tokens(self, client_id: str, scopes: list[str], person: str | None) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        self.accounts[access] = str(person)
         expires = int(time.time()) + self.token_seconds
         self.access_tokens[access] = AccessToken(
             token=access, client_id=client_id, scopes=scopes, expires_at=expires, subject=person
@@ -148,6 +151,29 @@ class ConsentServer:
 
     url: str
     provider: ConsentProvider
+    in_sessions: list[tuple[str, str, str]] = field(default_factory=list)
+    """Verb, session id and account of each request in a legacy session, in their order."""
+
+    def accounts_of_sessions(self) -> dict[str, set[str]]:
+        """The accounts whose tokens came with each session id."""
+        accounts: dict[str, set[str]] = {}
+        for _, session, account in self.in_sessions:
+            accounts.setdefault(session, set()).add(account)
+        return accounts
+
+    def recording(self, app: Any) -> Any:
+        """The application, whose requests are recorded."""
+
+        async def recorded(scope: Any, receive: Any, send: Any) -> None:
+            headers = dict(scope.get("headers", ()))
+            session = headers.get(b"mcp-session-id", b"").decode()
+            if session:
+                token = headers.get(b"authorization", b"").decode().removeprefix("Bearer ")
+                account = self.provider.accounts.get(token, "")
+                self.in_sessions.append((scope["method"], session, account))
+            await app(scope, receive, send)
+
+        return recorded
 
 
 @contextlib.asynccontextmanager
@@ -179,8 +205,9 @@ async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator
     app = server.streamable_http_app(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )
-    async with serve_asgi(app, port=port):
-        yield ConsentServer(f"{base}/mcp", provider)
+    made = ConsentServer(f"{base}/mcp", provider)
+    async with serve_asgi(made.recording(app), port=port):
+        yield made
 
 
 @dataclass

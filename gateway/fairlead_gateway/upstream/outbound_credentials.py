@@ -143,11 +143,11 @@ class ServerCredentials(CallCredentials):
         """Drop the person's access token, as the grant that it was obtained by has ended."""
         self._source.forget(person)
 
-    async def review(self, person: bytes) -> None:
-        """Drop the person's access token if the grant that it was obtained by has ended. Raises GrantStoreError if the
-        store does not tell.
+    async def review(self, person: bytes, *, in_use: bool) -> None:
+        """Drop the person's access token if the grant that it was obtained by has ended. `in_use`: whether sessions
+        with the server were opened with one. Raises GrantStoreError if the store does not tell.
         """
-        await self._source.review(person)
+        await self._source.review(person, in_use=in_use)
 
     async def aclose(self) -> None:
         self._newest.clear()

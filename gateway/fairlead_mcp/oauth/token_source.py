@@ -151,6 +151,7 @@ class TokenSource:
             self._grants.forget(person)
         for key in [key for key in self._flights if key[0] == person]:
             del self._flights[key]
+        self._access.forgotten(person)
 
     def adopt(self, person: bytes, token: AccessToken) -> None:
         """Use a token that the person just got by consent, and forget earlier failures."""
@@ -158,13 +159,14 @@ class TokenSource:
         requested = token.scopes.union(self._settings.scopes)
         self._cache.put(person, token, requested=requested, granted_at=self._access.monotonic())
 
-    async def review(self, person: bytes) -> None:
+    async def review(self, person: bytes, *, in_use: bool = False) -> None:
         """Forget all about a person whose token is of a consent that the store does not have any more, for the person
         signed out or signed in again, and earlier failures of anybody else. Call it when the store says that the
-        person's grant has changed. The store is read only if the person has a token here, or will. Raises
-        GrantStoreError if it does not tell: then call it again.
+        person's grant has changed. The store is read only if the person has a token here, or will, or if earlier ones
+        are `in_use`, as sessions with the server were opened with them. Raises GrantStoreError if it does not tell:
+        then call it again.
         """
-        if self._cache.entry(person) is None and all(key[0] != person for key in self._flights):
+        if not in_use and self._cache.entry(person) is None and all(key[0] != person for key in self._flights):
             self._failures.forget(person)
             return
         if isinstance(self._grants, GrantFailed) or not await self._grants.has_consent(person):
