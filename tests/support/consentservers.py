@@ -49,6 +49,8 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         self.url = url
         self.person = "alice"
         self.declines = False
+        self.refuses = False
+        """Whether the server refuses every access token."""
         self.token_seconds = TOKEN_SECONDS
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.requests: dict[str, tuple[str, AuthorizationParams]] = {}
@@ -121,7 +123,7 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         return self._tokens(refresh_token.client_id, scopes, refresh_token.subject)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        return self.access_tokens.get(token)
+        return None if self.refuses else self.access_tokens.get(token)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self.end(str(token.subject))

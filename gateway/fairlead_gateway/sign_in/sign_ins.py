@@ -19,6 +19,7 @@ from fairlead_gateway.identity.persons import holder_of, person_of, require_pers
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
+from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization, ConsentDestination
@@ -72,6 +73,8 @@ class SignIns(SignInLinks, SignInWait):
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
         self._services = services
         self._pending = pending
+        self.wanted = WantedSignIns(services.store, services.everywhere, pending)
+        """Sign-ins that persons have to do before calls can be made."""
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
         self._watching: asyncio.Task[None] | None = None
 
@@ -113,10 +116,17 @@ class SignIns(SignInLinks, SignInWait):
         except GrantFailed:
             return False
 
+    def _is_refused(self, identity: Identity, server: ServerKey) -> bool:
+        """Whether the server refuses the caller's newest access token."""
+        consent = self._services.consents(server)
+        return consent is not None and consent.source.refuses(person_of(identity))
+
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has signed in at a server, at any replica. A grant that cannot be used any more does not
-        count: a sign-in is open because of it, or it has no refresh token.
+        count: a sign-in is open because of it, it has no refresh token, or the server refuses its access tokens.
         """
+        if self._is_refused(identity, server):
+            return False
         if self.has_token(identity, server):
             return True
         grant = await self._grant(GrantKey(person_of(identity), str(server)))
@@ -136,13 +146,16 @@ class SignIns(SignInLinks, SignInWait):
         credentials = self._services.credentials(server)
         if credentials is None:
             raise GrantFailed(_REMOVED, cause=CLOSED)
-        if self.has_token(identity, server):
+        if self._is_refused(identity, server):
+            await self.link(identity, server, None)
+        elif self.has_token(identity, server):
             return
-        try:
-            await credentials.acquire(identity, self._services.clock() + ASK_SECONDS)
-        except GrantFailed as error:
-            if not error.sign_in_url:
-                raise
+        else:
+            try:
+                await credentials.acquire(identity, self._services.clock() + ASK_SECONDS)
+            except GrantFailed as error:
+                if not error.sign_in_url:
+                    raise
         pending = self.of_caller(identity, server)
         if pending is not None:
             pending.failure = ""

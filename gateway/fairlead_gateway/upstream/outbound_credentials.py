@@ -131,6 +131,8 @@ class ServerCredentials(CallCredentials):
 
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
         failure = self._describe_refusal(challenge)
+        if self.consents and failure.cause == TOKEN_REFUSED:
+            self._source.note_refusal(self.person(identity))
         self._observe(self._caller(identity), failure, 0.0)
         return failure
 
@@ -204,7 +206,7 @@ class ServerCredentials(CallCredentials):
 
     def _describe_refusal(self, challenge: Challenge) -> GrantFailed:
         if not challenge.wants_scopes:
-            again = f"; `fairlead logout {self._server}` makes it ask for a new sign-in" if self.consents else ""
+            again = f"; `fairlead login {self._server}` signs in anew" if self.consents else ""
             text = (
                 f"the server {self._server} refuses the access token, also a new one (401): check that the "
                 f"authorization server issues tokens for it (issuer, audience and resource){again}"

@@ -174,9 +174,16 @@ class ConsentedGrants(TokenGrants):
 
     def _usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
         """Raise GrantFailed unless the refresh token of the grant may be used."""
-        if stored is None:
-            raise sign_in_required(f"you have not signed in at {self._access.server}")
-        grant, settings, now = stored.grant, self._settings, self._access.clock()
+        problem = self.problem_of(None if stored is None else stored.grant, step_up)
+        if problem or stored is None:
+            raise sign_in_required(problem)
+        return stored
+
+    def problem_of(self, grant: StoredGrant | None, step_up: frozenset[str] = frozenset()) -> str:
+        """Why a person with this grant has to sign in; empty if the grant may be used."""
+        if grant is None:
+            return f"you have not signed in at {self._access.server}"
+        settings, now = self._settings, self._access.clock()
         missing = sorted(step_up.difference(grant.scopes))
         problem = ""
         if grant.server_address != self._access.address:
@@ -195,9 +202,7 @@ class ConsentedGrants(TokenGrants):
             problem = f"your sign-in at {self._access.server} has expired"
         elif missing:
             problem = f"{self._access.server} wants more access than you gave ({' '.join(missing)[:200]})"
-        if problem:
-            raise sign_in_required(problem)
-        return stored
+        return problem
 
     async def _redeem(self, key: GrantKey, claimed: VersionedGrant, client: IssuerClient) -> IssuedToken | None:
         """Use the refresh token; None if the grant has changed meanwhile. Raises GrantFailed."""

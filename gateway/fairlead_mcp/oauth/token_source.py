@@ -38,7 +38,7 @@ from fairlead_mcp.oauth.grants import check_settings
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.scopes import fit_one_token
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
-from fairlead_mcp.oauth.stored_grant import GrantStore
+from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_cache import TokenCache
@@ -49,6 +49,8 @@ GRANT_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 3
 """Grants that one caller waits for, if each was for another subject token of the person, or for scopes that the person
 does not get any more."""
+REFUSED_SECONDS: Final = 600.0
+"""Time for which it is said that the server refuses a person's tokens, if no call is made meanwhile."""
 _NO_SCOPES: Final[frozenset[str]] = frozenset()
 
 
@@ -94,6 +96,8 @@ class TokenSource:
         """Scopes by person beyond those of the settings: those that the server demanded and the person got, and those
         that it named with a 401.
         """
+        self._refused: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        """Newest token by person that the server refused although it was new, and when."""
         self._flights: dict[FlightKey, _Flight] = {}
         self._closed = False
         self._grants: TokenGrants | GrantFailed
@@ -142,11 +146,37 @@ class TokenSource:
                     raise error.again() from error
         raise AssertionError("the last attempt returns or raises")
 
+    def note_refusal(self, person: bytes) -> None:
+        """Note that the server refuses the person's token, although it is new."""
+        entry = self._cache.entry(person)
+        if entry is not None:
+            self._refused[person] = entry.token.value, self._access.monotonic()
+            self._refused.move_to_end(person)
+            if len(self._refused) > self._access.max_tokens:
+                self._refused.popitem(last=False)
+
+    def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
+        """Why a person has to sign in before a call can be made; empty if not. `grant` is the person's stored grant."""
+        if self.refuses(person):
+            return f"{self._access.server} refuses the access tokens of your sign-in"
+        if self.cached(TokenSubject(person)) is not None or not isinstance(self._grants, ConsentedGrants):
+            return ""
+        return self._grants.problem_of(grant)
+
+    def refuses(self, person: bytes) -> bool:
+        """Whether the server refused the person's newest token, in the last REFUSED_SECONDS."""
+        value, at = self._refused.get(person, ("", 0.0))
+        if not value or at + REFUSED_SECONDS <= self._access.monotonic():
+            return False
+        token = self.cached(TokenSubject(person))
+        return token is None or token.value == value
+
     def forget(self, person: bytes) -> None:
         """Forget all about a person. A grant in progress is finished for its waiters, but not cached."""
         self._cache.forget(person)
         self._failures.forget(person)
         self._extra.pop(person, None)
+        self._refused.pop(person, None)
         if not isinstance(self._grants, GrantFailed):
             self._grants.forget(person)
         for key in [key for key in self._flights if key[0] == person]:
@@ -166,6 +196,7 @@ class TokenSource:
         are `in_use`, as sessions with the server were opened with them. Raises GrantStoreError if it does not tell:
         then call it again.
         """
+        in_use = in_use or person in self._refused
         if not in_use and self._cache.entry(person) is None and all(key[0] != person for key in self._flights):
             self._failures.forget(person)
             return

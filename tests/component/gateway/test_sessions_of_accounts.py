@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from askers import session_of
 from consentservers import ConsentServer, FormBrowser, consent_server
@@ -20,7 +20,7 @@ from gatewayworld import LEGACY, Ask, calling
 from ports import free_port
 from waiting import eventually
 
-ASKING = {"elicitation": {}}
+ASKING: dict[str, Any] = {"elicitation": {}}
 """Capabilities of a client that gets a session of its own at the server."""
 
 
@@ -110,5 +110,6 @@ async def test_sessions_of_other_persons_stay(tmp_path: Path) -> None:
             await gateway.grants.delete(GrantKey(identities["alice"].person, str(SERVER)))
             await eventually(lambda: not upstream.has_sessions_of(identities["alice"].person))
             assert upstream.has_sessions_of(identities["bob"].person)
+            call = calling("linear__whoami").with_headers(authorization="Bearer bob")
             assert await whoami(gateway, call) == "bob"
     assert next(by for verb, _, by in server.in_sessions if verb == "DELETE") == "alice"
