@@ -123,19 +123,17 @@ class SignIns(SignInLinks, SignInWait):
 
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has signed in at a server, at any replica. A grant that cannot be used any more does not
-        count: a sign-in is open because of it, it has no refresh token, or the server refuses its access tokens.
+        count: a sign-in is open because of it, it has no refresh token, or it is of another URL of the server.
         """
         if self._is_refused(identity, server):
             return False
         if self.has_token(identity, server):
             return True
         grant = await self._grant(GrantKey(person_of(identity), str(server)))
-        if grant is None:
+        consent = self._services.consents(server)
+        if grant is None or consent is None:
             return False
-        pending = self.of_caller(identity, server)
-        if pending is not None:
-            return grant.granted_at >= pending.opened_at
-        return bool(grant.refresh_token) or self._pending.is_recent(grant.granted_at)
+        return not self.wanted.reason(person_of(identity), server, consent, grant)
 
     async def ask(self, identity: Identity, server: ServerKey) -> None:
         """Open a sign-in of the caller, unless an access token can be had by the caller's grant. The failure of an

@@ -38,10 +38,11 @@ class WantedSignIns:
             grants = {key.server: grant for key, grant in await self._store.of_person(person)}
         except GrantStoreError:
             return {}
-        reasons = {key: self._reason(person, key, consent, grants.get(str(key))) for key, consent in consents.items()}
+        reasons = {key: self.reason(person, key, consent, grants.get(str(key))) for key, consent in consents.items()}
         return {key: reason for key, reason in reasons.items() if reason}
 
-    def _reason(self, person: bytes, server: ServerKey, consent: ServerConsent, grant: StoredGrant | None) -> str:
+    def reason(self, person: bytes, server: ServerKey, consent: ServerConsent, grant: StoredGrant | None) -> str:
+        """Why a person with this grant has to sign in at a server; empty if that is not so."""
         problem = consent.source.sign_in_problem(person, grant)
         if grant is None or consent.source.cached(TokenSubject(person)) is not None:
             return problem

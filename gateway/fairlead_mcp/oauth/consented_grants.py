@@ -55,6 +55,8 @@ from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 
 CLAIM_SECONDS: Final = 15.0
 """Time for which a replica renews a grant alone; longer than the request and the write take."""
+SKEW_SECONDS: Final = 120.0
+"""Difference of the clocks of two replicas that makes no difference."""
 PAUSE_SECONDS: Final = 0.1
 """Time between two looks at a grant that another replica renews."""
 STEADY_SECONDS: Final = 86_400.0
@@ -146,16 +148,23 @@ class ConsentedGrants(TokenGrants):
     async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
         """Wait until no other replica renews the grant, and let others wait from now on, unless the grant is steady.
         Returns the grant with the version of the claim. Raises GrantFailed.
+
+        The time in a claim is that of another clock. So a claim ends here when its record has not changed for
+        CLAIM_SECONDS; the time only tells one of now from one that was left long ago.
         """
+        seen, seen_at = "", 0.0
         while True:
             stored = self._usable(await self._read(key), request.step_up)
             grant = stored.grant
             client = self._clients.of(grant)
             await self._prepare(client, request.resource_metadata)
             now = self._access.clock()
-            if now < grant.renewing_until <= now + CLAIM_SECONDS:
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
+            if abs(grant.renewing_until - now) <= CLAIM_SECONDS + SKEW_SECONDS:
+                if stored.version != seen:
+                    seen, seen_at = stored.version, self._access.monotonic()
+                if self._access.monotonic() < seen_at + CLAIM_SECONDS:
+                    await asyncio.sleep(PAUSE_SECONDS)
+                    continue
             if now < grant.steady_until:
                 return stored, client
             claim = msgspec.structs.replace(grant, renewing_until=now + CLAIM_SECONDS)

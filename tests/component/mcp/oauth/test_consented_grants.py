@@ -33,6 +33,7 @@ from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request
 from tokenendpoint import token_access
+from virtualtime import HandClock
 
 
 async def failure(
@@ -51,6 +52,14 @@ def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
         return True
 
     return answer
+
+
+async def looked_again(world: ConsentWorld) -> None:
+    """Wait until the grant was read some more times, by a replica that waits for another."""
+    async with asyncio.timeout(30):
+        for _ in range(3):
+            world.store.was_read.clear()
+            await world.store.was_read.wait()
 
 
 async def test_tokens_go_on_after_a_restart_and_each_refresh_token_replaces_the_one_before() -> None:
@@ -167,9 +176,7 @@ async def test_replica_that_was_killed_while_it_renewed_is_waited_for_and_then_r
         claim = msgspec.structs.replace(grant, renewing_until=world.clock.now + CLAIM_SECONDS)
         await world.store.write(world.key("alice"), claim)
         waiting = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        for _ in range(3):
-            world.store.was_read.clear()
-            await world.store.was_read.wait()
+        await looked_again(world)
         assert world.issuer.requests_of("refresh_token") == []
         world.later(CLAIM_SECONDS)
         if forgives:
@@ -179,6 +186,39 @@ async def test_replica_that_was_killed_while_it_renewed_is_waited_for_and_then_r
                 await waiting
             assert failed.value.cause == SIGN_IN_REQUIRED
             assert await world.grant("alice") is None
+
+
+@pytest.mark.parametrize("ahead", [-100.0, -20.0, 1.0, 100.0])
+async def test_claim_of_a_replica_whose_clock_differs_is_waited_for(ahead: float) -> None:
+    async with consent_world() as world:
+        grant, _ = await world.sign_in("alice")
+        claim = msgspec.structs.replace(grant, renewing_until=world.clock.now + ahead + CLAIM_SECONDS)
+        await world.store.write(world.key("alice"), claim)
+        waiting = asyncio.ensure_future(world.source.obtain(world.person("alice")))
+        await looked_again(world)
+        assert world.issuer.requests_of("refresh_token") == []
+        world.later(CLAIM_SECONDS)
+        assert (await waiting).value
+
+
+@pytest.mark.parametrize("ahead", [-1.0, 1.0])
+async def test_replicas_whose_clocks_differ_send_no_refresh_token_twice(ahead: float) -> None:
+    """The issuer ends a consent whose refresh token comes twice."""
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        sources = [world.make_source()]
+        world.options["clock"] = HandClock(world.clock.now + ahead)
+        sources.append(world.make_source())
+        world.issuer.arrived.clear()
+        world.issuer.hold = asyncio.Event()
+        first = asyncio.ensure_future(sources[1].obtain(world.person("alice")))
+        await world.issuer.arrived.wait()
+        second = asyncio.ensure_future(sources[0].obtain(world.person("alice")))
+        await looked_again(world)
+        world.issuer.hold.set()
+        tokens = [await first, await second]
+    assert len({token.value for token in tokens}) == 2
+    assert not world.issuer.consent_of("alice").ended
 
 
 async def test_claim_that_ends_too_far_in_the_future_holds_nobody_up() -> None:
