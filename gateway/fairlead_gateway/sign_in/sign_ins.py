@@ -21,6 +21,7 @@ from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, Pen
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
 from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
 from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization, ConsentDestination
 from fairlead_mcp.oauth.consented_clients import issuer_of
@@ -77,6 +78,7 @@ class SignIns(SignInLinks, SignInWait):
         """Sign-ins that persons have to do before calls can be made."""
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
         self._watching: asyncio.Task[None] | None = None
+        self._revoking = TaskSet()
 
     def start(self) -> None:
         """Begin to notice sign-ins at other replicas. Must be called in the event loop."""
@@ -236,7 +238,7 @@ class SignIns(SignInLinks, SignInWait):
             consent = self._consent(pending.server)
             self._check_port(pending.server, consent, authorization, answer)
             grant, token = await consent.flow.finish(authorization, answer)
-        remark = await self._store(pending, msgspec.structs.replace(grant, holder=pending.holder))
+        remark = await self._store(pending, consent, msgspec.structs.replace(grant, holder=pending.holder))
         consent.source.adopt(pending.person, token)
         self._pending.close(pending)
         self._ports.release(pending.id)
@@ -261,17 +263,22 @@ class SignIns(SignInLinks, SignInWait):
                     cause=ISSUER_MISMATCH,
                 )
 
-    async def _store(self, pending: PendingSignIn, grant: StoredGrant) -> str:
+    async def _store(self, pending: PendingSignIn, consent: ServerConsent, grant: StoredGrant) -> str:
         """Store a grant. Returns a remark if it cannot be stored; the access token is good nevertheless."""
         store = self._services.store
         assert store is not None, "without a store there is no link"
+        key = GrantKey(pending.person, str(pending.server))
+        before = await self._grant(key)
         try:
-            await store.write(GrantKey(pending.person, str(pending.server)), grant)
+            await store.write(key, grant)
         except GrantStoreError as error:
             log.warning("The grant of a person for the server %s was not stored: %s", pending.server, error)
             return (
                 f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
             )
+        # an authorization server may end all that one client has of a person, also the new grant
+        if before is not None and (before.issuer, before.client_id) != (grant.issuer, grant.client_id):
+            self._revoking.start(_revoke(consent, before), f"revoke a grant for {pending.server}")
         return ""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
@@ -315,6 +322,7 @@ class SignIns(SignInLinks, SignInWait):
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
+        await self._revoking.cancel()
         await self._ports.aclose()
 
     def _consent(self, server: ServerKey) -> ServerConsent:
@@ -322,6 +330,11 @@ class SignIns(SignInLinks, SignInWait):
         if consent is None:
             raise GrantFailed(_REMOVED, cause=CLOSED)
         return consent
+
+
+async def _revoke(consent: ServerConsent, grant: StoredGrant) -> None:
+    """Revoke a grant that was replaced, where its authorization server can."""
+    await consent.flow.revoke(grant)
 
 
 @contextlib.contextmanager
