@@ -57,7 +57,7 @@ def _show_link(state: dict[str, Any], output: Output, *, opened: bool) -> None:
 
 
 def _wait_for_person(client: ManagementClient, path: str, before: dict[str, Any]) -> dict[str, Any]:
-    """The state after the person has signed in, which another replica than that of the link may tell. Raises Failure."""
+    """The state after the person has signed in, which a replica without the link may tell. Raises Failure."""
     with _spinner(f"waiting for the sign-in at {before['server']}"):
         for _ in attempts(SIGN_IN_SECONDS):
             state: dict[str, Any] = client.get(path)

@@ -112,7 +112,7 @@ class Board:
         self._wanted: frozenset[ServerKey] | None = None
         """Servers at which the terminal's user has to sign in; None while that is unknown."""
         self._no_person = ""
-        """What is needed so that persons can sign in; empty if the terminal's user can."""
+        """Condition under which persons could sign in; empty if the terminal's user can."""
         self._own: ServerKey | None = None
         """Key of the server of the gateway's custom tools; None without such tools."""
         self._own_problems: tuple[ManifestProblem, ...] = ()

@@ -206,7 +206,7 @@ class ServerCredentials(CallCredentials):
 
     def _describe_refusal(self, challenge: Challenge) -> GrantFailed:
         if not challenge.wants_scopes:
-            again = f"; `fairlead login {self._server}` signs in anew" if self.consents else ""
+            again = f"; `fairlead login {self._server}` signs in again" if self.consents else ""
             text = (
                 f"the server {self._server} refuses the access token, also a new one (401): check that the "
                 f"authorization server issues tokens for it (issuer, audience and resource){again}"

@@ -61,6 +61,8 @@ PAUSE_SECONDS: Final = 0.1
 """Time between two looks at a grant that another replica renews."""
 STEADY_SECONDS: Final = 86_400.0
 """Time for which it is taken for granted that an authorization server does not rotate a refresh token."""
+USED_SECONDS: Final = 86_400.0
+"""Time within which the use of a grant is written once."""
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
 _ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
@@ -140,7 +142,7 @@ class ConsentedGrants(TokenGrants):
         for _ in range(_ATTEMPTS):
             claimed, client = await self._claim(key, request)
             issued = await self._redeem(key, claimed, client)
-            if issued is not None and await self._save(key, claimed, issued):
+            if issued is not None and await self._save(key, claimed, issued, request):
                 self._note_consent(key.person, claimed.grant)
                 return issued.access
         raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_STORE)
@@ -237,9 +239,12 @@ class ConsentedGrants(TokenGrants):
                 raise
             raise sign_in_required(str(error)) from error
 
-    async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken) -> bool:
+    async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken, request: GrantRequest) -> bool:
         """Replace the refresh token; False if the grant has changed meanwhile. Raises GrantFailed."""
-        renewed = renewed_grant(claimed.grant, issued, self._access.clock())
+        now = self._access.clock()
+        renewed = renewed_grant(claimed.grant, issued, now)
+        if request.for_call and now - max(renewed.granted_at, renewed.used_at) >= USED_SECONDS:
+            renewed = msgspec.structs.replace(renewed, used_at=now)
         if renewed == claimed.grant:
             current = await self._read(key)
             return current is not None and current.version == claimed.version

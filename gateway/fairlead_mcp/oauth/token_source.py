@@ -63,6 +63,7 @@ class _Wish(NamedTuple):
     refused: AccessToken | None
     after_refusal: bool
     resource_metadata: str
+    for_call: bool = True
 
 
 class _Flight(NamedTuple):
@@ -122,15 +123,17 @@ class TokenSource:
         *,
         refused: AccessToken | None = None,
         challenge: Challenge | None = None,
+        for_call: bool = True,
     ) -> AccessToken:
         """A valid token of the person, by a grant if there is none in the cache.
 
         `refused` is a token that the server answered with 401, or with 403 and a `challenge` that wants more scopes. It
         is not returned again; a newer one in the cache is. After a 403 the person's tokens have the scopes of the
         challenge too, and the refused token stays in the cache until the new one is there. After a 401 they have the
-        scopes of the challenge if the settings have none. Raises GrantFailed.
+        scopes of the challenge if the settings have none. With `for_call` False, the person's grant does not count as
+        used. Raises GrantFailed.
         """
-        wish = self._wish(GATEWAY if self._own else subject, refused, challenge)
+        wish = self._wish(GATEWAY if self._own else subject, refused, challenge)._replace(for_call=for_call)
         for attempt in range(_ATTEMPTS):
             token = self._cache.get(wish.subject.person, wish.subject.expires_at)
             if token is not None and self._satisfies(token, wish):
@@ -316,7 +319,7 @@ class TokenSource:
         me = asyncio.current_task()
         try:
             async with asyncio.timeout(GRANT_SECONDS):
-                wanted = GrantRequest(wish.subject, requested, wish.step_up, wish.resource_metadata)
+                wanted = GrantRequest(wish.subject, requested, wish.step_up, wish.resource_metadata, wish.for_call)
                 token = await self._usable_grants().token(wanted)
         except (GrantFailed, TimeoutError) as cause:
             error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()

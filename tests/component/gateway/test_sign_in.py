@@ -106,7 +106,7 @@ async def test_a_call_is_asked_again_after_the_grant_has_ended(tmp_path: Path) -
 
 
 async def test_a_grant_of_another_client_is_revoked_when_it_is_replaced(tmp_path: Path) -> None:
-    """The same client's is not: providers such as Keycloak would end the new one with it."""
+    """A grant of the same client is not: providers such as Keycloak would end the new one with it."""
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()

@@ -65,10 +65,10 @@ async def test_tokens_that_the_server_refuses_are_told_and_a_sign_in_replaces_th
         server.provider.refuses = True
         assert (await called(gateway)).message["result"]["isError"] is True
         assert await wanted(gateway) == "default/linear refuses the access tokens of your sign-in"
-        asked = (await post(gateway, SIGN_IN, {})).message
-        assert asked["signedIn"] is False
+        state = (await post(gateway, SIGN_IN, {})).message
+        assert state["signedIn"] is False
         server.provider.refuses = False
-        await browser.sign_in(asked["signInUrl"])
+        await browser.sign_in(state["signInUrl"])
         assert await wanted(gateway) == ""
         assert (await get(gateway, SIGN_IN)).message["signedIn"] is True
         assert await whoami(gateway) == "alice"
@@ -109,7 +109,7 @@ async def test_a_gateway_without_persons_says_nothing_about_sign_ins(tmp_path: P
         assert await wanted(gateway) == ""
 
 
-async def test_nothing_is_said_while_the_store_of_grants_is_away(tmp_path: Path) -> None:
+async def test_store_of_grants_that_is_away_asks_nobody_to_sign_in(tmp_path: Path) -> None:
     (tmp_path / "grants").write_text("a file where the folder should be")
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
         assert await wanted(gateway) == ""

@@ -15,7 +15,7 @@ from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.client_registrations import registration_key
 from fairlead_mcp.oauth.consented_clients import MOST_CLIENTS
-from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS
+from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS, USED_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CONFIGURATION,
@@ -127,6 +127,29 @@ async def test_grant_whose_refresh_token_is_not_rotated_is_not_written_with_each
     assert rotated is not None
     assert rotated.refresh_token == world.issuer.consent_of("alice").refresh
     assert rotated.steady_until == 0
+
+
+async def test_grant_counts_as_used_by_calls_alone_and_is_written_for_that_once_a_day() -> None:
+    async with consent_world() as world:
+        world.issuer.rotates = False
+        await world.sign_in("alice")
+
+        async def used(*, for_call: bool) -> tuple[float, str]:
+            await world.make_source().obtain(world.person("alice"), for_call=for_call)
+            stored = await world.store.read(world.key("alice"))
+            assert stored is not None
+            return stored.grant.used_at, stored.version
+
+        assert (await used(for_call=True))[0] == 0, "the consent is use enough"
+        world.later(USED_SECONDS)
+        assert (await used(for_call=False))[0] == 0
+        began = world.clock.now
+        assert (first := await used(for_call=True))[0] == began
+        world.later(USED_SECONDS / 2)
+        assert await used(for_call=True) == first
+        world.later(USED_SECONDS)
+        assert (await used(for_call=False))[0] == began
+        assert (await used(for_call=True))[0] == world.clock.now
 
 
 async def test_token_of_a_consent_that_was_just_finished_is_used_at_once() -> None:
