@@ -338,6 +338,14 @@ class ConsentWorld:
         stored = await self.store.read(self.key(name))
         return None if stored is None else stored.grant
 
+    async def begin_renewal(self, name: str, source: TokenSource | None = None) -> asyncio.Future[AccessToken]:
+        """A caller of a renewal whose request has arrived, and is answered when `issuer.hold` is set."""
+        self.issuer.arrived.clear()
+        self.issuer.hold = asyncio.Event()
+        caller = asyncio.ensure_future((source or self.source).obtain(self.person(name)))
+        await self.issuer.arrived.wait()
+        return caller
+
     def later(self, seconds: float) -> None:
         self.clock.now += seconds
         self.monotonic.now += seconds

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from askers import session_of
 from consentservers import ConsentServer, FormBrowser, consent_server
-from consentworld import SERVER, consent_catalog, laptop, link_of, whoami
+from consentworld import SERVER, consent_catalog, laptop, link_of, sign_in_as, whoami
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import LOCAL, Identity
@@ -100,9 +100,7 @@ async def test_sessions_of_other_persons_stay(tmp_path: Path) -> None:
                 server.provider.person = name
                 identities[name] = Identity(kind="apiKey", principal=f"name:{name}", agent=name)
                 async with FormBrowser() as browser:
-                    page = await browser.press(await browser.get(await link_of(gateway, identities[name])), key=name)
-                    while page.has_form:
-                        page = await browser.press(page)
+                    await sign_in_as(browser, await link_of(gateway, identities[name]), name)
                 call = calling("linear__whoami").with_headers(authorization=f"Bearer {name}")
                 assert await whoami(gateway, call) == name
             upstream = gateway.registry.upstream(SERVER)

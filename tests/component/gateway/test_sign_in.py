@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from consentservers import FormBrowser, consent_server
-from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
+from consentworld import SERVER, called, consent_catalog, laptop, link_of, sign_in_as, title_of, whoami
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
@@ -170,10 +170,7 @@ async def test_each_replica_takes_part_in_a_sign_in(tmp_path: Path) -> None:
         request = calling("linear__whoami").with_headers(authorization="Bearer alice")
         link = await link_of(calls, alice)
         waiting = asyncio.ensure_future(calls.sign_ins.wait(alice, SERVER, 60))
-        page = await browser.get(link)
-        page = await browser.press(page, key="alice")
-        while page.has_form:
-            page = await browser.press(page)
+        page = await sign_in_as(browser, link, "alice")
         assert title_of(page.text) == "Signed in at default/linear"
         await waiting
         assert await calls.sign_ins.is_signed_in(alice, SERVER)

@@ -7,7 +7,7 @@ from typing import Any
 
 from commands import fairlead
 from consentservers import FormBrowser, consent_server
-from consentworld import SERVER, called, consent_catalog, laptop, link_of, whoami
+from consentworld import SERVER, called, consent_catalog, laptop, link_of, sign_in_as, whoami
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import Identity
@@ -93,9 +93,7 @@ async def test_each_person_is_told_of_their_own_sign_in_alone(tmp_path: Path) ->
     more: dict[str, Any] = {"public_url": f"http://127.0.0.1:{port}", "session_key": "key", "trust": trust}
     async with consent_server("linear") as server, laptop(tmp_path, server, port=port, **more) as gateway:
         async with FormBrowser() as browser:
-            page = await browser.press(await browser.get(await link_of(gateway, alice)), key="alice")
-            while page.has_form:
-                page = await browser.press(page)
+            await sign_in_as(browser, await link_of(gateway, alice), "alice")
         assert await wanted(gateway, authorization="Bearer alice") == ""
         assert await wanted(gateway, authorization="Bearer bob") == "you have not signed in at default/linear"
         assert gateway.grants is not None

@@ -232,10 +232,7 @@ async def test_replicas_whose_clocks_differ_send_no_refresh_token_twice(ahead: f
         sources = [world.make_source()]
         world.options["clock"] = HandClock(world.clock.now + ahead)
         sources.append(world.make_source())
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        first = asyncio.ensure_future(sources[1].obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        first = await world.begin_renewal("alice", sources[1])
         second = asyncio.ensure_future(sources[0].obtain(world.person("alice")))
         await looked_again(world)
         world.issuer.hold.set()
@@ -255,10 +252,7 @@ async def test_claim_that_ends_too_far_in_the_future_holds_nobody_up() -> None:
 async def test_renewal_goes_on_when_its_callers_are_gone_so_that_its_pair_is_not_lost() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        caller = await world.begin_renewal("alice")
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
             await caller
@@ -274,11 +268,8 @@ async def test_renewal_goes_on_when_its_callers_are_gone_so_that_its_pair_is_not
 async def test_renewal_that_nobody_waits_for_is_finished_before_the_source_is_closed() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
         source = world.make_source()
-        caller = asyncio.ensure_future(source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        caller = await world.begin_renewal("alice", source)
         closing = asyncio.ensure_future(source.aclose())
         with pytest.raises(GrantFailed):
             await caller
@@ -346,10 +337,7 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
         await world.sign_in("alice")
         await world.source.obtain(world.person("alice"))
         world.later(400)
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        caller = await world.begin_renewal("alice")
         await world.store.delete(world.key("alice"))
         world.issuer.hold.set()
         with pytest.raises(GrantFailed) as failed:
