@@ -235,7 +235,7 @@ async def test_replicas_whose_clocks_differ_send_no_refresh_token_twice(ahead: f
         first = await world.begin_renewal("alice", sources[1])
         second = asyncio.ensure_future(sources[0].obtain(world.person("alice")))
         await looked_again(world)
-        world.issuer.hold.set()
+        world.answer_renewal()
         tokens = [await first, await second]
     assert len({token.value for token in tokens}) == 2
     assert not world.issuer.consent_of("alice").ended
@@ -257,7 +257,7 @@ async def test_renewal_goes_on_when_its_callers_are_gone_so_that_its_pair_is_not
         with pytest.raises(asyncio.CancelledError):
             await caller
         again = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        world.issuer.hold.set()
+        world.answer_renewal()
         assert (await again).value
         grant = await world.grant("alice")
     assert grant is not None
@@ -273,7 +273,7 @@ async def test_renewal_that_nobody_waits_for_is_finished_before_the_source_is_cl
         closing = asyncio.ensure_future(source.aclose())
         with pytest.raises(GrantFailed):
             await caller
-        world.issuer.hold.set()
+        world.answer_renewal()
         await closing
         grant = await world.grant("alice")
     assert grant is not None
@@ -339,7 +339,7 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
         world.later(400)
         caller = await world.begin_renewal("alice")
         await world.store.delete(world.key("alice"))
-        world.issuer.hold.set()
+        world.answer_renewal()
         with pytest.raises(GrantFailed) as failed:
             await caller
         assert await world.grant("alice") is None
@@ -532,7 +532,7 @@ async def test_renewal_in_progress_does_not_answer_a_caller_who_needs_more_scope
         more = Challenge("insufficient_scope", ("write",))
         stepping = asyncio.ensure_future(world.source.obtain(person, refused=token, challenge=more))
         await asyncio.sleep(0)
-        world.issuer.hold.set()
+        world.answer_renewal()
         assert (await plain).scopes == {"read"}
         with pytest.raises(GrantFailed) as failed:
             await stepping

@@ -28,7 +28,7 @@ async def renewed_into_full_store(world: ConsentWorld) -> GrantFailed:
     """The failure of a renewal whose new pair the store does not take."""
     caller = await world.begin_renewal("alice")
     world.store.full = True
-    world.issuer.hold.set()
+    world.answer_renewal()
     with pytest.raises(GrantFailed) as failed:
         await caller
     return failed.value
@@ -73,7 +73,7 @@ async def test_pair_that_the_store_did_not_take_is_stored_when_the_source_is_clo
         source = world.make_source()
         caller = await world.begin_renewal("alice", source)
         world.store.full = True
-        world.issuer.hold.set()
+        world.answer_renewal()
         with pytest.raises(GrantFailed):
             await caller
         world.store.full = False
