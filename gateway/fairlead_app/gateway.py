@@ -14,6 +14,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.grants.ended_grants import EndedGrants
 from fairlead_gateway.grants.gone_servers import GoneServers
+from fairlead_gateway.grants.unused_grants import UnusedGrants
 from fairlead_web.guard import Readiness
 
 CATALOG_SECONDS: Final = 5.0
@@ -54,6 +55,8 @@ class Gateway:
             # only of a shared store: a folder has grants for servers of other projects too
             wanting = parts.registry.consents
             self.gone_servers = GoneServers(shared.grants, wanting, lambda: self.snapshot.servers, shared.clock)
+        accounts = parts.rest.administration.accounts
+        self._unused_grants = None if accounts is None else UnusedGrants(accounts)
         self.sign_ins = parts.sign_ins
         """Sign-ins of persons at servers."""
         self._listings = parts.listings
@@ -101,6 +104,8 @@ class Gateway:
             self._ended_grants.start()
         if self.gone_servers is not None:
             self.gone_servers.start()
+        if self._unused_grants is not None:
+            self._unused_grants.start()
         self.sign_ins.start()
         self._listings.start()
         self.models.start()
@@ -138,6 +143,8 @@ class Gateway:
         await self._listings.aclose()
         await self.sign_ins.aclose()
         await self.registry.aclose(0)
+        if self._unused_grants is not None:
+            await self._unused_grants.aclose()
         if self.gone_servers is not None:
             await self.gone_servers.aclose()
         if self._ended_grants is not None:

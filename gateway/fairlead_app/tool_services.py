@@ -109,7 +109,9 @@ def rest_context(
         groups=frozenset(trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.identity.admin_groups)),
         issuers=trust.names,
         keys=trust.made,
-        accounts=None if shared.grants is None else Accounts(shared.grants, sources.tokens, sources.revoker),
+        accounts=None
+        if shared.grants is None
+        else Accounts(shared.grants, sources.tokens, sources.revoker, settings.upstream.grants.unused_days),
         pins=sources.pins or NoPins(),
         moves=sources.moves,
         approvals=settings.identity.gateway_approvals,

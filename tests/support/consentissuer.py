@@ -338,6 +338,19 @@ class ConsentWorld:
         stored = await self.store.read(self.key(name))
         return None if stored is None else stored.grant
 
+    async def begin_renewal(self, name: str, source: TokenSource | None = None) -> asyncio.Future[AccessToken]:
+        """A caller of a renewal whose request has arrived, and is answered by `answer_renewal`."""
+        self.issuer.arrived.clear()
+        self.issuer.hold = asyncio.Event()
+        caller = asyncio.ensure_future((source or self.source).obtain(self.person(name)))
+        await self.issuer.arrived.wait()
+        return caller
+
+    def answer_renewal(self) -> None:
+        """Let the renewal of `begin_renewal` be answered."""
+        assert self.issuer.hold is not None
+        self.issuer.hold.set()
+
     def later(self, seconds: float) -> None:
         self.clock.now += seconds
         self.monotonic.now += seconds

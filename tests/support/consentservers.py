@@ -51,6 +51,8 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         self.url = url
         self.person = "alice"
         self.declines = False
+        self.refuses = False
+        """Whether the server refuses every access token."""
         self.token_seconds = TOKEN_SECONDS
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.requests: dict[str, tuple[str, AuthorizationParams]] = {}
@@ -59,6 +61,8 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         self.access_tokens: dict[str, AccessToken] = {}
         self.redeemed = 0
         """Codes that were used."""
+        self.accounts: dict[str, str] = {}
+        """Person by access token, also those that have ended."""
         self.refreshed = 0
         self.hold: asyncio.Event | None = None
         """Event that the answer to a code waits for, after the code was used."""
@@ -132,7 +136,7 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
         return self._tokens(refresh_token.client_id, scopes, refresh_token.subject)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        return self.access_tokens.get(token)
+        return None if self.refuses else self.access_tokens.get(token)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self.end(str(token.subject))
@@ -145,6 +149,7 @@ class ConsentProvider(OAuthAuthorizationServerProvider[AuthorizationCode, Refres
 
     def _tokens(self, client_id: str, scopes: list[str], person: str | None) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        self.accounts[access] = str(person)
         expires = int(time.time()) + self.token_seconds
         self.access_tokens[access] = AccessToken(
             token=access, client_id=client_id, scopes=scopes, expires_at=expires, subject=person
@@ -161,8 +166,31 @@ class ConsentServer:
 
     url: str
     provider: ConsentProvider
-    methods: list[str]
+    methods: list[str] = field(default_factory=list)
     """Methods of the MCP requests that it got, in their order."""
+    in_sessions: list[tuple[str, str, str]] = field(default_factory=list)
+    """Verb, session id and account of each request in a legacy session, in their order."""
+
+    def accounts_of_sessions(self) -> dict[str, set[str]]:
+        """The accounts whose tokens came with each session id."""
+        accounts: dict[str, set[str]] = {}
+        for _, session, account in self.in_sessions:
+            accounts.setdefault(session, set()).add(account)
+        return accounts
+
+    def recording(self, app: Any) -> Any:
+        """The application, whose requests are recorded."""
+
+        async def recorded(scope: Any, receive: Any, send: Any) -> None:
+            headers = dict(scope.get("headers", ()))
+            session = headers.get(b"mcp-session-id", b"").decode()
+            if session:
+                token = headers.get(b"authorization", b"").decode().removeprefix("Bearer ")
+                account = self.provider.accounts.get(token, "")
+                self.in_sessions.append((scope["method"], session, account))
+            await app(scope, receive, send)
+
+        return recorded
 
 
 @contextlib.asynccontextmanager
@@ -209,9 +237,9 @@ async def consent_server(name: str, *, host: str = "127.0.0.1") -> AsyncIterator
     app = server.streamable_http_app(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )
-    methods: list[str] = []
-    async with serve_asgi(_noting_methods(app, methods), port=port):
-        yield ConsentServer(f"{base}/mcp", provider, methods)
+    made = ConsentServer(f"{base}/mcp", provider)
+    async with serve_asgi(_noting_methods(made.recording(app), made.methods), port=port):
+        yield made
 
 
 def _noting_methods(app: Any, methods: list[str]) -> Any:

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from consentservers import ConsentServer
+from consentservers import BrowserPage, ConsentServer, FormBrowser
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ServerKey
@@ -53,6 +53,14 @@ async def whoami(gateway: Gateway, request: Ask | None = None) -> str:
     result = (await called(gateway, request)).message["result"]
     assert not result.get("isError"), result
     return str(result["content"][0]["text"])
+
+
+async def sign_in_as(browser: FormBrowser, link: str, key: str) -> BrowserPage:
+    """Open a link, sign in to the console by a key on the way, and press through all forms to the end."""
+    page = await browser.press(await browser.get(link), key=key)
+    while page.has_form:
+        page = await browser.press(page)
+    return page
 
 
 def title_of(text: str) -> str:

@@ -89,6 +89,20 @@ ACCOUNTS = (
         "assert 'alice' == 'bob'",
     ),
     Guard(
+        "a session with a server that was opened by another account of the same person",
+        "fairlead_mcp.oauth.token_source",
+        (("        self._access.forgotten(person)\n", ""),),
+        f"{AT}/test_sessions_of_accounts.py::test_no_session_of_one_account_is_used_by_another_of_the_same_person",
+        "assert",
+    ),
+    Guard(
+        "a session with a server that outlives its account, at another gateway without a token of it",
+        f"{GATEWAY}.upstream.registry",
+        (("            in_use = entry.connection.upstream.has_sessions_of(person)\n", "            in_use = False\n"),),
+        f"{AT}/test_sessions_of_accounts.py::test_a_session_ends_with_its_account_also_where_its_token_has_expired",
+        "TimeoutError",
+    ),
+    Guard(
         "a grant that is used at one gateway after it was ended at another",
         f"{GATEWAY}.grants.ended_grants",
         (("            await self._tokens.review(server, key.person)\n", "            pass\n"),),

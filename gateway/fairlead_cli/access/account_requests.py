@@ -69,9 +69,16 @@ def _row(account: Any, *, everybody: bool) -> list[str]:
         *person,
         printable(account["issuer"]),
         account["since"] or "unknown",
-        account["until"] or "no end",
+        _end_of(account),
         printable(" ".join(account["scopes"])),
     ]
+
+
+def _end_of(account: Any) -> str:
+    if account["until"]:
+        return str(account["until"])
+    unused_until = account.get("unusedUntil")
+    return f"{unused_until} if unused" if unused_until else "no end"
 
 
 def _sentence(ended: Any) -> str:

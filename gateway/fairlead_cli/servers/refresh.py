@@ -33,7 +33,11 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
     if output is Output.json:
         print_json(after)
     elif after["refreshed"]["failure"] is None:
-        print(f"{after['server']} responded: {after['tools']} tools, {_comparison(before, after)}.")
+        if why := after.get("signIn"):
+            print(f"{after['server']} wants you to sign in, as {why}: fairlead login {after['server']}")
+            print(f"Until then, its list stays the last one: {after['tools']} tools, {_comparison(before, after)}.")
+        else:
+            print(f"{after['server']} responded: {after['tools']} tools, {_comparison(before, after)}.")
         if held := after.get("held"):
             number = "1 definition is" if held == 1 else f"{held} definitions are"
             print(ready_to_paste(f"{number} held back until approved: `fairlead diff {after['server']}` shows them."))

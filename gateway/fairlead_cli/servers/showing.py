@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from fairlead_api.documents.servers import READY
+from fairlead_api.documents.servers import READY, SIGN_IN
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import Reason
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
@@ -48,13 +48,25 @@ def row(server: dict[str, Any]) -> tuple[str, ...]:
     """Cells of one server; `-` for values that the gateway does not have or does not disclose."""
     return (
         str(server["server"]),
-        str(server["state"]),
+        state_of(server),
         _cell(server.get("tools")),
         _duration(server.get("p95Ms")),
         _cell(server.get("restarts")),
         _megabytes(server.get("rssBytes")),
-        str(server.get("cause") or server.get("reason") or (CONFLICTED if server.get("conflict") else "")),
+        cause_of(server),
     )
+
+
+def state_of(server: dict[str, Any]) -> str:
+    """State of a server for the caller, who may have to sign in at one that is ready for others."""
+    return SIGN_IN if server["state"] == READY and server.get("signIn") else str(server["state"])
+
+
+def cause_of(server: dict[str, Any]) -> str:
+    """Cause of the state in one word; empty without one."""
+    if state_of(server) == SIGN_IN:
+        return str(Cause.SIGN_IN_REQUIRED)
+    return str(server.get("cause") or server.get("reason") or (CONFLICTED if server.get("conflict") else ""))
 
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
@@ -84,7 +96,7 @@ def file_lines(messages: Iterable[str]) -> list[str]:
 
 def _lacks_message(server: dict[str, Any]) -> bool:
     """Whether the gateway discloses only the cause to this principal, and not the server's message."""
-    unready = server["state"] != READY and server.get("cause") not in EXPECTED_CAUSES
+    unready = server["state"] != READY and not server.get("signIn") and server.get("cause") not in EXPECTED_CAUSES
     return unready and not server.get("message") and bool(meaning(server))
 
 
@@ -93,6 +105,8 @@ def sentence(server: dict[str, Any], *, admin_hint: bool = True) -> str:
     not see the message, `admin_hint` adds who may. Empty if nothing has to be explained.
     """
     message = str(server.get("message", ""))
+    if state_of(server) == SIGN_IN and server.get("signIn"):
+        return f"{server['server']}: {server['signIn']}: fairlead login {server['server']}"
     if server.get("cause") in EXPECTED_CAUSES:
         return ""
     if _lacks_message(server):

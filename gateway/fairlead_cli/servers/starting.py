@@ -11,7 +11,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
 from fairlead_cli.rest import ManagementClient
-from fairlead_cli.servers.showing import sentence
+from fairlead_cli.servers.showing import sentence, state_of
 from fairlead_cli.waiting import attempts
 
 LIST_SECONDS: Final = 10.0
@@ -84,7 +84,7 @@ def lines_about(servers: Iterable[Server]) -> list[str]:
     servers = [*servers]
     lines = []
     for verb, states in _LINES:
-        some = [server for server in servers if server.get("state") in states]
+        some = [server for server in servers if state_of(server) in states]
         why = sentence(some[0]) if len(some) == 1 else ""
         if some:
             lines.append(f"{verb}: {printable(why) or f'{server_names(some)}; see `fairlead servers`'}")

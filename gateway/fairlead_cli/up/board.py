@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Literal, cast
 
@@ -25,6 +25,11 @@ from fairlead_operator.server.document_entries import state_of
 
 MAX_TIER_CHANGES: Final = 100
 """Maximum number of recent tier changes that are stored; older changes are only counted."""
+
+READING_SECONDS: Final = 10.0
+"""Time for which a server whose user has signed in counts as starting, while the gateway reads its tools with the
+user's grant.
+"""
 
 State = Literal["waiting", "installing", "starting", "ready", "offline", "sign-in", "failed", "skipped"]
 
@@ -104,6 +109,10 @@ class Board:
         self._problems: tuple[ManifestProblem, ...] = ()
         self._numbers = count()
         self._tier_changes: deque[TierChange] = deque(maxlen=MAX_TIER_CHANGES)
+        self._wanted: frozenset[ServerKey] | None = None
+        """Servers at which the terminal's user has to sign in; None while that is unknown."""
+        self._no_person = ""
+        """Condition under which persons could sign in; empty if the terminal's user can."""
         self._own: ServerKey | None = None
         """Key of the server of the gateway's custom tools; None without such tools."""
         self._own_problems: tuple[ManifestProblem, ...] = ()
@@ -111,7 +120,7 @@ class Board:
     @property
     def rows(self) -> list[Row]:
         """All rows, sorted by key."""
-        return [self._rows[key] for key in sorted(self._rows)]
+        return [self._for_user(self._rows[key]) for key in sorted(self._rows)]
 
     @property
     def problems(self) -> tuple[ManifestProblem, ...]:
@@ -130,8 +139,8 @@ class Board:
 
     @property
     def sign_ins(self) -> list[ServerKey]:
-        """Servers whose user has to sign in, sorted."""
-        return [row.key for row in self.rows if row.state == "sign-in"]
+        """Servers at which the terminal's user has to sign in, and can, sorted."""
+        return [] if self._no_person else [row.key for row in self.rows if row.state == "sign-in"]
 
     def seconds(self, key: ServerKey) -> float:
         """Seconds since the server entered its state."""
@@ -161,6 +170,19 @@ class Board:
     def skip(self, skipped: Skipped) -> None:
         """Add a server that is shown but not run."""
         self._put(Row(skipped.key, "skipped", message=skipped.why))
+
+    def set_sign_ins(self, wanted: Collection[ServerKey], no_person: str = "") -> None:
+        """Replace the servers at which the terminal's user has to sign in. `no_person` says what is needed if the user
+        cannot sign in at any.
+        """
+        if (self._wanted, self._no_person) == (frozenset(wanted), no_person):
+            return
+        for key in frozenset(wanted) ^ (self._wanted or frozenset()):
+            if key in self._rows:
+                self._since[key] = self._clock()
+        self._wanted = frozenset(wanted)
+        self._no_person = no_person
+        self._on_change()
 
     def set_problems(self, problems: tuple[ManifestProblem, ...]) -> None:
         """Replace the problems of the files."""
@@ -195,6 +217,19 @@ class Board:
             self._since.pop(key, None)
             self._on_change()
 
+    def _for_user(self, row: Row) -> Row:
+        """A row as the terminal's user sees it: the operator knows nothing about grants of persons."""
+        if row.state == "sign-in" and self._no_person:
+            return replace(row, message=self._no_person)
+        if self._wanted is None or self._no_person:
+            return row
+        if row.state == "ready" and row.key in self._wanted:
+            reason, cause = str(Reason.SIGN_IN_REQUIRED), str(Cause.SIGN_IN_REQUIRED)
+            return replace(row, state="sign-in", reason=reason, cause=cause, message=login_command(row.key))
+        if row.state == "sign-in" and row.key not in self._wanted and self.seconds(row.key) < READING_SECONDS:
+            return Row(row.key, "starting", tools=row.tools)
+        return row
+
     def _put(self, row: Row) -> None:
         before = self._rows.get(row.key)
         same = before is not None and (before.state == row.state or {before.state, row.state} <= {*STARTING_STATES})
@@ -208,6 +243,11 @@ def plain_name(key: ServerKey) -> str:
     return key.name if key.namespace == DEFAULT_NAMESPACE else str(key)
 
 
+def login_command(key: ServerKey) -> str:
+    """The command by which its user signs in at a server."""
+    return f"fairlead login {plain_name(key)}"
+
+
 def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> Row:
     """The row of a server with that status."""
     ready = status.condition(ConditionType.READY)
@@ -219,7 +259,7 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
     state = cast("State", state_of(status))
     reason, cause, message = _reason_cause_message(ready)
     if state == "sign-in":
-        return Row(key, state, reason, cause, f"fairlead login {plain_name(key)}")
+        return Row(key, state, reason, cause, login_command(key))
     return Row(key, state, reason, cause, "" if state == "starting" and cause != Cause.SILENT else message, tools)
 
 

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,10 +50,10 @@ from fairlead_cli.up.openapi import api_servers
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_cli.up.sign_in_keys import SignInKeys
 from fairlead_cli.up.terminal_keys import TerminalKeys
+from fairlead_cli.up.wanted_sign_ins import show_wanted_sign_ins, user_of
 from fairlead_cli.wording import NAMED_URL
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
-from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import suggest_ports
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -200,11 +200,12 @@ async def _serve(
         changed.set()
         keys = SignInKeys(
             lambda: board.sign_ins,
-            lambda key: gateway.sign_ins.link(gateway.endpoint.identities.recall(None) or ANONYMOUS, key, None),
+            lambda key: gateway.sign_ins.link(user_of(gateway.endpoint.identities), key, None),
             lambda url: asyncio.to_thread(open_in_browser, url),
             changed.set,
         )
-        await _until_stopped(stop, local_operator, display, Shown(board, keys, changed))
+        sign_ins = show_wanted_sign_ins(gateway.endpoint.identities, gateway.sign_ins.wanted, board)
+        await _until_stopped(stop, local_operator, display, Shown(board, keys, changed), sign_ins)
         display.show_stopping()
         await gateway.stop(GRACE)
     finally:
@@ -220,21 +221,31 @@ class Shown(NamedTuple):
     """Set when something of it has changed."""
 
 
-async def _until_stopped(stop: asyncio.Event, local_operator: LocalOperator, display: Display, shown: Shown) -> None:
-    """Run operator and display until `stop` is set. If either fails, the other is cancelled and the error is raised."""
+async def _until_stopped(
+    stop: asyncio.Event,
+    local_operator: LocalOperator,
+    display: Display,
+    shown: Shown,
+    sign_ins: Coroutine[object, object, None],
+) -> None:
+    """Run operator, display and `sign_ins`, which informs the board, until `stop` is set. If one fails, the others are
+    cancelled and the error is raised.
+    """
     working = asyncio.create_task(local_operator.run(), name="local_operator")
     showing = asyncio.create_task(_redraw_on_changes(display, shown.board, shown.changed), name="display")
     keys = asyncio.create_task(display.watch_keys(shown.sign_in), name="keys")
+    informing = asyncio.create_task(sign_ins, name="wanted sign-ins")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
-        await asyncio.wait((working, showing, keys, stopping), return_when=asyncio.FIRST_COMPLETED)
-        for task in (working, showing, keys):
+        running = (working, showing, keys, informing)
+        await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in running:
             if task.done():
                 task.result()
     finally:
-        for ending in (working, showing, keys, stopping):
+        for ending in (working, showing, keys, informing, stopping):
             ending.cancel()
-        await asyncio.gather(working, showing, keys, stopping, return_exceptions=True)
+        await asyncio.gather(working, showing, keys, informing, stopping, return_exceptions=True)
 
 
 async def _redraw_on_changes(display: Display, board: Board, changed: asyncio.Event) -> None:

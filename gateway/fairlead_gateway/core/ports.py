@@ -229,6 +229,15 @@ class Upstream:
     def end_session(self, session: bytes) -> None:
         """Drop all state of a client session that has ended; `session` is its id."""
 
+    def has_sessions_of(self, person: bytes) -> bool:
+        """Whether the server has sessions that were opened with an access token of an outbound person."""
+        return False
+
+    def end_sessions_of(self, person: bytes) -> None:
+        """End the sessions that were opened with access tokens of an outbound person, whose account has ended or is
+        another one now.
+        """
+
     def gauges(self) -> Gauges:
         return Gauges()
 

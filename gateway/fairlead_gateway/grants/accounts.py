@@ -31,7 +31,11 @@ class EndedAccount(NamedTuple):
 class Accounts:
     """Accounts by the grants in `store`. `tokens` are the access tokens of this replica."""
 
-    def __init__(self, store: GrantStore, tokens: GrantedTokens, revoker: GrantRevoker | None = None) -> None:
+    def __init__(
+        self, store: GrantStore, tokens: GrantedTokens, revoker: GrantRevoker | None = None, unused_days: int = 0
+    ) -> None:
+        """`unused_days`: days without a call after which a grant ends; 0: none does."""
+        self._unused_seconds = unused_days * 86_400.0
         self._store = store
         self._tokens = tokens
         self._revoker = revoker
@@ -43,6 +47,13 @@ class Accounts:
     async def everybodys(self) -> list[ServerAccount]:
         """Accounts of all persons, sorted by server and person. Raises GrantStoreError."""
         return _sorted(await self._store.everything())
+
+    def unused_until(self, account: ServerAccount) -> float:
+        """When an account ends unless a call uses it, in seconds since the epoch; 0: never."""
+        grant = account.grant
+        if grant is None or not self._unused_seconds:
+            return 0.0
+        return max(grant.granted_at, grant.used_at) + self._unused_seconds
 
     async def end(self, server: ServerKey, person: bytes) -> EndedAccount | None:
         """Delete a person's grant for a server, drop its access token, and revoke it at the authorization server. None

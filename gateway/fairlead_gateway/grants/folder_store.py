@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from fairlead_gateway.grants.change_feed import ChangeFeed
 from fairlead_gateway.grants.machine_keys import MachineKeys
+from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.private_files import (
     delete_private,
     locked,
@@ -30,7 +30,6 @@ from fairlead_gateway.grants.sealed_grant import (
     new_version,
     record_name,
 )
-from fairlead_gateway.grants.store import ClosableGrantStore
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 
 if TYPE_CHECKING:
@@ -50,20 +49,19 @@ class _SeenFile(NamedTuple):
     key: GrantKey | None
 
 
-class FolderGrantStore(ClosableGrantStore):
+class FolderGrantStore(NoticingGrantStore):
     """Grants in `folder`, which is created with the first grant."""
 
     def __init__(self, folder: Path, keys: MachineKeys | None = None) -> None:
+        super().__init__()
         self._folder = folder
         self._keys = keys or MachineKeys(folder)
         self._sealer: GrantSealer | None = None
         self._lost: set[str] = set()
         """Ids of keys that are not available."""
-        self._feed = ChangeFeed()
         self._seen: dict[str, _SeenFile] = {}
         self._used: dict[str, GrantKey] = {}
         """Grants that this process read or wrote, by their files' names: one may come and go between two looks."""
-        self._looking: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<FolderGrantStore {self._folder}>"
@@ -88,19 +86,6 @@ class FolderGrantStore(ClosableGrantStore):
 
     async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return await self._do(lambda: self._grants(lambda key: servers is None or key.server in servers))
-
-    def changes(self) -> AsyncIterator[GrantKey]:
-        if self._looking is None:
-            with contextlib.suppress(OSError):
-                self._seen = self._scan()  # here, so that no change after this call is missed
-            self._looking = asyncio.get_running_loop().create_task(self._look(), name="changes of grants")
-        return self._feed.listen()
-
-    async def aclose(self) -> None:
-        self._feed.close()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
 
     async def _do(self, work: Callable[[], Result]) -> Result:
         """Run `work` in a thread, as a disk may be slow. Raises GrantStoreError."""
@@ -193,6 +178,11 @@ class FolderGrantStore(ClosableGrantStore):
             return
 
     # Changes of other processes
+
+    def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
+        with contextlib.suppress(OSError):
+            self._seen = self._scan()  # here, so that no change after this call is missed
+        return [self._look()]
 
     async def _look(self) -> None:
         while True:

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -21,11 +21,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from fairlead_gateway.core.redis_settings import RedisSettings
-from fairlead_gateway.grants.change_feed import ChangeFeed
 from fairlead_gateway.grants.lazy_sealer import LazySealer
+from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
-from fairlead_gateway.grants.store import ClosableGrantStore
 from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
 
@@ -71,7 +70,7 @@ deleted or `*` for any. Returns whether it was deleted.
 """
 
 
-class RedisGrantStore(ClosableGrantStore):
+class RedisGrantStore(NoticingGrantStore):
     """Grants in Redis, sealed with `keys`. `settings.timeout` limits each request, in seconds."""
 
     def __init__(
@@ -81,6 +80,7 @@ class RedisGrantStore(ClosableGrantStore):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create the client; it connects at the first request. Raises BadUrl."""
+        super().__init__()
         self._redis: Redis = connect(settings.url, timeout=settings.timeout, connections=CONNECTIONS)
         self._where = host_of(settings.url)
         self._timeout = settings.timeout
@@ -91,10 +91,8 @@ class RedisGrantStore(ClosableGrantStore):
         self._shared = [f"{tag}:persons", f"{tag}:changes"]
         self._write = self._redis.register_script(WRITE)
         self._delete = self._redis.register_script(DELETE)
-        self._feed = ChangeFeed()
         self._last = b""
         """Id of the last change that was read; empty before the first look."""
-        self._looking: asyncio.Task[None] | None = None
         self._retry_at = 0.0
         self._up = True
 
@@ -156,16 +154,8 @@ class RedisGrantStore(ClosableGrantStore):
             if not cursor:
                 return list(grants.items())
 
-    def changes(self) -> AsyncIterator[GrantKey]:
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look(), name="changes of grants")
-        return self._feed.listen()
-
     async def aclose(self) -> None:
-        self._feed.close()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await super().aclose()
         with contextlib.suppress(*UNREACHABLE):
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose(close_connection_pool=True)
@@ -193,6 +183,9 @@ class RedisGrantStore(ClosableGrantStore):
 
     def _hash(self, person: bytes) -> str:
         return f"{self._tag}:of:{hashlib.blake2b(person, digest_size=16).hexdigest()}"
+
+    def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
+        return [self._look()]
 
     async def _look(self) -> None:
         warned = False

@@ -14,16 +14,15 @@ import contextlib
 import hashlib
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead_gateway.grants.change_feed import ChangeFeed
 from fairlead_gateway.grants.lazy_sealer import LazySealer
+from fairlead_gateway.grants.noticing_store import NoticingGrantStore
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
-from fairlead_gateway.grants.store import ClosableGrantStore
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict
 from fairlead_kube.informer import Informer
@@ -51,17 +50,16 @@ _Data: TypeAlias = Mapping[str, str | None]
 """Members of a Secret, base64-encoded."""
 
 
-class SecretGrantStore(ClosableGrantStore):
+class SecretGrantStore(NoticingGrantStore):
     """Grants in the Secrets `NAME-0` to `NAME-15` of a namespace, sealed with `keys`."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, keys: Sequence[SealingKey]) -> None:
+        super().__init__()
         self._kube = kube
         self._namespace = namespace
         self._name = name
         self._sealer = LazySealer(keys)
-        self._feed = ChangeFeed()
         self._seen = [_SeenSecret(f"{name}-{slot}", self._feed.publish) for slot in range(SLOTS)]
-        self._watching: list[asyncio.Task[None]] = []
         self._turns = {seen.name: asyncio.Lock() for seen in self._seen}
         self._wanted: dict[str, list[_Edit]] = {seen.name: [] for seen in self._seen}
         """Changes by the name of their Secret, from when they are asked for until they are made or given up."""
@@ -127,18 +125,6 @@ class SecretGrantStore(ClosableGrantStore):
             return servers is None or key.server in servers
 
         return [grant for seen in self._seen for grant in await self._grants(seen.name, wanted)]
-
-    def changes(self) -> AsyncIterator[GrantKey]:
-        if not self._watching:
-            loop = asyncio.get_running_loop()
-            self._watching = [loop.create_task(self._watch(seen), name=f"watch {seen.name}") for seen in self._seen]
-        return self._feed.listen()
-
-    async def aclose(self) -> None:
-        self._feed.close()
-        for task in self._watching:
-            task.cancel()
-        await asyncio.gather(*self._watching, return_exceptions=True)
 
     # Inside
 
@@ -221,6 +207,9 @@ class SecretGrantStore(ClosableGrantStore):
     def _unusable(self, secret: str, error: Exception) -> GrantStoreError:
         why = str(error) or "the API server does not respond"
         return GrantStoreError(f"the grants in the Secret {secret} cannot be read or written: {why}")
+
+    def _begin_to_notice(self) -> Sequence[Coroutine[object, object, None]]:
+        return [self._watch(seen) for seen in self._seen]
 
     async def _watch(self, seen: _SeenSecret) -> None:
         scope = Scope(SECRETS, Secret, self._namespace, name=seen.name)

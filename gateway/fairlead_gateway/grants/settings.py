@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from fairlead_api.environment import EnvironmentSettings, prefixed
 from fairlead_api.setting_types import ObjectName
@@ -25,6 +25,10 @@ class GrantSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     directory: Path | None = None
     """Folder that stores the grants of one machine, sealed with a key of its keyring, or with a key file in the folder;
     gateways of the machine may share it. `fairlead up` sets it.
+    """
+    unused_days: Annotated[int, Meta(ge=0)] = 180
+    """Days without a call of the person after which a grant ends; 0: never. Lists that are read with a grant do not
+    count.
     """
     keys: str = field(default="", name="grant_keys")
     """Keys that seal grants in a shared store: `ID:KEY`, separated by commas, with 32 random bytes as base64 (`openssl

@@ -252,14 +252,14 @@ class GrantedListings:
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
         """The lists. A token that the server refuses is replaced once. Raises McpError."""
-        token = consent.source.cached(subject) or await consent.source.obtain(subject)
+        token = consent.source.cached(subject) or await consent.source.obtain(subject, for_call=False)
         try:
             return await _list_with(consent, token)
         except McpError as error:
             challenge = challenge_of(error)
             if challenge is None:
                 raise
-        token = await consent.source.obtain(subject, refused=token, challenge=challenge)
+        token = await consent.source.obtain(subject, refused=token, challenge=challenge, for_call=False)
         return await _list_with(consent, token)
 
 

@@ -19,7 +19,9 @@ from fairlead_gateway.identity.persons import holder_of, person_of, require_pers
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
 from fairlead_gateway.sign_in.site import CALLBACK, SignInSite
+from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
 from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization, ConsentDestination
 from fairlead_mcp.oauth.consented_clients import issuer_of
@@ -72,8 +74,11 @@ class SignIns(SignInLinks, SignInWait):
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
         self._services = services
         self._pending = pending
+        self.wanted = WantedSignIns(services.store, services.everywhere, pending)
+        """Sign-ins that persons have to do before calls can be made."""
         self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
         self._watching: asyncio.Task[None] | None = None
+        self._revoking = TaskSet()
 
     def start(self) -> None:
         """Begin to notice sign-ins at other replicas. Must be called in the event loop."""
@@ -113,19 +118,24 @@ class SignIns(SignInLinks, SignInWait):
         except GrantFailed:
             return False
 
+    def _is_refused(self, identity: Identity, server: ServerKey) -> bool:
+        """Whether the server refuses the caller's newest access token."""
+        consent = self._services.consents(server)
+        return consent is not None and consent.source.refuses(person_of(identity))
+
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has signed in at a server, at any replica. A grant that cannot be used any more does not
-        count: a sign-in is open because of it, or it has no refresh token.
+        count: a sign-in is open because of it, it has no refresh token, or it is of another URL of the server.
         """
+        if self._is_refused(identity, server):
+            return False
         if self.has_token(identity, server):
             return True
         grant = await self._grant(GrantKey(person_of(identity), str(server)))
-        if grant is None:
+        consent = self._services.consents(server)
+        if grant is None or consent is None:
             return False
-        pending = self.of_caller(identity, server)
-        if pending is not None:
-            return grant.granted_at >= pending.opened_at
-        return bool(grant.refresh_token) or self._pending.is_recent(grant.granted_at)
+        return not self.wanted.reason(person_of(identity), server, consent, grant)
 
     async def ask(self, identity: Identity, server: ServerKey) -> None:
         """Open a sign-in of the caller, unless an access token can be had by the caller's grant. The failure of an
@@ -136,13 +146,16 @@ class SignIns(SignInLinks, SignInWait):
         credentials = self._services.credentials(server)
         if credentials is None:
             raise GrantFailed(_REMOVED, cause=CLOSED)
-        if self.has_token(identity, server):
+        if self._is_refused(identity, server):
+            await self.link(identity, server, None)
+        elif self.has_token(identity, server):
             return
-        try:
-            await credentials.acquire(identity, self._services.clock() + ASK_SECONDS)
-        except GrantFailed as error:
-            if not error.sign_in_url:
-                raise
+        else:
+            try:
+                await credentials.acquire(identity, self._services.clock() + ASK_SECONDS)
+            except GrantFailed as error:
+                if not error.sign_in_url:
+                    raise
         pending = self.of_caller(identity, server)
         if pending is not None:
             pending.failure = ""
@@ -225,7 +238,7 @@ class SignIns(SignInLinks, SignInWait):
             consent = self._consent(pending.server)
             self._check_port(pending.server, consent, authorization, answer)
             grant, token = await consent.flow.finish(authorization, answer)
-        remark = await self._store(pending, msgspec.structs.replace(grant, holder=pending.holder))
+        remark = await self._store(pending, consent, msgspec.structs.replace(grant, holder=pending.holder))
         consent.source.adopt(pending.person, token)
         self._pending.close(pending)
         self._ports.release(pending.id)
@@ -250,17 +263,22 @@ class SignIns(SignInLinks, SignInWait):
                     cause=ISSUER_MISMATCH,
                 )
 
-    async def _store(self, pending: PendingSignIn, grant: StoredGrant) -> str:
+    async def _store(self, pending: PendingSignIn, consent: ServerConsent, grant: StoredGrant) -> str:
         """Store a grant. Returns a remark if it cannot be stored; the access token is good nevertheless."""
         store = self._services.store
         assert store is not None, "without a store there is no link"
+        key = GrantKey(pending.person, str(pending.server))
+        before = await self._grant(key)
         try:
-            await store.write(GrantKey(pending.person, str(pending.server)), grant)
+            await store.write(key, grant)
         except GrantStoreError as error:
             log.warning("The grant of a person for the server %s was not stored: %s", pending.server, error)
             return (
                 f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
             )
+        # an authorization server may end all that one client has of a person, also the new grant
+        if before is not None and (before.issuer, before.client_id) != (grant.issuer, grant.client_id):
+            self._revoking.start(_revoke(consent, before), f"revoke a grant for {pending.server}")
         return ""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
@@ -304,6 +322,7 @@ class SignIns(SignInLinks, SignInWait):
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
+        await self._revoking.cancel()
         await self._ports.aclose()
 
     def _consent(self, server: ServerKey) -> ServerConsent:
@@ -311,6 +330,11 @@ class SignIns(SignInLinks, SignInWait):
         if consent is None:
             raise GrantFailed(_REMOVED, cause=CLOSED)
         return consent
+
+
+async def _revoke(consent: ServerConsent, grant: StoredGrant) -> None:
+    """Revoke a grant that was replaced, where its authorization server can."""
+    await consent.flow.revoke(grant)
 
 
 @contextlib.contextmanager

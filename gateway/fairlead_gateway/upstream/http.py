@@ -175,6 +175,12 @@ class HttpUpstream(Upstream):
         self.send_in_session(call)
         return call
 
+    def has_sessions_of(self, person: bytes) -> bool:
+        return self.sessions.has_any_of(person)
+
+    def end_sessions_of(self, person: bytes) -> None:
+        self.sessions.end_all_of(person)
+
     def gauges(self) -> Gauges:
         seen = [pool.statistics() for pool in self._pools.all_calls()]
         busy, idle = sum(connection.busy for connection in seen), sum(connection.idle for connection in seen)

@@ -131,6 +131,8 @@ class ServerCredentials(CallCredentials):
 
     def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
         failure = self._describe_refusal(challenge)
+        if self.consents and failure.cause == TOKEN_REFUSED:
+            self._source.note_refusal(self.person(identity))
         self._observe(self._caller(identity), failure, 0.0)
         return failure
 
@@ -143,11 +145,11 @@ class ServerCredentials(CallCredentials):
         """Drop the person's access token, as the grant that it was obtained by has ended."""
         self._source.forget(person)
 
-    async def review(self, person: bytes) -> None:
-        """Drop the person's access token if the grant that it was obtained by has ended. Raises GrantStoreError if the
-        store does not tell.
+    async def review(self, person: bytes, *, in_use: bool) -> None:
+        """Drop the person's access token if the grant that it was obtained by has ended. `in_use`: whether sessions
+        with the server were opened with one. Raises GrantStoreError if the store does not tell.
         """
-        await self._source.review(person)
+        await self._source.review(person, in_use=in_use)
 
     async def aclose(self) -> None:
         self._newest.clear()
@@ -204,7 +206,7 @@ class ServerCredentials(CallCredentials):
 
     def _describe_refusal(self, challenge: Challenge) -> GrantFailed:
         if not challenge.wants_scopes:
-            again = f"; `fairlead logout {self._server}` makes it ask for a new sign-in" if self.consents else ""
+            again = f"; `fairlead login {self._server}` signs in again" if self.consents else ""
             text = (
                 f"the server {self._server} refuses the access token, also a new one (401): check that the "
                 f"authorization server issues tokens for it (issuer, audience and resource){again}"

@@ -167,6 +167,13 @@ class PerClientUpstream(Upstream):
         if client is not None:
             self._retire(client)
 
+    def has_sessions_of(self, person: bytes) -> bool:
+        return any(session.upstream.has_sessions_of(person) for session in self._sessions)
+
+    def end_sessions_of(self, person: bytes) -> None:
+        for session in self._sessions:
+            session.upstream.end_sessions_of(person)
+
     def gauges(self) -> Gauges:
         busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._temporary
         some = next(iter(list(self._sessions)), None)  # all sessions share the same pods

@@ -319,7 +319,8 @@ class Registry:
         """Implements `core.granted_tokens.GrantedTokens`."""
         entry = self._entries.get(server)
         if entry is not None and entry.connection.credentials is not None:
-            await entry.connection.credentials.review(person)
+            in_use = entry.connection.upstream.has_sessions_of(person)
+            await entry.connection.credentials.review(person, in_use=in_use)
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
@@ -443,6 +444,7 @@ class Registry:
             server_ca_bundle=endpoint.ca_bundle,
             make_tls=self._tls,
             observe=observe,
+            forgotten=lambda person: self._end_sessions_of(key, person),
             is_own_audience=self._is_own_audience,
         )
         source = TokenSource(oauth, credential, access, self._grants)
@@ -511,6 +513,12 @@ class Registry:
         """End all server sessions of a client session."""
         for entry in self._entries.values():
             entry.connection.upstream.end_session(session)
+
+    def _end_sessions_of(self, key: ServerKey, person: bytes) -> None:
+        """End the sessions of a person with a server: servers bind sessions to accounts."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.connection.upstream.end_sessions_of(person)
 
     def _child(
         self,

@@ -21,12 +21,16 @@ class SessionAuthorization:
         self.line = line
         """Header line of the session's last request."""
 
+    def freeze(self) -> None:
+        """Acquire no token any more, for a new one may be of another account, which the session is not of."""
+        self._credentials = None
+
     async def valid(self, deadline: float, refused: bytes = b"") -> bytes:
         """Header line with a valid token, which is acquired if none is cached. `deadline` is in seconds of the
         monotonic clock; `refused` is a line that the server answered with 401.
 
-        Without a valid token it is the newest line that is known, unless the server has refused it: then raises
-        McpError.
+        Without a valid token, and after `freeze`, it is the newest line that is known, unless the server has refused
+        it: then raises McpError.
         """
         credentials = self._credentials
         if credentials is None or not self.line:

@@ -50,6 +50,13 @@ STREAM_SECONDS: Final = 2.0
 """Time for which the first request waits for the session's GET stream."""
 
 
+class _Opening(NamedTuple):
+    """A session that is being opened for a person; empty: for all persons."""
+
+    task: asyncio.Task[ServerSession]
+    person: bytes
+
+
 class RequestForm(NamedTuple):
     """How requests to a server are built, and how its answers are parsed."""
 
@@ -87,7 +94,7 @@ class ServerSessions:
         self._read = form.read
         self._background = background
         self._clock = pools.pools_of_any_pod.calls.clock
-        self._opening: dict[SessionKey, asyncio.Task[ServerSession]] = {}
+        self._opening: dict[SessionKey, _Opening] = {}
         self.open: dict[SessionKey, ServerSession] = {}
         self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
         """Ends clients' own sessions after `idle` seconds."""
@@ -124,17 +131,19 @@ class ServerSessions:
         if opening is None:
             if person:
                 self._make_room_for_person()
-            opening = asyncio.get_running_loop().create_task(
+            task = asyncio.get_running_loop().create_task(
                 self._open(client, pod, person, authorization), name=f"session {self._pools.host}"
             )
-            self._opening[key] = opening
-            opening.add_done_callback(lambda task: self._session_opened(key, task))
-        done, _ = await asyncio.wait([opening], timeout=max(deadline - self._clock(), 0))
+            opening = self._opening[key] = _Opening(task, person)
+            task.add_done_callback(lambda task: self._session_opened(key, task))
+        done, _ = await asyncio.wait([opening.task], timeout=max(deadline - self._clock(), 0))
         if not done:
             raise Timeout(f"the session with {self._pools.host} was not opened in time", sent=False)
-        if opening.cancelled() and pod is not None and pod.health.ejected:
+        if opening.task.cancelled() and pod is not None and pod.health.ejected:
             raise ConnectFailed(f"pod {pod.address[0]} of {self._pools.host} does not answer")
-        return opening.result()
+        if opening.task.cancelled() and person:
+            raise ConnectFailed(f"the caller's sign-in at {self._pools.host} has ended", reason="Closed")
+        return opening.task.result()
 
     def forget_session(self, session: ServerSession) -> None:
         """Drop a session that the server has lost."""
@@ -154,7 +163,22 @@ class ServerSessions:
         """Fail the requests that wait for the opening of a pod's shared sessions, with ConnectFailed."""
         for key, opening in [*self._opening.items()]:
             if pod_of(key) == pod.address:
-                opening.cancel()
+                opening.task.cancel()
+
+    def has_any_of(self, person: bytes) -> bool:
+        """Whether sessions of a person are open or are being opened."""
+        owners: list[ServerSession | _Opening] = [*self.open.values(), *self._opening.values()]
+        return any(owner.person == person for owner in owners)
+
+    def end_all_of(self, person: bytes) -> None:
+        """End all sessions of a person, whose account at the server has ended or is another one now."""
+        for opening in [*self._opening.values()]:
+            if opening.person == person:
+                opening.task.cancel()
+        for session in [*self.open.values()]:
+            if session.person == person:
+                session.authorization.freeze()
+                self._drop(session)
 
     def forget(self, address: Address) -> None:
         """Drop the shared sessions of a removed pod."""
@@ -187,9 +211,10 @@ class ServerSessions:
         self.idle.close()
         for session in sessions:
             session.close()
-        for task in [*self._opening.values()]:
+        opening = [each.task for each in self._opening.values()]
+        for task in opening:
             task.cancel()
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await asyncio.gather(*opening, return_exceptions=True)
         await asyncio.gather(*(self._end(session) for session in sessions))
 
     # Internals

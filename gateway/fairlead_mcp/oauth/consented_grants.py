@@ -55,10 +55,14 @@ from fairlead_mcp.oauth.unsaved_grants import UnsavedGrants
 
 CLAIM_SECONDS: Final = 15.0
 """Time for which a replica renews a grant alone; longer than the request and the write take."""
+SKEW_SECONDS: Final = 120.0
+"""Difference of the clocks of two replicas that makes no difference."""
 PAUSE_SECONDS: Final = 0.1
 """Time between two looks at a grant that another replica renews."""
 STEADY_SECONDS: Final = 86_400.0
 """Time for which it is taken for granted that an authorization server does not rotate a refresh token."""
+USED_SECONDS: Final = 86_400.0
+"""Time within which the use of a grant is written once."""
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
 _ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
@@ -138,7 +142,7 @@ class ConsentedGrants(TokenGrants):
         for _ in range(_ATTEMPTS):
             claimed, client = await self._claim(key, request)
             issued = await self._redeem(key, claimed, client)
-            if issued is not None and await self._save(key, claimed, issued):
+            if issued is not None and await self._save(key, claimed, issued, request):
                 self._note_consent(key.person, claimed.grant)
                 return issued.access
         raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_STORE)
@@ -146,16 +150,23 @@ class ConsentedGrants(TokenGrants):
     async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
         """Wait until no other replica renews the grant, and let others wait from now on, unless the grant is steady.
         Returns the grant with the version of the claim. Raises GrantFailed.
+
+        The time in a claim is that of another clock. So a claim ends here when its record has not changed for
+        CLAIM_SECONDS; the time only tells one of now from one that was left long ago.
         """
+        seen, seen_at = "", 0.0
         while True:
             stored = self._usable(await self._read(key), request.step_up)
             grant = stored.grant
             client = self._clients.of(grant)
             await self._prepare(client, request.resource_metadata)
             now = self._access.clock()
-            if now < grant.renewing_until <= now + CLAIM_SECONDS:
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
+            if abs(grant.renewing_until - now) <= CLAIM_SECONDS + SKEW_SECONDS:
+                if stored.version != seen:
+                    seen, seen_at = stored.version, self._access.monotonic()
+                if self._access.monotonic() < seen_at + CLAIM_SECONDS:
+                    await asyncio.sleep(PAUSE_SECONDS)
+                    continue
             if now < grant.steady_until:
                 return stored, client
             claim = msgspec.structs.replace(grant, renewing_until=now + CLAIM_SECONDS)
@@ -174,9 +185,16 @@ class ConsentedGrants(TokenGrants):
 
     def _usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
         """Raise GrantFailed unless the refresh token of the grant may be used."""
-        if stored is None:
-            raise sign_in_required(f"you have not signed in at {self._access.server}")
-        grant, settings, now = stored.grant, self._settings, self._access.clock()
+        problem = self.problem_of(None if stored is None else stored.grant, step_up)
+        if problem or stored is None:
+            raise sign_in_required(problem)
+        return stored
+
+    def problem_of(self, grant: StoredGrant | None, step_up: frozenset[str] = frozenset()) -> str:
+        """Why a person with this grant has to sign in; empty if the grant may be used."""
+        if grant is None:
+            return f"you have not signed in at {self._access.server}"
+        settings, now = self._settings, self._access.clock()
         missing = sorted(step_up.difference(grant.scopes))
         problem = ""
         if grant.server_address != self._access.address:
@@ -195,9 +213,7 @@ class ConsentedGrants(TokenGrants):
             problem = f"your sign-in at {self._access.server} has expired"
         elif missing:
             problem = f"{self._access.server} wants more access than you gave ({' '.join(missing)[:200]})"
-        if problem:
-            raise sign_in_required(problem)
-        return stored
+        return problem
 
     async def _redeem(self, key: GrantKey, claimed: VersionedGrant, client: IssuerClient) -> IssuedToken | None:
         """Use the refresh token; None if the grant has changed meanwhile. Raises GrantFailed."""
@@ -223,9 +239,12 @@ class ConsentedGrants(TokenGrants):
                 raise
             raise sign_in_required(str(error)) from error
 
-    async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken) -> bool:
+    async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken, request: GrantRequest) -> bool:
         """Replace the refresh token; False if the grant has changed meanwhile. Raises GrantFailed."""
-        renewed = renewed_grant(claimed.grant, issued, self._access.clock())
+        now = self._access.clock()
+        renewed = renewed_grant(claimed.grant, issued, now)
+        if request.for_call and now - max(renewed.granted_at, renewed.used_at) >= USED_SECONDS:
+            renewed = msgspec.structs.replace(renewed, used_at=now)
         if renewed == claimed.grant:
             current = await self._read(key)
             return current is not None and current.version == claimed.version

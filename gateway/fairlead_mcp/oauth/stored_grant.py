@@ -40,6 +40,9 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """When the person consented, in seconds since the epoch."""
     renewed_at: float = 0.0
     """When the refresh token was last replaced, in seconds since the epoch."""
+    used_at: float = 0.0
+    """Last renewal for a call, in seconds since the epoch and to within a day; 0: there was none after the first day.
+    """
     renewing_until: float = 0.0
     """Seconds since the epoch until which a replica renews the access token alone, for a provider may end a consent
     whose refresh token it sees twice; 0: none does.

@@ -38,6 +38,10 @@ def _ignore(subject: TokenSubject, seconds: float) -> None:
     """Observe nothing."""
 
 
+def _ignore_person(person: bytes) -> None:
+    """Do nothing about a person."""
+
+
 @dataclass(frozen=True)
 class TokenAccess:
     """Surroundings of the source of tokens of one server."""
@@ -62,6 +66,8 @@ class TokenAccess:
     """Monotonic seconds, in which pauses and time limits are measured."""
     max_tokens: int = MAX_TOKENS
     observe: ObserveGrant = _ignore
+    forgotten: Callable[[bytes], None] = _ignore_person
+    """Called with a person whose grant has ended or is another one now. It may not raise."""
     is_own_audience: Callable[[str], bool] = _no_audience
     """Whether the gateway accepts tokens of this audience, which no server may get in exchange for a caller's."""
 

@@ -23,6 +23,8 @@ class GrantRequest(NamedTuple):
     """Those that the server demands, after it took a token without them."""
     resource_metadata: str
     """URL in the server's challenge; empty without one."""
+    for_call: bool = True
+    """Whether a person's call needs it, so that the person's grant counts as used."""
 
 
 class TokenGrants(Protocol):

@@ -38,7 +38,7 @@ from fairlead_mcp.oauth.grants import check_settings
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.scopes import fit_one_token
 from fairlead_mcp.oauth.shared_task import SharedTask, TaskStopped
-from fairlead_mcp.oauth.stored_grant import GrantStore
+from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_cache import TokenCache
@@ -49,6 +49,8 @@ GRANT_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 3
 """Grants that one caller waits for, if each was for another subject token of the person, or for scopes that the person
 does not get any more."""
+REFUSED_SECONDS: Final = 600.0
+"""Time for which it is said that the server refuses a person's tokens, if no call is made meanwhile."""
 _NO_SCOPES: Final[frozenset[str]] = frozenset()
 
 
@@ -61,6 +63,7 @@ class _Wish(NamedTuple):
     refused: AccessToken | None
     after_refusal: bool
     resource_metadata: str
+    for_call: bool = True
 
 
 class _Flight(NamedTuple):
@@ -94,6 +97,8 @@ class TokenSource:
         """Scopes by person beyond those of the settings: those that the server demanded and the person got, and those
         that it named with a 401.
         """
+        self._refused: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        """Newest token by person that the server refused although it was new, and when."""
         self._flights: dict[FlightKey, _Flight] = {}
         self._closed = False
         self._grants: TokenGrants | GrantFailed
@@ -118,15 +123,17 @@ class TokenSource:
         *,
         refused: AccessToken | None = None,
         challenge: Challenge | None = None,
+        for_call: bool = True,
     ) -> AccessToken:
         """A valid token of the person, by a grant if there is none in the cache.
 
         `refused` is a token that the server answered with 401, or with 403 and a `challenge` that wants more scopes. It
         is not returned again; a newer one in the cache is. After a 403 the person's tokens have the scopes of the
         challenge too, and the refused token stays in the cache until the new one is there. After a 401 they have the
-        scopes of the challenge if the settings have none. Raises GrantFailed.
+        scopes of the challenge if the settings have none. With `for_call` False, the person's grant does not count as
+        used. Raises GrantFailed.
         """
-        wish = self._wish(GATEWAY if self._own else subject, refused, challenge)
+        wish = self._wish(GATEWAY if self._own else subject, refused, challenge)._replace(for_call=for_call)
         for attempt in range(_ATTEMPTS):
             token = self._cache.get(wish.subject.person, wish.subject.expires_at)
             if token is not None and self._satisfies(token, wish):
@@ -142,15 +149,42 @@ class TokenSource:
                     raise error.again() from error
         raise AssertionError("the last attempt returns or raises")
 
+    def note_refusal(self, person: bytes) -> None:
+        """Note that the server refuses the person's token, although it is new."""
+        entry = self._cache.entry(person)
+        if entry is not None:
+            self._refused[person] = entry.token.value, self._access.monotonic()
+            self._refused.move_to_end(person)
+            if len(self._refused) > self._access.max_tokens:
+                self._refused.popitem(last=False)
+
+    def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
+        """Why a person has to sign in before a call can be made; empty if not. `grant` is the person's stored grant."""
+        if self.refuses(person):
+            return f"{self._access.server} refuses the access tokens of your sign-in"
+        if self.cached(TokenSubject(person)) is not None or not isinstance(self._grants, ConsentedGrants):
+            return ""
+        return self._grants.problem_of(grant)
+
+    def refuses(self, person: bytes) -> bool:
+        """Whether the server refused the person's newest token, in the last REFUSED_SECONDS."""
+        value, at = self._refused.get(person, ("", 0.0))
+        if not value or at + REFUSED_SECONDS <= self._access.monotonic():
+            return False
+        token = self.cached(TokenSubject(person))
+        return token is None or token.value == value
+
     def forget(self, person: bytes) -> None:
         """Forget all about a person. A grant in progress is finished for its waiters, but not cached."""
         self._cache.forget(person)
         self._failures.forget(person)
         self._extra.pop(person, None)
+        self._refused.pop(person, None)
         if not isinstance(self._grants, GrantFailed):
             self._grants.forget(person)
         for key in [key for key in self._flights if key[0] == person]:
             del self._flights[key]
+        self._access.forgotten(person)
 
     def adopt(self, person: bytes, token: AccessToken) -> None:
         """Use a token that the person just got by consent, and forget earlier failures."""
@@ -158,13 +192,15 @@ class TokenSource:
         requested = token.scopes.union(self._settings.scopes)
         self._cache.put(person, token, requested=requested, granted_at=self._access.monotonic())
 
-    async def review(self, person: bytes) -> None:
+    async def review(self, person: bytes, *, in_use: bool = False) -> None:
         """Forget all about a person whose token is of a consent that the store does not have any more, for the person
         signed out or signed in again, and earlier failures of anybody else. Call it when the store says that the
-        person's grant has changed. The store is read only if the person has a token here, or will. Raises
-        GrantStoreError if it does not tell: then call it again.
+        person's grant has changed. The store is read only if the person has a token here, or will, or if earlier ones
+        are `in_use`, as sessions with the server were opened with them. Raises GrantStoreError if it does not tell:
+        then call it again.
         """
-        if self._cache.entry(person) is None and all(key[0] != person for key in self._flights):
+        in_use = in_use or person in self._refused
+        if not in_use and self._cache.entry(person) is None and all(key[0] != person for key in self._flights):
             self._failures.forget(person)
             return
         if isinstance(self._grants, GrantFailed) or not await self._grants.has_consent(person):
@@ -283,7 +319,7 @@ class TokenSource:
         me = asyncio.current_task()
         try:
             async with asyncio.timeout(GRANT_SECONDS):
-                wanted = GrantRequest(wish.subject, requested, wish.step_up, wish.resource_metadata)
+                wanted = GrantRequest(wish.subject, requested, wish.step_up, wish.resource_metadata, wish.for_call)
                 token = await self._usable_grants().token(wanted)
         except (GrantFailed, TimeoutError) as cause:
             error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()

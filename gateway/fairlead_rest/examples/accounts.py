@@ -13,6 +13,9 @@ _ACCOUNT: Final[dict[str, Any]] = {
     "since": "2026-11-21T05:00:00Z",
     "renewed": "2026-11-29T09:30:00Z",
     "until": None,
+    "unusedUntil": "2027-05-28T09:30:00Z",
 }
 ACCOUNTS: Final[dict[str, Any]] = {"one account": {"accounts": [_ACCOUNT]}}
-ENDED: Final[dict[str, Any]] = {"revoked at the provider too": {"account": _ACCOUNT, "revoked": True}}
+ENDED: Final[dict[str, Any]] = {
+    "revoked at the provider too": {"account": {**_ACCOUNT, "unusedUntil": None}, "revoked": True}
+}

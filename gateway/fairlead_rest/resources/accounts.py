@@ -44,6 +44,8 @@ class AccountFacts(msgspec.Struct, frozen=True, rename="camel"):
     """Time of the last renewal (RFC 3339); null if there was none."""
     until: str | None
     """End of the grant (RFC 3339); null if the authorization server sets none."""
+    unused_until: str | None
+    """Time at which the gateway ends the grant if no call uses it until then (RFC 3339); null if it does not."""
 
 
 class AccountList(msgspec.Struct, frozen=True):
@@ -82,7 +84,7 @@ def router(context: RestContext) -> APIRouter:
             raise Problem(FORBIDDEN, f"only administrators may list the accounts of others; {ADMINISTRATORS}")
         with _store_problems():
             listed = await (accounts.everybodys() if everybody else accounts.of(_require_person(identity)))
-        return answer(AccountList([facts_of(account) for account in listed]))
+        return answer(AccountList([facts_of(account, accounts.unused_until(account)) for account in listed]))
 
     @routes.delete(
         "/accounts/{namespace}/{name}",
@@ -106,19 +108,19 @@ def router(context: RestContext) -> APIRouter:
         if ended is None:
             whose = "you have" if wanted == own else "this person has"
             raise Problem(UNKNOWN_ACCOUNT, f"{whose} no account at {server}: GET /v1/accounts lists the accounts")
-        facts = facts_of(ended.account)
+        facts = facts_of(ended.account, 0.0)
         context.guard.record_change(request.scope, "accounts/revoke", str(server), server, f"of {facts.person}")
         return answer(EndedAccountFacts(facts, ended.revoked))
 
     return routes
 
 
-def facts_of(account: ServerAccount) -> AccountFacts:
-    """Facts about an account that are not secret."""
+def facts_of(account: ServerAccount, unused_until: float) -> AccountFacts:
+    """Facts about an account that are not secret. `unused_until` is in seconds since the epoch; 0: never."""
     person = account.person.decode("utf-8", "replace")
     grant = account.grant
     if grant is None:
-        return AccountFacts(str(account.server), person, "", "", [], None, None, None)
+        return AccountFacts(str(account.server), person, "", "", [], None, None, None, None)
     return AccountFacts(
         str(account.server),
         person,
@@ -128,6 +130,7 @@ def facts_of(account: ServerAccount) -> AccountFacts:
         _time_of(grant.granted_at),
         _time_of(grant.renewed_at),
         _time_of(grant.expires_at),
+        _time_of(unused_until),
     )
 
 

@@ -75,6 +75,10 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Last discovery that was requested over REST; null if there was none. Regular discoveries are not included."""
     problems: tuple[str, ...]
     """One message for each tool that was left out; only for principals who may see all tools of the server."""
+    sign_in: str | UnsetType = UNSET
+    """Why the caller has to sign in at the server before its tools can be called; absent if that is not so. It says
+    nothing about other callers.
+    """
     reason: str | UnsetType = UNSET
     """Reason of the condition Ready; absent if there is none."""
     cause: str | UnsetType = UNSET
@@ -154,7 +158,8 @@ def router(context: RestContext) -> APIRouter:
     async def list_servers(request: Request) -> Response:
         catalog = context.catalog(request)
         facts = _admin_facts(context, request, catalog, [server.key for server in visible_servers(catalog)])
-        return await context.answer(lambda: list_documents(catalog, facts))
+        wanted = await context.sign_ins.wanted.of(catalog.identity)
+        return await context.answer(lambda: list_documents(catalog, facts, wanted))
 
     @routes.get(
         "/servers/{server:path}",
@@ -164,7 +169,8 @@ def router(context: RestContext) -> APIRouter:
         catalog = context.catalog(request)
         key = find_server(catalog, server).key
         facts = _admin_facts(context, request, catalog, [key])
-        return await context.answer(lambda: document(catalog, key, facts))
+        wanted = await context.sign_ins.wanted.of(catalog.identity)
+        return await context.answer(lambda: document(catalog, key, facts, wanted))
 
     @routes.post(
         "/servers/{server:path}/refresh",
@@ -205,22 +211,31 @@ def _admin_facts(
     return AdminFacts(True, collect_facts(context.records.children, servers))
 
 
-def list_documents(catalog: SubjectCatalog, facts: AdminFacts) -> ServerList:
-    """Documents of all servers that the subject may see. Must not be called in the event loop."""
+def list_documents(catalog: SubjectCatalog, facts: AdminFacts, sign_ins: Mapping[ServerKey, str]) -> ServerList:
+    """Documents of all servers that the subject may see. Must not be called in the event loop. `sign_ins` has the
+    servers at which the subject has to sign in, each with the reason.
+    """
     sizes = measure_memory(facts.running)
     files = [FileProblemDocument(each.file, each.message) for each in catalog.snapshot.files] if facts.is_admin else []
     return ServerList(
-        [_document(catalog, each.key, facts, sizes) for each in with_pauses(visible_servers(catalog))], files or UNSET
+        [_document(catalog, each.key, facts, sizes, sign_ins) for each in with_pauses(visible_servers(catalog))],
+        files or UNSET,
     )
 
 
-def document(catalog: SubjectCatalog, key: ServerKey, facts: AdminFacts) -> ServerDocument:
-    """Document of a server that the subject may see. Must not be called in the event loop."""
-    return _document(catalog, key, facts, measure_memory(facts.running))
+def document(
+    catalog: SubjectCatalog, key: ServerKey, facts: AdminFacts, sign_ins: Mapping[ServerKey, str]
+) -> ServerDocument:
+    """Document of a server that the subject may see, as in `list_documents`."""
+    return _document(catalog, key, facts, measure_memory(facts.running), sign_ins)
 
 
 def _document(
-    catalog: SubjectCatalog, key: ServerKey, facts: AdminFacts, sizes: Mapping[ServerKey, int]
+    catalog: SubjectCatalog,
+    key: ServerKey,
+    facts: AdminFacts,
+    sizes: Mapping[ServerKey, int],
+    sign_ins: Mapping[ServerKey, str],
 ) -> ServerDocument:
     server, entry = catalog.snapshot.servers.get(key), catalog.snapshot.entries.get(key)
     last, process = _last_refresh(server, entry), facts.running.get(key)
@@ -236,6 +251,7 @@ def _document(
         endpoint=server_target(key).decode(),
         refreshed=None if last is None else RefreshDocument(last.at, failure),
         problems=(),
+        sign_in=sign_ins.get(key, UNSET),
         reason=entry.reason if entry is not None and entry.reason else UNSET,
         cause=entry.cause if entry is not None and entry.cause else UNSET,
         conflict=conflict,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Browser
 
 from consentservers import consent_server
@@ -41,6 +42,29 @@ async def test_a_person_signs_in_at_a_server_on_a_laptop(tmp_path: Path, chromiu
         name = await whoami(gateway)
     assert not wide
     assert (name, left, refused(problems)) == ("alice", [], [])
+
+
+@beside_the_browser
+@pytest.mark.parametrize("path", ["/console/servers/default/linear", "/console/accounts"])
+async def test_a_person_signs_in_by_the_button_of_a_page_of_the_console(
+    tmp_path: Path, chromium: Browser, path: str
+) -> None:
+    async with (
+        consent_server("linear", host="localhost") as server,
+        emptied(chromium),
+        laptop(tmp_path, server) as gateway,
+    ):
+        page = await opened(chromium, gateway, path)
+        problems = complaints(page)
+        await page.get_by_text("ou have not signed in at default/linear").wait_for()
+        await page.get_by_role("button", name="Sign in at default/linear").click()
+        await page.get_by_role("button", name="Continue to localhost").click()
+        await page.get_by_role("button", name="Allow").click()
+        await page.get_by_role("heading", name="Signed in at default/linear").wait_for()
+        name = await whoami(gateway)
+        await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
+        left = await page.get_by_role("button", name="Sign in at default/linear").count()
+    assert (name, left, refused(problems)) == ("alice", 0, [])
 
 
 @beside_the_browser

@@ -15,6 +15,7 @@ from msgspec import Raw
 from askers import conversation, session_of
 from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency, Definition
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
+from fairlead_mcp.http.dial import Resolve
 from gatewayworld import (
     LEGACY,
     META,
@@ -35,7 +36,7 @@ from gatewayworld import (
 from oauthworld import exchanging, oauth_catalog, of, text_of
 from protectedsdk import protected_sdk_server
 from protectedservers import CONFIRM, WHOAMI, protected_server
-from rawserver import Reply, Request, raw_server
+from rawserver import RawServer, Reply, Request, raw_server
 from taskserver import CAPABILITIES, DECLARING, TaskServer
 from tokenendpoint import TokenEndpoint, token_endpoint
 from waiting import eventually
@@ -48,6 +49,17 @@ NOTE = "test://note"
 
 def bearer(provider: TokenEndpoint, person: str) -> str:
     return f"Bearer {provider.subject_token(person)}"
+
+
+def to_pods(*servers: RawServer) -> Resolve:
+    """A resolver by which a host, but this machine itself, has these servers as pods."""
+
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        if host == "127.0.0.1":
+            return [(host, port)]
+        return [("127.0.0.1", server.port) for server in servers]
+
+    return resolve
 
 
 def over_rest(provider: TokenEndpoint, person: str, tool: str) -> Ask:
@@ -320,12 +332,7 @@ async def test_both_attempts_of_a_hedged_call_go_as_its_person(tmp_path: Path, e
         protected_server(provider) as (pod_one, first_server),
         protected_server(provider) as (pod_two, second_server),
     ):
-
-        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            if host == "127.0.0.1":
-                return [(host, port)]
-            return [("127.0.0.1", first_server.port), ("127.0.0.1", second_server.port)]
-
+        resolve = to_pods(first_server, second_server)
         whoami = entry(WHOAMI, latency=DeclaredLatency(idempotent=True))
         hedging = limits(hedge_after_ms=30, retries=0)
         url = "http://box.tools.svc:80/mcp"
@@ -399,12 +406,7 @@ async def test_no_pod_gets_a_session_of_another_pod_or_person(tmp_path: Path) ->
         protected_server(provider) as (pod_one, first_server),
         protected_server(provider) as (pod_two, second_server),
     ):
-
-        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            if host == "127.0.0.1":
-                return [(host, port)]
-            return [("127.0.0.1", first_server.port), ("127.0.0.1", second_server.port)]
-
+        resolve = to_pods(first_server, second_server)
         box = oauth_catalog(provider, "box", "http://box.tools.svc:80/mcp", version=LEGACY)
         async with exchanging(tmp_path, provider, box, resolve=resolve) as gateway:
             for _ in range(4):

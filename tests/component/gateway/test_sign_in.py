@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from consentservers import FormBrowser, consent_server
-from consentworld import SERVER, called, consent_catalog, laptop, link_of, title_of, whoami
+from consentworld import SERVER, called, consent_catalog, laptop, link_of, sign_in_as, title_of, whoami
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
@@ -107,6 +107,35 @@ async def test_a_call_is_asked_again_after_the_grant_has_ended(tmp_path: Path) -
         assert await whoami(gateway) == "bob"
 
 
+async def test_a_grant_of_another_client_is_revoked_when_it_is_replaced(tmp_path: Path) -> None:
+    """A grant of the same client is not: providers such as Keycloak would end the new one with it."""
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    grants = {"grants_directory": tmp_path / "grants"}
+    async with (
+        consent_server("linear") as server,
+        laptop(folders[0], server, **grants) as first,
+        laptop(folders[1], server, **grants) as second,
+        FormBrowser() as browser,
+    ):
+        provider = server.provider
+
+        def left() -> set[str]:
+            return {str(token.subject) for token in provider.refresh_tokens.values()}
+
+        await browser.sign_in(await link_of(first))
+        provider.person = "bob"
+        page = await browser.sign_in(await link_of(second))
+        assert title_of(page.text) == "Signed in at default/linear"
+        await eventually(lambda: left() == {"bob"}, seconds=5)
+        assert len(provider.clients) == 2
+        provider.person = "carol"
+        await browser.sign_in(await link_of(second))
+        assert await whoami(second) == "carol"
+        assert left() == {"bob", "carol"}
+
+
 async def test_a_grant_that_is_deleted_is_not_used_any_more(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway, FormBrowser() as browser:
         await browser.sign_in(await link_of(gateway))
@@ -143,10 +172,7 @@ async def test_each_replica_takes_part_in_a_sign_in(tmp_path: Path) -> None:
         request = calling("linear__whoami").with_headers(authorization="Bearer alice")
         link = await link_of(calls, alice)
         waiting = asyncio.ensure_future(calls.sign_ins.wait(alice, SERVER, 60))
-        page = await browser.get(link)
-        page = await browser.press(page, key="alice")
-        while page.has_form:
-            page = await browser.press(page)
+        page = await sign_in_as(browser, link, "alice")
         assert title_of(page.text) == "Signed in at default/linear"
         await waiting
         assert await calls.sign_ins.is_signed_in(alice, SERVER)

@@ -106,6 +106,7 @@ async def test_each_person_sees_and_ends_their_own_accounts_alone(tmp_path: Path
         "since": "2026-11-18T11:06:40Z",
         "renewed": None,
         "until": "2027-01-03T18:13:20Z",
+        "unusedUntil": "2027-05-17T11:06:40Z",
     }
     assert [problem(answer) for answer in refused] == [(403, "FORBIDDEN")] * 2
     assert (first.status, first.message["account"]["server"], first.message["revoked"]) == (200, LINEAR, False)
@@ -187,8 +188,9 @@ async def test_the_commands_show_and_end_the_accounts_of_a_laptops_owner(tmp_pat
 
     heading, *rows = shown[1].splitlines()
     assert heading.split() == ["SERVER", "PROVIDER", "SINCE", "UNTIL", "SCOPES"]
-    assert [row.split()[:5] for row in rows] == [
-        [server, "https://as.example.com", "2026-11-18T11:06:40Z", "no", "end"] for server in (LINEAR, SENTRY)
+    assert [row.split()[:6] for row in rows] == [
+        [server, "https://as.example.com", "2026-11-18T11:06:40Z", "2027-05-17T11:06:40Z", "if", "unused"]
+        for server in (LINEAR, SENTRY)
     ]
     assert unknown[0] == 2
     assert "you have no account at nothing: you have accounts at default/linear, default/sentry" in unknown[2]

@@ -46,6 +46,10 @@ async def test_an_account_is_kept_without_a_state_folder_and_ended_by_a_logout(t
             code, shown, _ = await fairlead("accounts", "--json", "--url", up.url)
             assert (code, [account["server"] for account in json.loads(shown)]) == (0, ["default/linear"])
             assert (await fairlead("logout", "linear", "--url", up.url))[0] == 0
+            told = await up.server("default/linear", "sign-in")
+            assert (told["cause"], told["message"]) == ("SignInRequired", "fairlead login linear")
+            _, refreshed, _ = await fairlead("refresh", "linear", "--url", up.url)
+            assert "default/linear wants you to sign in" in refreshed
             assert (await called(up)).is_error
             assert not server.provider.refresh_tokens
             assert await is_listed(up, "linear__whoami"), "the catalog stays"

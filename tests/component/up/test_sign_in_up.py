@@ -86,6 +86,7 @@ async def test_three_servers_are_reached_by_one_sign_in_each_and_by_none_after_a
             for name in NAMES:
                 await up.ready(f"default/{name}")
             assert await names_of(up) == expected
+            assert "sign-in" not in {event.get("state") for event in up.events}, "nobody is asked again"
         assert [len(server.provider.clients) for server in servers.values()] == [1, 1, 1]
 
 

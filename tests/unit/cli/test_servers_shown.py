@@ -50,6 +50,19 @@ def test_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
     assert row({"server": "a/b", "state": "starting"}) == ("a/b", "starting", "-", "-", "-", "-", "")
 
 
+def test_a_server_that_its_caller_has_to_sign_in_at_says_why_and_how() -> None:
+    wanted = {**READY, "signIn": "you have not signed in at default/time"}
+    assert row(wanted) == ("default/time", "sign-in", "2", "1,234 ms", "1", "111 MB", "SignInRequired")
+    assert details([wanted]) == [
+        "",
+        "default/time: you have not signed in at default/time: fairlead login default/time",
+    ]
+    assert row({**FAILED, "signIn": "you have not signed in"})[1] == "failed"
+    assert lines_about([wanted]) == [
+        "waiting for a sign-in: default/time: you have not signed in at default/time: fairlead login default/time"
+    ]
+
+
 def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_more() -> None:
     assert details([READY, FAILED]) == ["", "default/mail exited with code 1: no key [2J"]
     other = {**FAILED, "message": "it does not answer", "lastWords": "no key"}

@@ -23,7 +23,7 @@ from fairlead_api.v1alpha1.condition_types import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.demo import server as demo
 from fairlead_cli.failure import Failure
-from fairlead_cli.up.board import Board, row_for
+from fairlead_cli.up.board import READING_SECONDS, Board, row_for
 from fairlead_cli.up.clients import KEY_VARIABLE, client_lines
 from fairlead_cli.up.command import UpOptions, is_own_address
 from fairlead_cli.up.display import Addresses, JsonChanges, LiveTable, PlainLines
@@ -83,6 +83,38 @@ def board() -> Board:
 
 def server(name: str) -> McpServer:
     return McpServer.model_validate({"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"]}})
+
+
+def test_a_server_that_its_user_has_to_sign_in_at_says_so_though_it_is_ready_for_others() -> None:
+    shown = board()
+    shown.on_status(server("linear"), status("True", "Verified"))
+    key = ServerKey("default", "linear")
+    assert ([row.state for row in shown.rows], shown.sign_ins) == (["ready"], [])
+    shown.set_sign_ins([key])
+    (row,) = shown.rows
+    assert (row.text, row.cause) == ("wants you to sign in: fairlead login linear", "SignInRequired")
+    assert row.tools == ("linear__a", "linear__b")
+    assert shown.sign_ins == [key]
+    shown.set_sign_ins([])
+    assert ([row.state for row in shown.rows], shown.sign_ins) == (["ready"], [])
+
+
+def test_a_server_that_its_user_has_signed_in_at_is_starting_until_its_tools_are_read() -> None:
+    now = 0.0
+    shown = Board(lambda key: (), lambda: None, clock=lambda: now)
+    shown.on_status(server("linear"), status("False", "SignInRequired"))
+    shown.set_sign_ins([])
+    assert ([row.text for row in shown.rows], shown.sign_ins) == (["starting"], [])
+    now = READING_SECONDS
+    assert [row.text for row in shown.rows] == ["wants you to sign in: fairlead login linear"]
+
+
+def test_a_user_who_cannot_sign_in_is_not_advised_to() -> None:
+    shown = board()
+    shown.on_status(server("linear"), status("False", "SignInRequired"))
+    shown.set_sign_ins([], "possible with --host 127.0.0.1")
+    assert [row.text for row in shown.rows] == ["wants you to sign in: possible with --host 127.0.0.1"]
+    assert shown.sign_ins == []
 
 
 def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -> None:

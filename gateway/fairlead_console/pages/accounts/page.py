@@ -15,6 +15,7 @@ from fairlead_console.paging import part_of
 from fairlead_console.rest_client import RestProblem
 from fairlead_offers.problems import FORBIDDEN, NOT_KEPT
 from fairlead_rest.resources.accounts import AccountFacts, AccountList, EndedAccountFacts
+from fairlead_rest.resources.servers import ServerList
 
 PATH: Final = "/console/accounts"
 ENTRY: Final = NavigationEntry("Accounts", PATH, 75)
@@ -41,12 +42,14 @@ def router(console: ConsoleContext) -> APIRouter:
             if problem.document.code not in _EXPECTED:
                 raise
             why = problem.document.detail
+        servers = (await visit.api.get("/v1/servers", ServerList)).servers
         ended = request.query_params.get("ended", "")
         return await visit.page(
             "accounts/list.html",
             part=part_of(accounts, request, PER_PAGE),
             everybody=everybody,
             why=why,
+            wanted=[server for server in servers if server.sign_in][:PER_PAGE],
             ended=ended if ended in ("revoked", "forgotten") else "",
         )
 

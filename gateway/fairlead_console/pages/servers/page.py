@@ -23,6 +23,8 @@ from fairlead_rest.resources.held import ApprovalAsked, ApproveRequest, HeldDocu
 from fairlead_rest.resources.logs import LogDocument
 from fairlead_rest.resources.scores import Score
 from fairlead_rest.resources.servers import RefreshAsked, ServerDocument, ServerList
+from fairlead_rest.resources.sign_ins import SignInDocument
+from fairlead_web.sign_in_html import onward_page
 
 PATH: Final = "/console/servers"
 ENTRY: Final = NavigationEntry("Servers", PATH, 10)
@@ -112,6 +114,18 @@ def router(console: ConsoleContext) -> APIRouter:
         await visit.form()
         accepted = await visit.api.post(f"/v1/servers/{server}/refresh", None, RefreshAsked)
         return redirect(f"{PATH}/{accepted.server}?asked=1")
+
+    @routes.post(PATH + "/{server:path}/sign-in")
+    async def sign_in(request: Request, server: str) -> Response:
+        visit = console.visit(request)
+        await visit.form()
+        opened = await visit.api.post(f"/v1/servers/{server}/sign-in", None, SignInDocument)
+        if opened.sign_in_url is None:
+            return redirect(f"{PATH}/{opened.server}")
+        # by a page, for a browser may follow the redirect of a form to this origin alone
+        return onward_page(
+            f"Sign in at {opened.server}", "The next page says where you are sent.", opened.sign_in_url, "Continue"
+        )
 
     return routes
 

@@ -26,6 +26,8 @@ class ConsoleServer(msgspec.Struct, frozen=True):
 
     name: str
     state: str
+    sign_in: str
+    """Why the visitor has to sign in at the server; empty if that is not so."""
     advice: ServerAdvice | None
     """None if the server is ready without a cause to mention."""
     conflict: str
@@ -74,7 +76,8 @@ def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServe
     version = None if server.protocol_version is UNSET else server.protocol_version
     return ConsoleServer(
         name=server.server,
-        state=server.state,
+        state=SIGN_IN if server.state == READY and server.sign_in else server.state,
+        sign_in=server.sign_in or "",
         advice=why,
         conflict=server.conflict or "",
         transport=server.transport or None,
@@ -91,7 +94,10 @@ def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServe
 
 
 def advice(server: ServerDocument) -> ServerAdvice | None:
-    """Explain why a server is not ready; None if it is ready and has no cause to report."""
+    """Explain why a server is not ready for the visitor; None if it is ready and has no cause to report."""
+    if server.sign_in and server.state in (READY, SIGN_IN):
+        why = f"{server.sign_in[:1].upper()}{server.sign_in[1:]}."
+        return ServerAdvice(str(Cause.SIGN_IN_REQUIRED), "", "", why)
     if server.state == READY and not server.cause:
         return None
     cause, message = server.cause or "", server.message or ""

@@ -8,8 +8,8 @@
 
 The call is over for its server. A question in mid-call takes this way only if its client has no stream for it. Clients
 repeat a call as soon as the person agreed to open the page: if the person is not done with it then, the gateway makes
-the call again and again for HOLD_SECONDS, and only then asks again, MAX_DIALOGS times in all: then the client gets the
-text with the link.
+the call again and again for `hold_seconds`, and only then asks again, MAX_DIALOGS times in all: then the client gets
+the text with the link.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from fairlead_mcp.errors import RpcError
 from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED, UrlElicitation
 from fairlead_tools.refusal import CANCELLED, Refusal
 
-HOLD_SECONDS: Final = 20.0
-"""Limit on the seconds, and HELD_SHARE on the part of its time, for which a repeated call is held back."""
-HELD_SHARE: Final = 0.3
+_HOLD_SECONDS: Final = 45.0
+_HELD_SHARE: Final = 0.75
 MAX_DIALOGS: Final = 3
 """Limit on the times that a modern client is asked for one call: SDKs fail a call after about ten."""
 DECLINED: Final = Refusal(CANCELLED, "The page that the call needs was not opened: the call was not made")
@@ -105,6 +104,13 @@ def take_repeat(call: ClientCall) -> Refusal | None:
     return DECLINED if declined else None
 
 
+def hold_seconds(call: ClientCall) -> float:
+    """Seconds for which a repeated call waits for its person: a part of its time, and less than the minute for which
+    many clients wait for an answer.
+    """
+    return min(_HOLD_SECONDS, call.route.timeout * _HELD_SHARE)
+
+
 def new_elicitation_id() -> str:
     """A new `elicitationId`."""
     return str(uuid.uuid4())
@@ -114,7 +120,7 @@ def _hold(call: ClientCall) -> bool:
     """Make a repeated call again a little later. Returns False if it was held back long enough."""
     wait = round_trips.wait_before(call.repeats)
     held = call.context.clock() - call.attempts.started
-    if held + wait > min(HOLD_SECONDS, call.route.timeout * HELD_SHARE):
+    if held + wait > hold_seconds(call):
         return False
     call.repeats += 1
     call.continue_after(asyncio.sleep(wait), lambda _: call.send(), "wait for a person")

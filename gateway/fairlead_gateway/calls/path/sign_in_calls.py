@@ -28,6 +28,7 @@ from fairlead_gateway.calls.path.page_answers import (
     MAX_DIALOGS,
     answer_with_pages,
     ask_by_answer,
+    hold_seconds,
     new_elicitation_id,
     opens_pages,
 )
@@ -43,11 +44,6 @@ from fairlead_tools.refusal import SIGN_IN_REQUIRED
 
 PROGRESS_SECONDS: Final = 5.0
 """Seconds between two progress notifications of a call that waits."""
-HOLD_SECONDS: Final = 45.0
-"""Limit on the seconds, and HELD_SHARE on the part of its time, for which a repeated call waits for the sign-in: less
-than the minute for which many clients wait for an answer.
-"""
-HELD_SHARE: Final = 0.75
 SILENT_SECONDS: Final = 20.0
 """Limit on the seconds for which a call waits while its client is asked in another call."""
 ASKED_SECONDS: Final = 60.0
@@ -110,7 +106,7 @@ def _ask_to_sign_in(call: ClientCall, error: GrantFailed) -> bool:
         questions.reopen(key, page.url, ASKED_SECONDS)
         ask_by_answer(call, [page], SIGN_IN_REQUIRED)
     elif repeated:
-        seconds = min(HOLD_SECONDS, call.route.timeout * HELD_SHARE)
+        seconds = hold_seconds(call)
         questions.reopen(key, page.url, seconds + ASKED_SECONDS)
         _wait(call, key, error, _hold(call, key, seconds))
     elif modern:

@@ -15,7 +15,7 @@ from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.client_registrations import registration_key
 from fairlead_mcp.oauth.consented_clients import MOST_CLIENTS
-from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS
+from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS, USED_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CONFIGURATION,
@@ -33,6 +33,7 @@ from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request
 from tokenendpoint import token_access
+from virtualtime import HandClock
 
 
 async def failure(
@@ -51,6 +52,14 @@ def refusing(error: str, status: int = 400) -> Callable[[Request, Reply], bool]:
         return True
 
     return answer
+
+
+async def looked_again(world: ConsentWorld) -> None:
+    """Wait until the grant was read some more times, by a replica that waits for another."""
+    async with asyncio.timeout(30):
+        for _ in range(3):
+            world.store.was_read.clear()
+            await world.store.was_read.wait()
 
 
 async def test_tokens_go_on_after_a_restart_and_each_refresh_token_replaces_the_one_before() -> None:
@@ -120,6 +129,29 @@ async def test_grant_whose_refresh_token_is_not_rotated_is_not_written_with_each
     assert rotated.steady_until == 0
 
 
+async def test_grant_counts_as_used_by_calls_alone_and_is_written_for_that_once_a_day() -> None:
+    async with consent_world() as world:
+        world.issuer.rotates = False
+        await world.sign_in("alice")
+
+        async def used(*, for_call: bool) -> tuple[float, str]:
+            await world.make_source().obtain(world.person("alice"), for_call=for_call)
+            stored = await world.store.read(world.key("alice"))
+            assert stored is not None
+            return stored.grant.used_at, stored.version
+
+        assert (await used(for_call=True))[0] == 0, "the consent is use enough"
+        world.later(USED_SECONDS)
+        assert (await used(for_call=False))[0] == 0
+        began = world.clock.now
+        assert (first := await used(for_call=True))[0] == began
+        world.later(USED_SECONDS / 2)
+        assert await used(for_call=True) == first
+        world.later(USED_SECONDS)
+        assert (await used(for_call=False))[0] == began
+        assert (await used(for_call=True))[0] == world.clock.now
+
+
 async def test_token_of_a_consent_that_was_just_finished_is_used_at_once() -> None:
     async with consent_world() as world:
         assert (await failure(world, "alice")).cause == SIGN_IN_REQUIRED
@@ -167,9 +199,7 @@ async def test_replica_that_was_killed_while_it_renewed_is_waited_for_and_then_r
         claim = msgspec.structs.replace(grant, renewing_until=world.clock.now + CLAIM_SECONDS)
         await world.store.write(world.key("alice"), claim)
         waiting = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        for _ in range(3):
-            world.store.was_read.clear()
-            await world.store.was_read.wait()
+        await looked_again(world)
         assert world.issuer.requests_of("refresh_token") == []
         world.later(CLAIM_SECONDS)
         if forgives:
@@ -179,6 +209,36 @@ async def test_replica_that_was_killed_while_it_renewed_is_waited_for_and_then_r
                 await waiting
             assert failed.value.cause == SIGN_IN_REQUIRED
             assert await world.grant("alice") is None
+
+
+@pytest.mark.parametrize("ahead", [-100.0, -20.0, 1.0, 100.0])
+async def test_claim_of_a_replica_whose_clock_differs_is_waited_for(ahead: float) -> None:
+    async with consent_world() as world:
+        grant, _ = await world.sign_in("alice")
+        claim = msgspec.structs.replace(grant, renewing_until=world.clock.now + ahead + CLAIM_SECONDS)
+        await world.store.write(world.key("alice"), claim)
+        waiting = asyncio.ensure_future(world.source.obtain(world.person("alice")))
+        await looked_again(world)
+        assert world.issuer.requests_of("refresh_token") == []
+        world.later(CLAIM_SECONDS)
+        assert (await waiting).value
+
+
+@pytest.mark.parametrize("ahead", [-1.0, 1.0])
+async def test_replicas_whose_clocks_differ_send_no_refresh_token_twice(ahead: float) -> None:
+    """The issuer ends a consent whose refresh token comes twice."""
+    async with consent_world() as world:
+        await world.sign_in("alice")
+        sources = [world.make_source()]
+        world.options["clock"] = HandClock(world.clock.now + ahead)
+        sources.append(world.make_source())
+        first = await world.begin_renewal("alice", sources[1])
+        second = asyncio.ensure_future(sources[0].obtain(world.person("alice")))
+        await looked_again(world)
+        world.answer_renewal()
+        tokens = [await first, await second]
+    assert len({token.value for token in tokens}) == 2
+    assert not world.issuer.consent_of("alice").ended
 
 
 async def test_claim_that_ends_too_far_in_the_future_holds_nobody_up() -> None:
@@ -192,15 +252,12 @@ async def test_claim_that_ends_too_far_in_the_future_holds_nobody_up() -> None:
 async def test_renewal_goes_on_when_its_callers_are_gone_so_that_its_pair_is_not_lost() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        caller = await world.begin_renewal("alice")
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
             await caller
         again = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        world.issuer.hold.set()
+        world.answer_renewal()
         assert (await again).value
         grant = await world.grant("alice")
     assert grant is not None
@@ -211,15 +268,12 @@ async def test_renewal_goes_on_when_its_callers_are_gone_so_that_its_pair_is_not
 async def test_renewal_that_nobody_waits_for_is_finished_before_the_source_is_closed() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
         source = world.make_source()
-        caller = asyncio.ensure_future(source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        caller = await world.begin_renewal("alice", source)
         closing = asyncio.ensure_future(source.aclose())
         with pytest.raises(GrantFailed):
             await caller
-        world.issuer.hold.set()
+        world.answer_renewal()
         await closing
         grant = await world.grant("alice")
     assert grant is not None
@@ -283,12 +337,9 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
         await world.sign_in("alice")
         await world.source.obtain(world.person("alice"))
         world.later(400)
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        caller = await world.begin_renewal("alice")
         await world.store.delete(world.key("alice"))
-        world.issuer.hold.set()
+        world.answer_renewal()
         with pytest.raises(GrantFailed) as failed:
             await caller
         assert await world.grant("alice") is None
@@ -481,7 +532,7 @@ async def test_renewal_in_progress_does_not_answer_a_caller_who_needs_more_scope
         more = Challenge("insufficient_scope", ("write",))
         stepping = asyncio.ensure_future(world.source.obtain(person, refused=token, challenge=more))
         await asyncio.sleep(0)
-        world.issuer.hold.set()
+        world.answer_renewal()
         assert (await plain).scopes == {"read"}
         with pytest.raises(GrantFailed) as failed:
             await stepping

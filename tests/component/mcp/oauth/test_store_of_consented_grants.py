@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from consentissuer import ConsentWorld, consent_world
@@ -26,6 +24,16 @@ async def failure(
     return failed.value
 
 
+async def renewed_into_full_store(world: ConsentWorld) -> GrantFailed:
+    """The failure of a renewal whose new pair the store does not take."""
+    caller = await world.begin_renewal("alice")
+    world.store.full = True
+    world.answer_renewal()
+    with pytest.raises(GrantFailed) as failed:
+        await caller
+    return failed.value
+
+
 async def stores_last(world: ConsentWorld, name: str) -> bool:
     """Whether the store has the refresh token that the issuer gave last."""
     grant = await world.grant(name)
@@ -35,21 +43,14 @@ async def stores_last(world: ConsentWorld, name: str) -> bool:
 async def test_pair_that_the_store_did_not_take_is_not_used_before_it_is_stored() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
-        world.store.full = True
-        world.issuer.hold.set()
-        with pytest.raises(GrantFailed) as failed:
-            await caller
+        failed = await renewed_into_full_store(world)
         world.later(60)
         still = await failure(world, "alice")
         world.store.full = False
         world.later(60)
         assert (await world.source.obtain(world.person("alice"))).value
         grant = await world.grant("alice")
-    assert failed.value.cause == still.cause == GRANT_STORE
+    assert failed.cause == still.cause == GRANT_STORE
     assert not world.issuer.consent_of("alice").ended
     assert grant is not None
     assert grant.refresh_token == world.issuer.consent_of("alice").refresh
@@ -59,14 +60,7 @@ async def test_pair_that_the_store_did_not_take_is_stored_without_another_call_a
     """The person's next call may be at another replica, which must not find the refresh token that was used."""
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
-        caller = asyncio.ensure_future(world.source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
-        world.store.full = True
-        world.issuer.hold.set()
-        with pytest.raises(GrantFailed):
-            await caller
+        await renewed_into_full_store(world)
         world.store.full = False
         await until_async("the new pair", lambda: stores_last(world, "alice"))
         assert (await world.make_source().obtain(world.person("alice"))).value
@@ -76,13 +70,10 @@ async def test_pair_that_the_store_did_not_take_is_stored_without_another_call_a
 async def test_pair_that_the_store_did_not_take_is_stored_when_the_source_is_closed() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
-        world.issuer.arrived.clear()
-        world.issuer.hold = asyncio.Event()
         source = world.make_source()
-        caller = asyncio.ensure_future(source.obtain(world.person("alice")))
-        await world.issuer.arrived.wait()
+        caller = await world.begin_renewal("alice", source)
         world.store.full = True
-        world.issuer.hold.set()
+        world.answer_renewal()
         with pytest.raises(GrantFailed):
             await caller
         world.store.full = False

@@ -1,0 +1,38 @@
+"""Keeps the board of `fairlead up` informed at which servers the user of its terminal has to sign in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+from fairlead_api.meta import ServerKey
+from fairlead_cli.up.board import Board
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.identity.persons import person_of
+from fairlead_gateway.identity.request_authentication import Identities
+from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
+
+LOOK_SECONDS: Final = 0.5
+"""Time between two looks: an account may be ended by another process too."""
+_ONLY_LOCAL: Final = "possible with --host 127.0.0.1, or as the holder of an API key (fairlead keys)"
+
+
+def user_of(identities: Identities) -> Identity:
+    """The caller that the user of the terminal is."""
+    return identities.recall(None) or ANONYMOUS
+
+
+async def show_wanted_sign_ins(
+    identities: Identities,
+    wanted: WantedSignIns,
+    board: Board,
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> None:
+    """Show until it is cancelled at which servers the user has to sign in."""
+    user = user_of(identities)
+    no_person = _ONLY_LOCAL if identities.open and not person_of(user) else ""
+    while True:
+        servers: Collection[ServerKey] = await wanted.of(user)
+        board.set_sign_ins(servers, no_person)
+        await pause(LOOK_SECONDS)
