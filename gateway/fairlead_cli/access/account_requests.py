@@ -67,7 +67,7 @@ def _row(account: Any, *, everybody: bool) -> list[str]:
     return [
         account["server"],
         *person,
-        printable(account["issuer"]),
+        printable(account["issuer"]) if account["kind"] == "grant" else "(a key)",
         account["since"] or "unknown",
         account["until"] or "no end",
         printable(" ".join(account["scopes"])),
@@ -76,6 +76,8 @@ def _row(account: Any, *, everybody: bool) -> list[str]:
 
 def _sentence(ended: Any) -> str:
     account = ended["account"]
+    if account["kind"] == "key":
+        return f"{account['server']}: your key is deleted; it is good until you end it where you got it"
     provider = printable(account["issuer"] or "the provider")
     if ended["revoked"]:
         return f"{account['server']}: signed out, and {provider} has revoked the grant"

@@ -229,6 +229,9 @@ class Upstream:
     def end_session(self, session: bytes) -> None:
         """Drop all state of a client session that has ended; `session` is its id."""
 
+    def end_person(self, person: bytes) -> None:
+        """End all that runs with the credential of an outbound person, which has ended; no-op where nothing does."""
+
     def gauges(self) -> Gauges:
         return Gauges()
 

@@ -227,6 +227,7 @@ def _concerns_person(error: Exception) -> bool:
 
 
 async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
+    assert consent.session is not None, "only servers that are reached by HTTP have `first_grant`"
     try:
         async with consent.session(token) as session:
             via.refuse_own(session.negotiated.gateways, consent.installation)
@@ -234,7 +235,7 @@ async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
             reached = reached_endpoint(session, consent.endpoint)
             return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
     except McpError as error:
-        mask = Mask(Credential(headers={"Authorization": f"Bearer {token.value}"}))
+        mask = Mask(Credential(headers={"Authorization": token.value}))
         raise mask.error(error)  # noqa: B904 - the same error, masked
 
 
@@ -243,7 +244,7 @@ def _report_of(key: ServerKey, consent: ServerConsent, at: float, listing: RawLi
         namespace=key.namespace,
         server=key.name,
         uid=consent.uid,
-        url=consent.endpoint.url,
+        url=consent.place,
         at=at,
         listing=Raw(msgspec.json.encode(listing)),
     )

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
-from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, USER_KEY, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredential, CallCredentials
@@ -78,8 +78,9 @@ class ServerCredentials(CallCredentials):
         self._monotonic = monotonic
         self.exchanges = settings.grant == TOKEN_EXCHANGE
         """Whether callers need a token of their own."""
-        self.consents = settings.grant == USER_CONSENT
-        """Whether callers need to sign in at the server."""
+        self.consents = settings.of_person
+        """Whether callers need to sign in at the server, or to enter a key for it."""
+        self._has_keys = settings.grant == USER_KEY
         self._per_agent = settings.grants_per == AGENT
         self._newest: OrderedDict[bytes, Identity] = OrderedDict()
         """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
@@ -149,6 +150,10 @@ class ServerCredentials(CallCredentials):
         """
         await self._source.review(person)
 
+    def has_token_of(self, person: bytes) -> bool:
+        """Whether the person's access token or key is in memory."""
+        return self._source.cached(TokenSubject(person)) is not None
+
     async def aclose(self) -> None:
         self._newest.clear()
         await self._source.aclose()
@@ -203,6 +208,9 @@ class ServerCredentials(CallCredentials):
             self._remember(identity, self.person(identity))
 
     def _describe_refusal(self, challenge: Challenge) -> GrantFailed:
+        if self._has_keys:
+            text = f"the server {self._server} refuses the caller's key: enter another one with `fairlead login`"
+            return GrantFailed(text, cause=TOKEN_REFUSED)
         if not challenge.wants_scopes:
             again = f"; `fairlead logout {self._server}` makes it ask for a new sign-in" if self.consents else ""
             text = (

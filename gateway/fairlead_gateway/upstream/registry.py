@@ -29,7 +29,7 @@ from fairlead_api.documents.catalog import (
     LocalEndpoint,
     TcpEndpoint,
 )
-from fairlead_api.documents.oauth import TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.oauth import TOKEN_EXCHANGE, USER_KEY, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
@@ -69,6 +69,7 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
+from fairlead_mcp.oauth.entered_keys import KeyEntry, key_in, program_address
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
@@ -134,12 +135,17 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
     @property
     def personal(self) -> bool:
         """Whether calls go with tokens of persons."""
-        return self.oauth is not None and self.oauth.grant in (TOKEN_EXCHANGE, USER_CONSENT)
+        return self.oauth is not None and (self.exchanges or self.oauth.of_person)
 
     @property
     def exchanges(self) -> bool:
         """Whether calls go with tokens that are exchanged for those of callers (RFC 8693)."""
         return self.oauth is not None and self.oauth.grant == TOKEN_EXCHANGE
+
+    @property
+    def key_variable(self) -> str:
+        """Environment variable that has the key of a process's person; empty for a server without one."""
+        return "" if self.oauth is None or self.oauth.user_key is None else self.oauth.user_key.env
 
     def has_tokens_of(self, other: _UpstreamConfig) -> bool:
         """Whether access tokens of another configuration are good for this one."""
@@ -160,7 +166,7 @@ class _Connection(NamedTuple):
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         await self.upstream.aclose(grace, replaced=replaced)
-        if self.consent is not None:
+        if self.consent is not None and isinstance(self.consent.flow, ConsentFlow):
             await self.consent.flow.aclose()
         if self.credentials is not None:
             await self.credentials.aclose()
@@ -179,6 +185,14 @@ class _Entry(msgspec.Struct):
     config: _UpstreamConfig
     connection: _Connection
     guard: Guard
+
+
+def _headers_beside(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
+    """Headers that are sent beside the access token: a configured value of the header with a person's key is for lists
+    alone.
+    """
+    key = "" if oauth is None or oauth.user_key is None else oauth.user_key.header.lower()
+    return {name: value for name, value in credential.headers.items() if name.lower() != key}
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,11 +299,13 @@ class Registry:
         entry = self._entries.get(server)
         if entry is not None and entry.connection.credentials is not None:
             entry.connection.credentials.forget(person)
+            entry.connection.upstream.end_person(person)
 
     async def revoke(self, server: ServerKey, grant: StoredGrant) -> bool:
         """Implements `core.granted_tokens.GrantRevoker`."""
         consent = self.consent(server)
-        return consent is not None and await consent.flow.revoke(grant)
+        flow = None if consent is None else consent.flow
+        return isinstance(flow, ConsentFlow) and await flow.revoke(grant)
 
     def consent(self, key: ServerKey) -> ServerConsent | None:
         """Consent of persons for a server; None if it does not want persons to sign in, or was removed."""
@@ -309,6 +325,8 @@ class Registry:
         entry = self._entries.get(server)
         if entry is not None and entry.connection.credentials is not None:
             await entry.connection.credentials.review(person)
+            if not entry.connection.credentials.has_token_of(person):
+                entry.connection.upstream.end_person(person)
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
@@ -416,19 +434,20 @@ class Registry:
 
     def _server_tokens(self, key: ServerKey, config: _UpstreamConfig, credential: Credential) -> _ServerTokens:
         endpoint, oauth = config.endpoint, config.oauth
-        if oauth is None or not isinstance(endpoint, HttpEndpoint):
+        if oauth is None or not isinstance(endpoint, ChildEndpoint if config.key_variable else HttpEndpoint):
             return _ServerTokens()
 
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are made after the source
             credentials.granted(subject, seconds)
 
+        remote = endpoint if isinstance(endpoint, HttpEndpoint) else None
         access = TokenAccess(
-            endpoint.url,
+            endpoint.url if isinstance(endpoint, HttpEndpoint) else program_address(endpoint),
             self._resolve(key),
             server=str(key),
             server_uid=config.uid,
-            host_header=endpoint.host_header,
-            server_ca_bundle=endpoint.ca_bundle,
+            host_header=None if remote is None else remote.host_header,
+            server_ca_bundle=None if remote is None else remote.ca_bundle,
             make_tls=self._tls,
             observe=observe,
             is_own_audience=self._is_own_audience,
@@ -442,17 +461,24 @@ class Registry:
             allowed=self._settings.token_exchange_allowed,
             observe=partial(self._observe_grant, key),
         )
-        if oauth.grant != USER_CONSENT or self._grants is None:
+        if not oauth.of_person or self._grants is None:
             return _ServerTokens(credentials)
 
         def session(token: AccessToken) -> McpSession:
-            sent = Credential(headers={**credential.headers, "Authorization": f"Bearer {token.value}"})
+            sent = Credential(headers={**_headers_beside(credential, oauth), **token.header})
             network = NetworkAccess(sent, self._resolve(key), self._installation)
             return network_session(str(key), endpoint, network)
 
-        flow = ConsentFlow(oauth, credential, access, self._grants)
+        flow: ConsentFlow | KeyEntry
+        if oauth.grant == USER_KEY:
+            flow = KeyEntry(oauth, access)
+        else:
+            flow = ConsentFlow(oauth, credential, access, self._grants)
         return _ServerTokens(
-            credentials, ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, session)
+            credentials,
+            ServerConsent(
+                oauth, config.uid, endpoint, self._installation, flow, source, None if remote is None else session
+            ),
         )
 
     async def _build_upstream(
@@ -467,11 +493,12 @@ class Registry:
         per_client = config.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
 
-            def child(features: bytes) -> Upstream:
-                return self._child(f"{key} for client {next(self._numbers)}", config, endpoint, credential, features)
+            def child(features: bytes, line: bytes) -> Upstream:
+                name = f"{key} for client {next(self._numbers)}"
+                return self._child(name, config, endpoint, credential, features, key_in(line) if line else "")
 
             sessions = self._per_client(key, config, child)
-            if per_client and self._children is not None:
+            if config.key_variable or (per_client and self._children is not None):
                 return sessions
             return GatedUpstream(self._child(key, config, endpoint, credential), sessions)
         make = await (
@@ -479,10 +506,10 @@ class Registry:
             if isinstance(endpoint, HttpEndpoint)
             else self._link(key, config, endpoint, credential)
         )
-        return self._per_client(key, config, make) if per_client else make(None)
+        return self._per_client(key, config, lambda features, _: make(features)) if per_client else make(None)
 
     def _per_client(
-        self, key: ServerKey, config: _UpstreamConfig, make: Callable[[bytes], Upstream]
+        self, key: ServerKey, config: _UpstreamConfig, make: Callable[[bytes, bytes], Upstream]
     ) -> PerClientUpstream:
         return PerClientUpstream(
             str(key),
@@ -490,6 +517,7 @@ class Registry:
             modern=config.traits.modern,
             settings=self._settings.per_client,
             counts=self._shares,
+            by_credential=bool(config.key_variable),
         )
 
     def end_session(self, session: bytes) -> None:
@@ -504,13 +532,18 @@ class Registry:
         endpoint: ChildEndpoint,
         credential: Credential,
         features: bytes | None = None,
+        person_key: str = "",
     ) -> Upstream:
+        """Upstream of one process; with `person_key`, of the person who entered that key."""
         if self._children is None:
             return Unreachable(f"the server {key} is a child process, which this gateway cannot run")
+        spec = ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd)
+        if person_key:
+            spec = spec.with_secret(config.key_variable, person_key)
         return ChildUpstream(
             self._children,
             key,
-            ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd),
+            spec,
             config.traits,
             shared=self._shared and features is None,
             client_stream=None if features is None else ClientStream(features),
@@ -529,7 +562,7 @@ class Registry:
         idle = NEVER if config.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
         access = HttpAccess(
-            {**credential.headers, **self._via},
+            {**_headers_beside(credential, config.oauth), **self._via},
             tls,
             self._resolve(key),
             credentials,
@@ -563,7 +596,11 @@ class Registry:
                 side = ClientSide(self._client, client_stream.offering, client_stream.relay)
             link = StreamClient(str(key), opener, StreamPolicy(legacy=not config.traits.modern, idle=idle), side=side)
             shared = LinkUpstream(link, config.traits, client_stream=client_stream, mask=Mask(credential))
-            return shared if client_stream is not None else GatedUpstream(shared, self._per_client(key, config, make))
+            return (
+                shared
+                if client_stream is not None
+                else GatedUpstream(shared, self._per_client(key, config, lambda features, _: make(features)))
+            )
 
         return make
 

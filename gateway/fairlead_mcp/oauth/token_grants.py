@@ -23,6 +23,8 @@ class GrantRequest(NamedTuple):
     """Those that the server demands, after it took a token without them."""
     resource_metadata: str
     """URL in the server's challenge; empty without one."""
+    refused: str = ""
+    """Value of the token that the server has refused; empty without one."""
 
 
 class TokenGrants(Protocol):

@@ -29,6 +29,7 @@ from fairlead_operator.server.presented_credentials import (
     UnusableSecret,
     present_client,
     present_header,
+    present_key,
     settings_of_calls,
 )
 
@@ -163,6 +164,8 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
     if auth.grant is not None:
         source = auth.grant.secret_ref
         return present_client(auth.grant, None if source is None else _referenced(declared, contents, source))
+    if isinstance(auth, Auth) and auth.user_key is not None:
+        return present_key(auth.user_key)
     if auth.static is None:  # possible only in a model that was not validated
         return PresentedCredential()
     reference = _referenced(declared, contents, auth.static.secret_ref)

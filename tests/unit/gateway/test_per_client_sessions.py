@@ -69,7 +69,7 @@ class Processes:
         )
         self._began = asyncio.get_running_loop().time()
 
-    def _make(self, features: bytes) -> Process:
+    def _make(self, features: bytes, line: bytes) -> Process:
         self.all.append(Process(len(self.all), self.ttl_ms))
         return self.all[-1]
 
