@@ -14,6 +14,7 @@ from guards_of_egress import EGRESS
 from guards_of_grants import GRANTS
 from guards_of_ids import IDS
 from guards_of_issuers import ISSUERS
+from guards_of_keys import KEYS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
@@ -51,4 +52,5 @@ GUARDS: tuple[Guard, ...] = (
     *CONSENTS,
     *ISSUERS,
     *ACCOUNTS,
+    *KEYS,
 )

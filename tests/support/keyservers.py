@@ -34,12 +34,14 @@ for line in sys.stdin:
     elif message["method"] == "ping":
         result = {}
     else:
-        print("called with", os.environ.get("DEMO_KEY"), file=sys.stderr, flush=True)
-        text = f"{os.environ.get('DEMO_KEY')} {os.getpid()}"
+        print("called with", os.environ.get(sys.argv[1]), file=sys.stderr, flush=True)
+        text = f"{os.environ.get(sys.argv[1])} {os.getpid()}"
         result = {"content": [{"type": "text", "text": text}]}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
-"""An MCP server whose tool tells the key in its environment and its process id, and prints the key to its log."""
+"""An MCP server whose tool tells the key in the variable of its first argument and its process id, and prints the key
+to its log.
+"""
 
 
 @asynccontextmanager
@@ -75,10 +77,10 @@ def key_catalog(url: str, name: str = "keyed", key: Mapping[str, Any] | None = N
     return catalog(name, url, ["whoami"], oauth=key_settings(key, **oauth), version=MODERN, **more)
 
 
-def process_catalog(folder: Path, name: str = "keyed", *words: str, **more: Any) -> Catalog:
+def process_catalog(folder: Path, name: str = "keyed", *words: str, variable: str = VARIABLE, **more: Any) -> Catalog:
     """A server whose processes have the key of a person in their environment."""
     script = folder / "keyed_server.py"
     script.write_text(PROCESS)
-    endpoint = ChildEndpoint(command=sys.executable, args=(str(script), *words))
-    oauth = OAuthSettings(grant=USER_KEY, user_key=UserKeySettings(env=VARIABLE))
+    endpoint = ChildEndpoint(command=sys.executable, args=(str(script), variable, *words))
+    oauth = OAuthSettings(grant=USER_KEY, user_key=UserKeySettings(env=variable))
     return catalog(name, endpoint, ["whoami"], oauth=oauth, version=LEGACY, session="PerClient", **more)

@@ -408,7 +408,7 @@ async def test_no_key_is_in_metrics_calls_documents_or_logs(tmp_path: Path, capl
         laptop(
             tmp_path,
             key_catalog(server.url),
-            process_catalog(tmp_path, "process"),
+            process_catalog(tmp_path, "process", variable="DEMO_PLACE"),
             children=children,
             shared_children=False,
         ) as gateway,
