@@ -33,6 +33,10 @@ for line in sys.stdin:
         result = {"tools": [{"name": "whoami", "inputSchema": {"type": "object"}}]}
     elif message["method"] == "ping":
         result = {}
+    elif message["method"] != "tools/call":
+        error = {"code": -32601, "message": "unknown"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        continue
     else:
         print("called with", os.environ.get(sys.argv[1]), file=sys.stderr, flush=True)
         text = f"{os.environ.get(sys.argv[1])} {os.getpid()}"

@@ -7,11 +7,12 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_api.documents.oauth import UserKeySettings
+from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_mcp.errors import Timeout
 from fairlead_mcp.oauth.entered_keys import UnusableKey
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
@@ -109,19 +110,24 @@ def router(context: RestContext) -> APIRouter:
     )
     async def enter(request: Request, server: str) -> Response:
         identity, key = named(request, server)
-        if context.sign_ins.key_of(key) is None:
-            raise Problem(INVALID_ARGUMENTS, f"persons sign in at {key}, and enter no key: POST asks for a link")
-        entered = decode(await context.read(request), EnteredKey)
-        try:
-            await context.sign_ins.enter_key(identity, key, entered.key)
-        except UnusableKey as error:
-            raise Problem(INVALID_ARGUMENTS, str(error)) from error
-        except GrantFailed as error:
-            raise _problem(error) from error
+        await _enter_key(context.sign_ins, identity, key, await context.read(request))
         context.guard.record_grant_made(request.scope, identity, key, "key")
         return answer(await document(identity, key))
 
     return routes
+
+
+async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, body: bytes) -> None:
+    """Store the key in a body. Raises Problem, which does not quote it."""
+    if sign_ins.key_of(server) is None:
+        raise Problem(INVALID_ARGUMENTS, f"persons sign in at {server}, and enter no key: POST asks for a link")
+    entered = decode(body, EnteredKey)
+    try:
+        await sign_ins.enter_key(identity, server, entered.key)
+    except UnusableKey as error:
+        raise Problem(INVALID_ARGUMENTS, str(error)) from error
+    except GrantFailed as error:
+        raise _problem(error) from error
 
 
 def _wanted(key: UserKeySettings | None) -> WantedKey | None:

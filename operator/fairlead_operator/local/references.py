@@ -61,9 +61,11 @@ def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
     value = structs.replace(client, headers={**client.headers, **configured.headers}, env={**env, **configured.env})
     if calls.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
+    oauth = settings_of_calls(calls, declared.server.spec, first_grant=True)
+    if declared.server.spec.starts_with_keys:  # the process for lists has `env` alone
+        return ResolvedCredential(RESOLVED, value=value, oauth=oauth)
     own = listed if auth is not None and auth.of_caller is not None else calls
     operator = _with_headers(own.of_operator, configured.headers)
-    oauth = settings_of_calls(calls, declared.server.spec, first_grant=True)
     return ResolvedCredential(RESOLVED, value=value, oauth=oauth, operator=operator)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,9 +29,11 @@ from fairlead_mcp.oauth.stored_grant import GrantKey
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, Ask, ask, calling, legacy, publish, scraped
 from keyservers import HEADER, key_catalog, key_server, process_catalog
+from otlpreceiver import otlp_receiver
 from ports import free_port
 from rawserver import RawServer
 from restworld import get
+from secretscan import leaks
 from waiting import eventually, until_async
 
 KEYED = ServerKey("default", "keyed")
@@ -112,7 +115,7 @@ async def test_each_person_calls_with_the_own_key(tmp_path: Path) -> None:
         assert (await entered(gateway, "bob-key-1", "bob"))["signedIn"] is True
         for _ in range(2):
             both = await asyncio.gather(whoami(gateway, call_of("alice")), whoami(gateway, call_of("bob")))
-            assert both == ["alice", "bob"]
+            assert [*both] == ["alice", "bob"]
         listed = await ask(gateway, Ask(headers={"authorization": "Bearer alice"}, verb="GET", target="/v1/accounts"))
         assert [(each["server"], each["kind"], each["person"]) for each in listed.message["accounts"]] == [
             ("default/keyed", "key", "name:alice")
@@ -154,7 +157,8 @@ async def test_a_key_that_the_server_refuses_is_asked_for_again_and_stays_until_
     ],
 )
 async def test_a_text_that_cannot_be_the_key_is_not_stored_and_not_repeated(tmp_path: Path, key: str, why: str) -> None:
-    keyed = key_catalog("http://127.0.0.1:9/mcp", key={"starts_with": ("alice-", "bob-")})
+    wanted = {"starts_with": ("alice-", "bob-")} if key == "other-key" else {}
+    keyed = key_catalog("http://127.0.0.1:9/mcp", key=wanted)
     async with laptop(tmp_path, keyed) as gateway, FormBrowser() as browser:
         page = await browser.press(await open_form(browser, gateway), key=key)
         assert page.status == 400
@@ -267,8 +271,8 @@ async def test_a_server_is_listed_with_the_key_of_the_first_person(tmp_path: Pat
 
 async def test_a_person_signs_in_at_a_server_that_wants_no_key_by_a_link_alone(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server) as gateway:
-        answer = await ask(gateway, Ask({"key": "k"}, verb="PUT", target="/v1/servers/linear/sign-in"))
-        assert "persons sign in at default/linear" in json.dumps(answer.message)
+        answer = await entered(gateway, "key", server="linear")
+        assert "persons sign in at default/linear" in json.dumps(answer)
 
 
 # fairlead login
@@ -300,6 +304,32 @@ async def test_login_takes_the_key_from_a_pipe(tmp_path: Path, monkeypatch: pyte
         source = KeySource(stdin=True)
         await asyncio.to_thread(run_login, at(gateway), "keyed", Output.json, browser=False, key=source)
         assert await whoami(gateway, call_of()) == "bob"
+
+
+async def test_login_asks_at_a_terminal_without_echo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions: list[str] = []
+
+    def answer(question: str, stream: object) -> str:
+        questions.append(question)
+        return "alice-key-1"
+
+    monkeypatch.setattr("getpass.getpass", answer)
+    key = {"description": "a key to read", "help_url": "https://x.test/keys"}
+    async with key_server(KEYS) as server, laptop(tmp_path, key_catalog(server.url, key=key)) as gateway:
+        await asyncio.to_thread(run_login, at(gateway), "keyed", Output.table, browser=False, key=Terminal())
+        assert questions == ["Key for default/keyed (a key to read), from https://x.test/keys: "]
+        assert capsys.readouterr().out == "Your key for default/keyed is stored.\n"
+        assert await whoami(gateway, call_of()) == "alice"
+
+
+class Terminal(KeySource):
+    """A source of keys where somebody sits."""
+
+    @property
+    def asks(self) -> bool:
+        return True
 
 
 # Processes
@@ -394,40 +424,51 @@ async def test_another_program_of_the_name_gets_no_key_that_was_entered_before(t
         await until_async("the key is asked for again", is_refused)
 
 
-def written(folder: Path) -> list[str]:
-    """All that a gateway wrote, but for the program of the test."""
+def written(folder: Path) -> dict[str, str]:
+    """All that a gateway wrote, but for the program of the test, by the names of the files."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"]
-    return [path.read_bytes().decode("latin-1") for path in files]
+    return {path.name: path.read_bytes().decode("latin-1") for path in files}
 
 
-async def test_no_key_is_in_metrics_calls_documents_or_logs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    persons = dict(KEYS)
-    async with (
-        key_server(persons) as server,
-        processes() as children,
-        laptop(
-            tmp_path,
-            key_catalog(server.url),
-            process_catalog(tmp_path, "process", variable="DEMO_PLACE"),
-            children=children,
-            shared_children=False,
-        ) as gateway,
-        FormBrowser() as browser,
-    ):
-        page = await browser.press(await open_form(browser, gateway), key="alice-key-1")
-        await whoami(gateway, call_of())
-        await entered(gateway, "alice-key-2", server="process")
-        session = await session_of(gateway, "")
-        own = calling("process__whoami", era=LEGACY).with_headers(mcp_session_id=session)
-        assert (await whoami(gateway, own)).startswith("alice-key-2 ")
-        del persons["alice-key-1"]
-        said = [page.text, await refused(gateway), await scraped(gateway)]
-        for target in ("/v1/accounts", "/v1/calls", "/v1/servers", SIGN_IN):
-            said.append(json.dumps((await get(gateway, target)).message))
-        [process] = children.children().values()
-        await eventually(lambda: "called with [credential]" in process.program.printed.stderr())
-        said += process.program.printed.stderr()
-        said.append(caplog.text)
-        said += await asyncio.to_thread(written, tmp_path)
-        for key in ("alice-key-1", "alice-key-2"):
-            assert not [text for text in said if key in text]
+async def test_no_key_is_in_metrics_traces_calls_documents_or_logs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    persons, audit, told = dict(KEYS), tmp_path / "audit.log", dict[str, str]()
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        async with (
+            key_server(persons) as server,
+            processes() as children,
+            laptop(
+                tmp_path,
+                key_catalog(server.url),
+                process_catalog(tmp_path, "process", variable="DEMO_PLACE"),
+                children=children,
+                shared_children=False,
+                audit="all",
+                audit_otlp=True,
+                audit_file=audit,
+            ) as gateway,
+            FormBrowser() as browser,
+        ):
+            told["page"] = (await browser.press(await open_form(browser, gateway), key="alice-key-1")).text
+            assert await whoami(gateway, call_of()) == "alice"
+            told["answer"] = json.dumps(await entered(gateway, "alice-key-2", server="process"))
+            session = await session_of(gateway, "")
+            own = calling("process__whoami", era=LEGACY).with_headers(mcp_session_id=session)
+            assert (await whoami(gateway, own)).startswith("alice-key-2 ")
+            [process] = children.children().values()
+            await eventually(lambda: any("called with" in line for line in process.program.printed.stderr()))
+            told["process"] = "\n".join(process.program.printed.stderr())
+            del persons["alice-key-1"]
+            told |= {"refusal": await refused(gateway), "metrics": await scraped(gateway)}
+            for target in ("/v1/accounts", "/v1/calls", "/v1/servers", SIGN_IN):
+                told[target] = (await get(gateway, target)).body.decode()
+    exported = {"spans": receiver.spans, "exported logs": receiver.logs, "exported metrics": receiver.metrics}
+    assert all(exported.values())
+    told |= {name: repr(items) for name, items in exported.items()} | {"log": caplog.text}
+    told |= await asyncio.to_thread(written, tmp_path)
+    assert "accounts/grant" in told[audit.name]
+    keys = {"alice's key": "alice-key-1", "key of a process": "alice-key-2"}
+    assert not [leak for name, text in told.items() for leak in leaks(keys, name, text)]

@@ -185,6 +185,6 @@ def test_a_process_is_listed_with_a_configured_value_in_the_place_of_a_persons_k
 
     resolved = resolve(declared(spec), contents())
 
-    assert resolved.value == Credential(env={"DESK_KEY": "of lists"})
+    assert resolved.value == resolved.of_operator.value == Credential(env={"DESK_KEY": "of lists"})
     assert resolved.oauth is not None
     assert not resolved.oauth.first_grant
