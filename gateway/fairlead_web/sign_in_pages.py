@@ -134,7 +134,7 @@ class SignInPages:
             return page
         try:
             leads_to = await self._sign_ins.destination(pending)
-            called = _host_of(self._sign_ins.place_of(pending.server))
+            called = _host_of(self._sign_ins.address_of(pending.server))
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
         host, issuer = _host_of(leads_to.url), _host_of(leads_to.issuer)
@@ -180,17 +180,17 @@ class SignInPages:
         key = self._sign_ins.key_of(pending.server)
         title = f"Your key for {pending.server}"
         try:
-            place = self._sign_ins.place_of(pending.server)
+            address = self._sign_ins.address_of(pending.server)
         except GrantFailed as error:
             return message_page(title, _sentence(error), 502)
-        called = _host_of(place) or place
-        facts = [("Server", str(pending.server)), ("The key is sent to" if _host_of(place) else "Program", called)]
+        called = _host_of(address) or address
+        facts = [("Server", str(pending.server)), ("The key is sent to" if _host_of(address) else "Program", called)]
         if key is not None and key.description:
             facts.append(("Wanted", key.description))
         if not self._site.local:
             facts.append(("The key is for calls of", pending.holder))
         note = _KEY_NOTE.format(place=called)
-        if place.startswith("http://") and not is_confidential(place):
+        if address.startswith("http://") and not is_confidential(address):
             note = f"{note} {_KEY_IN_THE_CLEAR}"
         help_url = "" if key is None else key.help_url
         action, token = path_of(pending.server, pending.id), pending.form_token(cookie)

@@ -78,6 +78,10 @@ KEYS = (
                 ".credentials.forget(person)\n            entry.connection.upstream.end_person(person)\n",
                 ".credentials.forget(person)\n",
             ),
+            (
+                "not await credentials.review(person):\n            entry.connection.upstream.end_person(person)\n",
+                "not await credentials.review(person):\n            pass\n",
+            ),
         ),
         f"{_KEYS}::test_the_process_of_a_session_ends_with_its_key",
         "TimeoutError",

@@ -65,7 +65,7 @@ grant.
 
 
 class UserKeySettings(DocumentStruct, kw_only=True, frozen=True):
-    """What a person enters for a server, and where it goes: exactly one of `header` and `env` is set."""
+    """Key that each person enters for a server, and where it goes: exactly one of `header` and `env` is set."""
 
     header: str = ""
     """Header of requests that has the key."""
@@ -74,7 +74,7 @@ class UserKeySettings(DocumentStruct, kw_only=True, frozen=True):
     env: str = ""
     """Environment variable of the server's processes that has the key."""
     description: str = ""
-    """What the person has to enter, in words of the server's author; empty: nothing is said."""
+    """Description of the key in words of the server's author; may be empty."""
     help_url: str = ""
     """Page at which a person gets the key; empty: unknown."""
     starts_with: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ MAX_CHARS: Final = 4_096
 """Limit on what is read from standard input."""
 
 
-class KeySource:
+class EnteredKeySource:
     """Where a key is taken from: the environment variable `variable`, standard input, or a terminal."""
 
     def __init__(self, variable: str | None = None, *, stdin: bool = False) -> None:
@@ -48,7 +48,7 @@ class KeySource:
         return getpass.getpass(_question(state), sys.stderr)
 
 
-FROM_TERMINAL: Final = KeySource()
+FROM_TERMINAL: Final = EnteredKeySource()
 
 
 def enter_key(client: ManagementClient, path: str, key: str) -> dict[str, Any]:
@@ -59,9 +59,9 @@ def enter_key(client: ManagementClient, path: str, key: str) -> dict[str, Any]:
 
 def _question(state: dict[str, Any]) -> str:
     wanted = state["key"]
-    said = [f"Key for {printable(state['server'])}"]
+    words = [f"Key for {printable(state['server'])}"]
     if wanted["description"]:
-        said.append(f" ({printable(wanted['description'])})")
+        words.append(f" ({printable(wanted['description'])})")
     if wanted["helpUrl"]:
-        said.append(f", from {printable(wanted['helpUrl'])}")
-    return f"{''.join(said)}: "
+        words.append(f", from {printable(wanted['helpUrl'])}")
+    return f"{''.join(words)}: "

@@ -44,7 +44,7 @@ def login(
 
         fairlead login tickets --key-env TICKETS_KEY
     """
-    from fairlead_cli.access.entering_keys import KeySource
+    from fairlead_cli.access.entering_keys import EnteredKeySource
     from fairlead_cli.access.signing_in import run_login
 
-    run_login(gateway.destination(), server, output, browser=browser, key=KeySource(key_env, stdin=key_stdin))
+    run_login(gateway.destination(), server, output, browser=browser, key=EnteredKeySource(key_env, stdin=key_stdin))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from fairlead_cli.access.entering_keys import FROM_TERMINAL, KeySource, enter_key
+from fairlead_cli.access.entering_keys import FROM_TERMINAL, EnteredKeySource, enter_key
 from fairlead_cli.browsing import open_in_browser
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
@@ -27,7 +27,7 @@ def run_login(
     output: Output,
     *,
     browser: bool,
-    key: KeySource = FROM_TERMINAL,
+    key: EnteredKeySource = FROM_TERMINAL,
     opens: Callable[[str], bool] = open_in_browser,
 ) -> None:
     """Sign in at a server, or enter a key. `browser` tells whether to open one by `opens`. Raises Failure if the person

@@ -227,7 +227,6 @@ def _concerns_person(error: Exception) -> bool:
 
 
 async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
-    assert consent.session is not None, "only servers that are reached by HTTP have `first_grant`"
     try:
         async with consent.session(token) as session:
             via.refuse_own(session.negotiated.gateways, consent.installation)
@@ -244,7 +243,7 @@ def _report_of(key: ServerKey, consent: ServerConsent, at: float, listing: RawLi
         namespace=key.namespace,
         server=key.name,
         uid=consent.uid,
-        url=consent.place,
+        url=consent.address,
         at=at,
         listing=Raw(msgspec.json.encode(listing)),
     )

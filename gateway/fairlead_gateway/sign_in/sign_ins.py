@@ -107,11 +107,11 @@ class SignIns(SignInLinks, SignInWait):
         """Whether a server wants persons to sign in."""
         return self._services.consents(server) is not None
 
-    def place_of(self, server: ServerKey) -> str:
+    def address_of(self, server: ServerKey) -> str:
         """Where calls of a server go: a URL, or its program. Raises GrantFailed for a server that does not want persons
         to sign in.
         """
-        return self._consent(server).place
+        return self._consent(server).address
 
     def key_of(self, server: ServerKey) -> UserKeySettings | None:
         """The key that persons enter for a server; None for a server that they sign in at, or that wants neither."""

@@ -144,14 +144,11 @@ class ServerCredentials(CallCredentials):
         """Drop the person's access token, as the grant that it was obtained by has ended."""
         self._source.forget(person)
 
-    async def review(self, person: bytes) -> None:
-        """Drop the person's access token if the grant that it was obtained by has ended. Raises GrantStoreError if the
-        store does not tell.
+    async def review(self, person: bytes) -> bool:
+        """Drop the person's access token if the grant that it was obtained by has ended. Returns whether there still is
+        one. Raises GrantStoreError if the store does not tell.
         """
         await self._source.review(person)
-
-    def has_token_of(self, person: bytes) -> bool:
-        """Whether the person's access token or key is in memory."""
         return self._source.cached(TokenSubject(person)) is not None
 
     async def aclose(self) -> None:

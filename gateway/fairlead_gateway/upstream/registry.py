@@ -29,7 +29,7 @@ from fairlead_api.documents.catalog import (
     LocalEndpoint,
     TcpEndpoint,
 )
-from fairlead_api.documents.oauth import TOKEN_EXCHANGE, USER_KEY, OAuthSettings
+from fairlead_api.documents.oauth import TOKEN_EXCHANGE, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
@@ -50,7 +50,7 @@ from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
-from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_gateway.upstream.server_consent import ServerConsent, headers_beside, make_flow, token_access
 from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
 from fairlead_gateway.upstream.server_session import CompleteElicitation, forward_nothing
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
@@ -69,11 +69,10 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
-from fairlead_mcp.oauth.entered_keys import KeyEntry, key_in, program_address
+from fairlead_mcp.oauth.entered_keys import key_in
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
-from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.opening import NetworkAccess, network_session
 from fairlead_mcp.session import McpSession
@@ -185,14 +184,6 @@ class _Entry(msgspec.Struct):
     config: _UpstreamConfig
     connection: _Connection
     guard: Guard
-
-
-def _headers_beside(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
-    """Headers that are sent beside the access token: a configured value of the header with a person's key is for lists
-    alone.
-    """
-    key = "" if oauth is None or oauth.user_key is None else oauth.user_key.header.lower()
-    return {name: value for name, value in credential.headers.items() if name.lower() != key}
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,10 +314,9 @@ class Registry:
     async def review(self, server: ServerKey, person: bytes) -> None:
         """Implements `core.granted_tokens.GrantedTokens`."""
         entry = self._entries.get(server)
-        if entry is not None and entry.connection.credentials is not None:
-            await entry.connection.credentials.review(person)
-            if not entry.connection.credentials.has_token_of(person):
-                entry.connection.upstream.end_person(person)
+        credentials = None if entry is None else entry.connection.credentials
+        if entry is not None and credentials is not None and not await credentials.review(person):
+            entry.connection.upstream.end_person(person)
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
@@ -440,14 +430,11 @@ class Registry:
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are made after the source
             credentials.granted(subject, seconds)
 
-        remote = endpoint if isinstance(endpoint, HttpEndpoint) else None
-        access = TokenAccess(
-            endpoint.url if isinstance(endpoint, HttpEndpoint) else program_address(endpoint),
+        access = token_access(
+            endpoint,
             self._resolve(key),
             server=str(key),
             server_uid=config.uid,
-            host_header=None if remote is None else remote.host_header,
-            server_ca_bundle=None if remote is None else remote.ca_bundle,
             make_tls=self._tls,
             observe=observe,
             is_own_audience=self._is_own_audience,
@@ -465,21 +452,13 @@ class Registry:
             return _ServerTokens(credentials)
 
         def session(token: AccessToken) -> McpSession:
-            sent = Credential(headers={**_headers_beside(credential, oauth), **token.header})
+            sent = Credential(headers={**headers_beside(credential, oauth), **token.header})
             network = NetworkAccess(sent, self._resolve(key), self._installation)
             return network_session(str(key), endpoint, network)
 
-        flow: ConsentFlow | KeyEntry
-        if oauth.grant == USER_KEY:
-            flow = KeyEntry(oauth, access)
-        else:
-            flow = ConsentFlow(oauth, credential, access, self._grants)
-        return _ServerTokens(
-            credentials,
-            ServerConsent(
-                oauth, config.uid, endpoint, self._installation, flow, source, None if remote is None else session
-            ),
-        )
+        flow = make_flow(oauth, credential, access, self._grants)
+        consent = ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, session)
+        return _ServerTokens(credentials, consent)
 
     async def _build_upstream(
         self, key: ServerKey, config: _UpstreamConfig, credential: Credential, credentials: ServerCredentials | None
@@ -562,7 +541,7 @@ class Registry:
         idle = NEVER if config.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
         access = HttpAccess(
-            {**_headers_beside(credential, config.oauth), **self._via},
+            {**headers_beside(credential, config.oauth), **self._via},
             tls,
             self._resolve(key),
             credentials,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint
-from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_api.documents.catalog import ChildEndpoint, Credential, HttpEndpoint
+from fairlead_api.documents.oauth import USER_KEY, OAuthSettings
+from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
-from fairlead_mcp.oauth.entered_keys import KeyEntry
+from fairlead_mcp.oauth.entered_keys import KeyEntry, program_address
+from fairlead_mcp.oauth.stored_grant import GrantStore
+from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.session import McpSession
 
@@ -26,12 +30,35 @@ class ServerConsent(msgspec.Struct, frozen=True):
     """Name of this installation in the header `Via`, by which loops are noticed."""
     flow: ConsentFlow | KeyEntry
     source: TokenSource
-    session: Callable[[AccessToken], McpSession] | None = None
-    """Makes a session with the server, not connected yet, whose requests have the access token; None for a server that
-    is not listed with one.
+    session: Callable[[AccessToken], McpSession]
+    """Makes a session with the server, not connected yet, whose requests have the access token. Raises McpError for a
+    program.
     """
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Where calls go: the URL of the server, or its program."""
         return self.endpoint.url if isinstance(self.endpoint, HttpEndpoint) else self.endpoint.command
+
+
+def make_flow(
+    oauth: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore
+) -> ConsentFlow | KeyEntry:
+    """Consent flow of a server, or the entry of keys for it. Raises GrantFailed if its settings cannot be used."""
+    return KeyEntry(oauth, access) if oauth.grant == USER_KEY else ConsentFlow(oauth, credential, access, store)
+
+
+def token_access(endpoint: HttpEndpoint | ChildEndpoint, resolve: Resolve, **more: Any) -> TokenAccess:
+    """Surroundings of the tokens of a server at its URL, or of the keys of a program; `more` are members of it."""
+    if isinstance(endpoint, ChildEndpoint):
+        return TokenAccess(program_address(endpoint), resolve, **more)
+    host, authorities = endpoint.host_header, endpoint.ca_bundle
+    return TokenAccess(endpoint.url, resolve, host_header=host, server_ca_bundle=authorities, **more)
+
+
+def headers_beside(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
+    """Headers that are sent beside the access token: a configured value of the header with a person's key is for lists
+    alone.
+    """
+    key = "" if oauth is None or oauth.user_key is None else oauth.user_key.header.lower()
+    return {name: value for name, value in credential.headers.items() if name.lower() != key}

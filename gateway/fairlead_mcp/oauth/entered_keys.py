@@ -35,7 +35,7 @@ class UnusableKey(Exception):
     """A text cannot be the key. The message says why, and does not quote the text."""
 
 
-class _Refused(NamedTuple):
+class _RefusedKey(NamedTuple):
     """A key that its server has refused."""
 
     entered_at: float
@@ -53,7 +53,7 @@ class EnteredKeys(TokenGrants):
         self._store = store
         self._entered: OrderedDict[bytes, float] = OrderedDict()
         """`granted_at` of the key that a person's last calls were made with."""
-        self._refused: OrderedDict[bytes, _Refused] = OrderedDict()
+        self._refused: OrderedDict[bytes, _RefusedKey] = OrderedDict()
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
@@ -76,7 +76,7 @@ class EnteredKeys(TokenGrants):
         if grant.server_uid != self._access.server_uid:
             raise key_required(f"the server {server} was removed since you entered your key, and is another one now")
         if request.refused == grant.user_key:
-            self._note(self._refused, person, _Refused(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS))
+            self._note(self._refused, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS))
         refused = self._refused.get(person)
         if refused is not None and refused.entered_at == grant.granted_at:
             if self._access.monotonic() < refused.until:
@@ -133,7 +133,7 @@ class KeyEntry:
 
 
 def require_key_settings(settings: OAuthSettings) -> UserKeySettings:
-    """What is entered, and where it goes. Raises GrantFailed for settings that do not say it."""
+    """Settings of the key: its description, and where it goes. Raises GrantFailed for settings that do not say it."""
     key = settings.user_key
     if key is None or bool(key.header) == bool(key.env):
         text = "the settings of the server say nothing about the keys of persons that can be used: set header or env"

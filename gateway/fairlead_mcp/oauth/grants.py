@@ -31,7 +31,7 @@ _JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 def check_settings(settings: OAuthSettings) -> None:
     """Raise GrantFailed if no request can be made out of the settings."""
     problem = ""
-    if settings.grant == USER_KEY:  # which is no grant of an authorization server
+    if settings.grant == USER_KEY:  # which needs no authorization server
         return
     standard = sorted(name for name in settings.parameters if name.lower() in STANDARD_PARAMETERS)
     consent = settings.grant == USER_CONSENT

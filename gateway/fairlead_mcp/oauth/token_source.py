@@ -210,7 +210,7 @@ class TokenSource:
                 raise error
         if challenge is not None and not self._settings.scopes and not self._settings.of_person:
             self._add_scopes(person, frozenset(challenge.scopes))
-        after_refusal = dropped is not None and self._settings.grant != USER_KEY  # a key is no token that was issued
+        after_refusal = dropped is not None and self._settings.grant != USER_KEY  # nobody issues another key by itself
         return _Wish(subject, _NO_SCOPES, refused, after_refusal, metadata)
 
     def _add_scopes(self, person: bytes, scopes: frozenset[str]) -> None:

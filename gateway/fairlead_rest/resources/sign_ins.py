@@ -29,7 +29,7 @@ class WantedKey(msgspec.Struct, frozen=True, rename="camel"):
     """Key that each caller enters for a server."""
 
     description: str
-    """What has to be entered, in words of the server's author; may be empty."""
+    """Description in words of the server's author; may be empty."""
     help_url: str
     """Page at which a person gets the key; may be empty."""
 

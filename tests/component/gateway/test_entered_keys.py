@@ -18,7 +18,7 @@ from consentworld import called, laptop, link_of, title_of, whoami
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from fairlead_cli.access.entering_keys import KeySource
+from fairlead_cli.access.entering_keys import EnteredKeySource
 from fairlead_cli.access.signing_in import run_login
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
@@ -165,8 +165,8 @@ async def test_a_text_that_cannot_be_the_key_is_not_stored_and_not_repeated(tmp_
         assert why in page.text.lower()
         problem = json.dumps(await entered(gateway, key))
         assert why in problem.lower()
-        for said in (page.text, problem):
-            assert not key or key not in said
+        for text in (page.text, problem):
+            assert not key or key not in text
         assert gateway.grants is not None
         assert await gateway.grants.read(GrantKey(LOCAL.person, str(KEYED))) is None
         again = await browser.press(page, key="bob-key-1")
@@ -210,7 +210,7 @@ async def test_a_key_is_not_sent_to_another_address_or_a_new_server_of_the_name(
             await entered(gateway, "alice-key-1")
             assert await whoami(gateway, call_of()) == "alice"
             publish(tmp_path / "documents", key_catalog(other.url))
-            await eventually(lambda: gateway.sign_ins.place_of(KEYED) == other.url)
+            await eventually(lambda: gateway.sign_ins.address_of(KEYED) == other.url)
             text = await refused(gateway)
             assert f"at {server.url}, but the server is at {other.url} now" in text
         assert not other.seen
@@ -287,13 +287,13 @@ async def test_login_takes_the_key_from_a_variable(
 ) -> None:
     monkeypatch.setenv("OF_ALICE", "alice-key-1")
     async with key_server(KEYS) as server, laptop(tmp_path, key_catalog(server.url)) as gateway:
-        source = KeySource("OF_ALICE")
+        source = EnteredKeySource("OF_ALICE")
         await asyncio.to_thread(run_login, at(gateway), "keyed", Output.table, browser=False, key=source)
         assert capsys.readouterr().out == "Your key for default/keyed is stored.\n"
         assert await whoami(gateway, call_of()) == "alice"
         await asyncio.to_thread(run_login, at(gateway), "keyed", Output.table, browser=False)
         assert "You have entered a key for default/keyed" in capsys.readouterr().out
-        absent = KeySource("OF_NOBODY")
+        absent = EnteredKeySource("OF_NOBODY")
         with pytest.raises(Failure, match="OF_NOBODY is not set"):
             await asyncio.to_thread(run_login, at(gateway), "keyed", Output.table, browser=False, key=absent)
 
@@ -301,7 +301,7 @@ async def test_login_takes_the_key_from_a_variable(
 async def test_login_takes_the_key_from_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("bob-key-1\n"))
     async with key_server(KEYS) as server, laptop(tmp_path, key_catalog(server.url)) as gateway:
-        source = KeySource(stdin=True)
+        source = EnteredKeySource(stdin=True)
         await asyncio.to_thread(run_login, at(gateway), "keyed", Output.json, browser=False, key=source)
         assert await whoami(gateway, call_of()) == "bob"
 
@@ -324,7 +324,7 @@ async def test_login_asks_at_a_terminal_without_echo(
         assert await whoami(gateway, call_of()) == "alice"
 
 
-class Terminal(KeySource):
+class Terminal(EnteredKeySource):
     """A source of keys where somebody sits."""
 
     @property

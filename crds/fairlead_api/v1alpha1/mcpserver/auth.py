@@ -238,7 +238,7 @@ class UserKeyAuth(Model):
     """Environment variable that has the key, for a program that `fairlead up` starts (`command` or `package`) with
     `session: PerClient`: each process has the key of one person. Not possible on a cluster."""
     description: str | None = Field(default=None, min_length=1, max_length=512)
-    """What the person has to enter, in one sentence for the page: `an API key with read access`."""
+    """Description of the key for the person who enters it: `an API key with read access`."""
     help_url: Annotated[str, Field(min_length=1, max_length=2048), HELP_URL] | None = Field(
         default=None, alias="helpURL"
     )

@@ -101,16 +101,16 @@ async def test_a_new_key_is_used_at_once_after_a_refused_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("moved", "why"),
     [
         ({"url": "https://other.test/mcp"}, "but the server is at https://other.test/mcp now"),
         ({"uid": "2"}, "was removed since you entered your key"),
     ],
 )
-async def test_a_key_is_for_the_server_that_it_was_entered_for(place: dict[str, str], why: str) -> None:
+async def test_a_key_is_for_the_server_that_it_was_entered_for(moved: dict[str, str], why: str) -> None:
     keys = Keys()
     await keys.enter("first")
-    cause, text = await cause_of(Keys(store=keys.store, **cast("Any", place)).value())
+    cause, text = await cause_of(Keys(store=keys.store, **cast("Any", moved)).value())
     assert cause == SIGN_IN_REQUIRED
     assert why in text
 
