@@ -125,7 +125,6 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
     burst: int | None
     """Calls that are admitted at once after a pause."""
     per_client: bool
-
     sign_in: bool
     """Whether its only tool asks callers to sign in."""
     uid: str

@@ -139,7 +139,7 @@ def test_a_key_in_the_environment_is_for_processes_of_one_client_each() -> None:
             spec(**members, auth=keyed)
 
 
-@pytest.mark.parametrize("name", ["", "9KEY", "A-KEY", "A KEY", "A=B", "KEY\n"])
+@pytest.mark.parametrize("name", ["", "9KEY", "A KEY", "A=B", "KEY\n"])
 def test_the_variable_of_a_key_has_a_name(name: str) -> None:
     with pytest.raises(ValidationError):
         spec(**PROCESS, auth={"userKey": {"env": name}})

@@ -29,7 +29,8 @@ from fairlead_api.v1alpha1.mcpserver.auth_rules import (
     SCOPE,
     TOKEN_URL,
 )
-from fairlead_api.v1alpha1.mcpserver.key_rules import HEADER_PREFIX, HELP_URL, KEY_BEGINNING, KEY_PLACE, KEY_VARIABLE
+from fairlead_api.v1alpha1.mcpserver.container import EnvName
+from fairlead_api.v1alpha1.mcpserver.key_rules import HEADER_PREFIX, HELP_URL, KEY_BEGINNING, KEY_PLACE
 from fairlead_api.v1alpha1.mcpserver.spec_rules import CA_BUNDLE
 from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
@@ -234,7 +235,7 @@ class UserKeyAuth(Model):
 
     header: UserKeyHeader | None = None
     """Header that has the key, for a server with the transport `streamable-http`."""
-    env: Annotated[str, Field(min_length=1, max_length=128), KEY_VARIABLE] | None = None
+    env: EnvName | None = None
     """Environment variable that has the key, for a program that `fairlead up` starts (`command` or `package`) with
     `session: PerClient`: each process has the key of one person. Not possible on a cluster."""
     description: str | None = Field(default=None, min_length=1, max_length=512)

@@ -12,7 +12,6 @@ from fairlead_api.v1alpha1.rules import ValidationRule
 
 _HELP_URL: Final = rf"^https://{HOST}([/?#][!$-;=?-Z_a-z~#]*)?$"
 _PRINTABLE: Final = r"^[!-~]+$"
-_VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 HELP_URL: Final = ValidationRule(
     cel=f"self.matches(r'{_HELP_URL}')",
@@ -28,11 +27,6 @@ KEY_BEGINNING: Final = ValidationRule(
     cel=f"self.matches(r'{_PRINTABLE}')",
     message="must consist of printable ASCII characters without blanks, such as ghp_",
     holds=matcher(_PRINTABLE),
-)
-KEY_VARIABLE: Final = ValidationRule(
-    cel=f"self.matches(r'{_VARIABLE}')",
-    message="must be the name of an environment variable, such as EXAMPLE_API_KEY: letters, digits and _",
-    holds=matcher(_VARIABLE),
 )
 KEY_PLACE: Final = ValidationRule(
     cel="has(self.header) != has(self.env)",

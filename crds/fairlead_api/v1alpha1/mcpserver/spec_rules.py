@@ -152,6 +152,12 @@ def _speaks_http(spec: Any) -> bool:
     return spec.url is not None or (spec.image is not None and spec.image.transport != "stdio")
 
 
+_STARTED_FOR_CLIENTS: Final = (
+    "((has(self.command) || has(self.__package__)) && has(self.session) && self.session == 'PerClient')"
+)
+"""CEL of `_starts_for_clients`."""
+
+
 def _variable_of_key(spec: Any) -> str | None:
     """The environment variable that has a person's key; None for a server without one."""
     key = None if spec.auth is None else spec.auth.user_key
@@ -247,7 +253,8 @@ SPEC: Final = (
         path=".auth",
     ),
     ValidationRule(
-        cel="!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env)",
+        cel=f"!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || !{_STARTED_FOR_CLIENTS} || "
+        "(has(self.discovery) && has(self.discovery.auth))",  # which another rule refuses
         message="userKey.env puts a person's key into the environment of a process of fairlead up, which is not "
         "possible on a cluster: use userKey.header and a server that is reached by HTTP",
         holds=None,
@@ -255,8 +262,7 @@ SPEC: Final = (
         reason="FieldValueForbidden",
     ),
     ValidationRule(
-        cel="!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || "
-        "((has(self.command) || has(self.__package__)) && has(self.session) && self.session == 'PerClient')",
+        cel=f"!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || {_STARTED_FOR_CLIENTS}",
         message="userKey.env needs command or package, and session: PerClient, for each process has the key of one "
         "person; a server that is reached by HTTP gets the key in userKey.header",
         holds=lambda spec: _variable_of_key(spec) is None or _starts_for_clients(spec),
