@@ -61,6 +61,7 @@ def make_sign_ins(
         consents=lambda key: registry().consent(key),
         everywhere=lambda: registry().consents(),
         credentials=lambda key: registry().credentials(key) if registry().consent(key) is not None else None,
+        replaced=lambda key, person: registry().forget(key, person),
         granted=listings.signed_in,
         clock=shared.clock,
     )

@@ -77,6 +77,10 @@ class ManagementClient:
         """The response to a POST. Raises Failure."""
         return self._request("POST", path, json.dumps(body).encode())
 
+    def put(self, path: str, body: Any) -> Any:
+        """The response to a POST. Raises Failure."""
+        return self._request("PUT", path, json.dumps(body).encode())
+
     def delete(self, path: str) -> Any:
         """The response to a DELETE. Raises Failure."""
         return self._request("DELETE", path)

@@ -98,6 +98,8 @@ class Program(StreamOpener):
         self._launcher = launcher
         self._after = after
         self._mask = Mask.of_process(spec.args, dict(spec.env))
+        if spec.secret:
+            self._mask = self._mask.adding(dict(spec.env)[spec.secret])
         self._run: ProgramRun | None = None
 
     @property

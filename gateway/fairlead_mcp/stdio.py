@@ -48,6 +48,16 @@ class ChildSpec(msgspec.Struct, frozen=True):
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
+    secret: str = ""
+    """Name of a variable whose value is never shown, whatever it is called; empty: none."""
+
+    def __repr__(self) -> str:
+        return f"ChildSpec({self.command!r}, {len(self.args)} arguments)"
+
+    def with_secret(self, name: str, value: str) -> ChildSpec:
+        """A copy with one more variable, whose value is never shown."""
+        env = tuple(sorted({**dict(self.env), name: value}.items()))
+        return msgspec.structs.replace(self, env=env, secret=name)
 
     @classmethod
     def of(

@@ -59,6 +59,26 @@ def form_page(title: str, facts: Sequence[tuple[str, str]], note: str, action: s
     return _page(title, f"<dl>{rows}</dl>{text}{form}", referrer=_OWN_REFERRER)
 
 
+def key_page(
+    title: str, facts: Sequence[tuple[str, str]], note: str, help_url: str, action: str, token: str, status: int = 200
+) -> Response:
+    """Page with facts, a note and a form that posts `key` and `token` to `action`. `help_url` is the page at which the
+    person gets the key, which may be empty. The page never has the key.
+    """
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    link = ""
+    if help_url.startswith("https://"):
+        target = escape(help_url)
+        link = f'<p><a href="{target}" target="_blank" rel="noopener noreferrer">Get the key at {target}</a></p>'
+    form = (
+        f'<form method="post" action="{escape(action)}" autocomplete="off">'
+        f'<input type="hidden" name="token" value="{escape(token)}">'
+        '<p><label>Key <input type="password" name="key" required autofocus autocomplete="off" spellcheck="false">'
+        '</label></p><button type="submit">Save the key</button></form>'
+    )
+    return _page(title, f"<dl>{rows}</dl>{link}<p>{escape(note)}</p>{form}", status=status, referrer=_OWN_REFERRER)
+
+
 def _page(title: str, body: str, status: int = 200, *, head: str = "", referrer: str = _NO_REFERRER) -> Response:
     text = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'

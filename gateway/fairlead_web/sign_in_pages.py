@@ -4,6 +4,9 @@
     POST /sign-in/NAMESPACE/NAME?id=…   sends the browser there
     GET  /sign-in/callback/NAMESPACE/NAME?code=…    takes the answer
 
+At a server for which each person enters a key, the first page has a form for it, and the POST takes the key, which no
+page, log or error repeats.
+
 Who opens the link must be the person who called. At a gateway that serves its own machine alone, that is the machine's
 owner, whose browser runs on it. Elsewhere the console admits the browser, by its session. The admitted browser has a
 cookie, without which it can neither begin nor take the answer. So somebody who opens another person's link attaches no
@@ -36,12 +39,14 @@ from fairlead_gateway.sign_in.site import (
     server_path,
 )
 from fairlead_mcp.addresses import is_loopback
+from fairlead_mcp.credential_hosts import is_confidential
+from fairlead_mcp.oauth.entered_keys import UnusableKey
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_offers.problems import Problem
 from fairlead_tools.version import VERSION
 from fairlead_web.guard import RequestGuard
 from fairlead_web.local_requests import is_local
-from fairlead_web.sign_in_html import form_page, message_page, onward_page
+from fairlead_web.sign_in_html import form_page, key_page, message_page, onward_page
 
 CONSENT: Final = "/console/consent/"
 """Page of the console that admits a browser; the id of the sign-in follows."""
@@ -62,6 +67,11 @@ _FOREIGN_ISSUER: Final = (
     "{server} gets access to what you allow at {issuer}: continue only if you know that this server belongs to it, or "
     "trust it with your account there."
 )
+_KEY_NOTE: Final = (
+    "{place} gets this key with each of your calls, until you end the account: enter it only if you know that it is "
+    "meant for this server. Fairlead stores it sealed and never shows it again."
+)
+_KEY_IN_THE_CLEAR: Final = "It goes over the network unencrypted, as the server's URL is http."
 _NOT_HERE: Final = "This page can be opened only in a browser on the gateway's machine."
 _FOREIGN_FORM: Final = "The form is not from this page: open the link again."
 
@@ -117,9 +127,14 @@ class SignInPages:
             )
         if not admitted:
             cookie = self._sign_ins.admit_browser(pending)
+        if self._sign_ins.key_of(pending.server) is not None:
+            page = self._key_form(pending, cookie)
+            if not admitted:
+                page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
+            return page
         try:
             leads_to = await self._sign_ins.destination(pending)
-            called = _host_of(self._sign_ins.url_of(pending.server))
+            called = _host_of(self._sign_ins.address_of(pending.server))
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
         host, issuer = _host_of(leads_to.url), _host_of(leads_to.issuer)
@@ -143,9 +158,12 @@ class SignInPages:
         cookie = request.cookies.get(self._cookie_of(pending), "")
         if not self._sign_ins.admits(pending, cookie):
             return message_page("Another browser", _OTHER_BROWSER, 403)
-        token = (await _fields(request)).get("token", "")
+        fields = await _fields(request)
+        token = fields.get("token", "")
         if not (_is_own_form(request) and hmac.compare_digest(token.encode(), pending.form_token(cookie).encode())):
             return message_page("Not sent from this page", _FOREIGN_FORM, 403)
+        if self._sign_ins.key_of(pending.server) is not None:
+            return await self._take_key(request, pending, fields.get("key", ""), cookie)
         try:
             authorization, cookie = await self._sign_ins.begin(pending)
         except GrantFailed as error:
@@ -155,6 +173,44 @@ class SignInPages:
             f"Sign in at {pending.server}", f"You are sent to {host}.", authorization.url, f"Continue to {host}"
         )
         page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
+        return page
+
+    def _key_form(self, pending: PendingSignIn, cookie: str, problem: str = "") -> Response:
+        """Form for a key; `problem` says why another one was not taken."""
+        key = self._sign_ins.key_of(pending.server)
+        title = f"Your key for {pending.server}"
+        try:
+            address = self._sign_ins.address_of(pending.server)
+        except GrantFailed as error:
+            return message_page(title, _sentence(error), 502)
+        called = _host_of(address) or address
+        facts = [("Server", str(pending.server)), ("The key is sent to" if _host_of(address) else "Program", called)]
+        if key is not None and key.description:
+            facts.append(("Wanted", key.description))
+        if not self._site.local:
+            facts.append(("The key is for calls of", pending.holder))
+        note = _KEY_NOTE.format(place=called)
+        if address.startswith("http://") and not is_confidential(address):
+            note = f"{note} {_KEY_IN_THE_CLEAR}"
+        help_url = "" if key is None else key.help_url
+        action, token = path_of(pending.server, pending.id), pending.form_token(cookie)
+        if problem:
+            return key_page(title, facts, f"{problem} {note}", help_url, action, token, 400)
+        return key_page(title, facts, note, help_url, action, token)
+
+    async def _take_key(self, request: Request, pending: PendingSignIn, key: str, cookie: str) -> Response:
+        try:
+            await self._sign_ins.enter_key_at(pending, key)
+        except UnusableKey as error:
+            return self._key_form(pending, cookie, _sentence(error))
+        except GrantFailed as error:
+            return message_page(f"Your key for {pending.server} was not stored", _sentence(error), 502)
+        what = f"key of {pending.holder}"
+        self._guard.record_grant_made(request.scope, identity_of(pending.person), pending.server, what)
+        page = message_page(
+            f"Your key for {pending.server} is stored", "You can close this window; calls go on by themselves."
+        )
+        page.headers.append("set-cookie", browser_cookie(pending, "", self._site))
         return page
 
     async def _take_answer(self, request: Request) -> Response:
@@ -262,6 +318,6 @@ async def _fields(request: Request) -> dict[str, str]:
     return dict(parse_qsl(body.decode("latin-1"))[:MAX_FIELDS])
 
 
-def _sentence(error: GrantFailed) -> str:
+def _sentence(error: GrantFailed | UnusableKey) -> str:
     text = str(error)
     return f"{text[:1].upper()}{text[1:]}."

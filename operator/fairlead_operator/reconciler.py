@@ -350,7 +350,7 @@ class Reconciler:
         if failing:
             return self._discoverer.pause(server.key, why)
         own = credential.of_operator
-        needs_http = credential.oauth is not None
+        needs_http = credential.oauth is not None and not server.spec.starts_with_keys
         refusal = first_grant.refusal_meaning(server, own.value, self._platform.environment)
         target = DiscoveryTarget(
             server.metadata.uid,

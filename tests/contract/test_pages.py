@@ -114,6 +114,8 @@ RUN_BY = {
 }
 """Pages with commands, and the tests that run them."""
 NOT_RUN = {
+    "docs/configure/user-keys.md": "keys of a server of the reader's own; tests/component/up/test_user_keys_up.py runs "
+    "its verbs",
     "docs/connect/sdks.md": "it runs a test by name",
     "docs/reference/rejected-requests.md": "it runs until it is ended; tests/component/up/test_llm_up.py starts it",
     "docs/performance/llm.md": "benchmarks of minutes; tests/unit/hack/test_bench_llm.py runs their parts",

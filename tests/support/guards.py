@@ -16,6 +16,7 @@ from guards_of_egress import EGRESS
 from guards_of_grants import GRANTS
 from guards_of_ids import IDS
 from guards_of_issuers import ISSUERS
+from guards_of_keys import KEYS
 from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
@@ -55,4 +56,5 @@ GUARDS: tuple[Guard, ...] = (
     *ACCOUNTS,
     *DOCUMENTS,
     *APIS,
+    *KEYS,
 )

@@ -1,4 +1,4 @@
-"""OAuth settings in a catalog: how the gateway obtains an access token for calls of one server.
+"""OAuth settings in a catalog: how the gateway obtains an access token, or a person's key, for calls of one server.
 
 No secrets: the client's secret or private key is in the `Credential` that the catalog refers to.
 """
@@ -19,6 +19,8 @@ USER_CONSENT: Final = "userConsent"
 """Each person consents once in a browser (RFC 6749 section 4.1), and the gateway renews the access token by the refresh
 token that it keeps for the person.
 """
+USER_KEY: Final = "userKey"
+"""Each person enters a key of their own once, which the gateway keeps and sends with the person's calls."""
 ENTRA_ON_BEHALF_OF: Final = "EntraOnBehalfOf"
 """Profile of `tokenExchange`: Microsoft Entra's on-behalf-of flow (RFC 7523 section 2.1 with Entra's parameters)."""
 PERSON: Final = "Person"
@@ -62,15 +64,33 @@ grant.
 """
 
 
+class UserKeySettings(DocumentStruct, kw_only=True, frozen=True):
+    """Key that each person enters for a server, and where it goes: exactly one of `header` and `env` is set."""
+
+    header: str = ""
+    """Header of requests that has the key."""
+    prefix: str = ""
+    """Word in front of the key and a blank; empty: none."""
+    env: str = ""
+    """Environment variable of the server's processes that has the key."""
+    description: str = ""
+    """Description of the key in words of the server's author; may be empty."""
+    help_url: str = ""
+    """Page at which a person gets the key; empty: unknown."""
+    starts_with: tuple[str, ...] = ()
+    """Beginnings of valid keys; empty: any."""
+
+
 class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """How to get an access token for one server. An empty text is an absent value."""
 
     grant: str
-    """`clientCredentials`, `tokenExchange` or `userConsent`."""
+    """`clientCredentials`, `tokenExchange`, `userConsent` or `userKey`."""
     profile: str = ""
     """Variant of the grant: `EntraOnBehalfOf`; empty: as in the RFC."""
     client_id: str = ""
-    """Empty only with `userConsent`: the gateway registers itself, or names the document that describes it."""
+    """Empty with `userKey`, and with `userConsent` if the gateway registers itself, or names the document that
+    describes it."""
     client_authentication: str = "client_secret_basic"
     """`client_secret_basic`, `client_secret_post`, `private_key_jwt` or `none` (OpenID Connect Core 1.0 section 9)."""
     issuer: str = ""
@@ -98,8 +118,8 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     callback_port: int = 0
     """With `userConsent` on a laptop: port of 127.0.0.1 that the client's redirect URI is registered with; 0: any."""
     first_grant: bool = False
-    """With `userConsent`: whether the server is listed with the first grant that a person made for it, by the gateway
-    (`fairlead_api.reports.GrantedListing`).
+    """With `userConsent` or `userKey`: whether the server is listed with the first grant or key that a person made or
+    entered for it, by the gateway (`fairlead_api.reports.GrantedListing`).
     """
     listing_interval_s: float = 0.0
     """With `first_grant`: age in seconds at which the gateway reads the lists again."""
@@ -113,5 +133,12 @@ class OAuthSettings(DocumentStruct, kw_only=True, frozen=True):
     """Hosts to which the client's secret may be sent: the value of the Secret's annotation `fairlead.dev/hosts`; empty:
     any.
     """
+    user_key: UserKeySettings | None = None
+    """With `userKey`: what is entered, and where it goes; else None."""
     ca_bundle: str | None = None
     """PEM certificates that verify the authorization server; None: the system's."""
+
+    @property
+    def of_person(self) -> bool:
+        """Whether each person signs in, or enters a key."""
+        return self.grant in (USER_CONSENT, USER_KEY)

@@ -67,7 +67,7 @@ def _row(account: Any, *, everybody: bool) -> list[str]:
     return [
         account["server"],
         *person,
-        printable(account["issuer"]),
+        printable(account["issuer"]) if account["kind"] == "grant" else "(a key)",
         account["since"] or "unknown",
         _end_of(account),
         printable(" ".join(account["scopes"])),
@@ -83,6 +83,8 @@ def _end_of(account: Any) -> str:
 
 def _sentence(ended: Any) -> str:
     account = ended["account"]
+    if account["kind"] == "key":
+        return f"{account['server']}: your key is deleted; it is good until you end it where you got it"
     provider = printable(account["issuer"] or "the provider")
     if ended["revoked"]:
         return f"{account['server']}: signed out, and {provider} has revoked the grant"

@@ -17,6 +17,13 @@ def login(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Whether to open the page in a browser, or only print it.")
     ] = True,
+    key_env: Annotated[
+        str | None,
+        typer.Option("--key-env", metavar="NAME", help="Take the key from an environment variable, and ask nothing."),
+    ] = None,
+    key_stdin: Annotated[
+        bool, typer.Option("--key-stdin", help="Take the key from standard input, and ask nothing.")
+    ] = False,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
@@ -26,12 +33,18 @@ def login(
     gateway with authentication, it has to be signed in to the console as the owner of the credential. Without a
     terminal, the page is printed. The link is good for ten minutes. The exit code is 1 if nobody signed in.
 
+    At a server for which each person enters a key, the command asks for it and does not show it. With --key-env or
+    --key-stdin it replaces a stored key.
+
     Examples:
 
         fairlead login linear
 
         fairlead login default/linear --no-browser
+
+        fairlead login tickets --key-env TICKETS_KEY
     """
+    from fairlead_cli.access.entering_keys import EnteredKeySource
     from fairlead_cli.access.signing_in import run_login
 
-    run_login(gateway.destination(), server, output, browser=browser)
+    run_login(gateway.destination(), server, output, browser=browser, key=EnteredKeySource(key_env, stdin=key_stdin))

@@ -1,4 +1,4 @@
-"""`fairlead login`: opens the page at which a person signs in at a server, and waits for the outcome."""
+"""`fairlead login`: opens the page at which a person signs in at a server and waits for that, or enters a key."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from fairlead_cli.access.entering_keys import FROM_TERMINAL, EnteredKeySource, enter_key
 from fairlead_cli.browsing import open_in_browser
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
@@ -25,16 +26,26 @@ def run_login(
     output: Output,
     *,
     browser: bool,
+    key: EnteredKeySource = FROM_TERMINAL,
     opens: Callable[[str], bool] = open_in_browser,
 ) -> None:
-    """Sign in at a server. `browser` tells whether to open one by `opens`. Raises Failure if the person does not."""
+    """Sign in at a server, or enter a key. `browser` tells whether to open one by `opens`. Raises Failure if the person
+    does not.
+    """
     client = ManagementClient.of(destination)
     path = f"/v1/servers/{quote(server, safe='/')}/sign-in"
-    state = client.post(path, {})
-    if not state["signedIn"]:
+    state = enter_key(client, path, key.read()) if key.is_given else client.post(path, {})
+    if key.is_given:
+        text = f"Your key for {state['server']} is stored."
+    elif not state["signedIn"] and state.get("key") and key.asks:
+        state = enter_key(client, path, key.read(state))
+        text = f"Your key for {state['server']} is stored."
+    elif not state["signedIn"]:
         _show_link(state, output, opened=browser and sys.stdout.isatty() and opens(state["signInUrl"]))
         state = _wait_for_person(client, path, state)
         text = f"You are signed in at {state['server']}."
+    elif state.get("key"):
+        text = f"You have entered a key for {state['server']}; `fairlead logout {state['server']}` deletes it."
     else:
         text = f"You are signed in at {state['server']} already; `fairlead logout {state['server']}` ends that."
     if output is Output.json:

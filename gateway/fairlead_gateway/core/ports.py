@@ -230,13 +230,13 @@ class Upstream:
         """Drop all state of a client session that has ended; `session` is its id."""
 
     def has_sessions_of(self, person: bytes) -> bool:
-        """Whether the server has sessions that were opened with an access token of an outbound person."""
+        """Whether something was opened with the credential of an outbound person, and is there still: sessions with the
+        server, processes.
+        """
         return False
 
     def end_sessions_of(self, person: bytes) -> None:
-        """End the sessions that were opened with access tokens of an outbound person, whose account has ended or is
-        another one now.
-        """
+        """End all that was opened with the credential of an outbound person, which has ended or is another one now."""
 
     def gauges(self) -> Gauges:
         return Gauges()

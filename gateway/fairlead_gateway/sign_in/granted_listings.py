@@ -277,7 +277,7 @@ async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
             reached = reached_endpoint(session, consent.endpoint)
             return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
     except McpError as error:
-        mask = Mask(Credential(headers={"Authorization": f"Bearer {token.value}"}))
+        mask = Mask(Credential(headers={"Authorization": token.value}))
         raise mask.error(error)  # noqa: B904 - the same error, masked
 
 
@@ -286,7 +286,7 @@ def _report_of(key: ServerKey, consent: ServerConsent, at: float, listing: RawLi
         namespace=key.namespace,
         server=key.name,
         uid=consent.uid,
-        url=consent.endpoint.url,
+        url=consent.address,
         at=at,
         listing=Raw(msgspec.json.encode(listing)),
     )

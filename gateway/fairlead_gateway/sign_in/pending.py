@@ -123,7 +123,7 @@ class PendingSignIns:
                 f"{MAX_OPEN} sign-ins are open at this gateway: complete one, or try again in some minutes",
                 cause=SIGN_IN_REQUIRED,
             )
-        nonce, until = secrets.token_urlsafe(_NONCE_BYTES), int(self._clock()) + SIGN_IN_SECONDS
+        nonce, until = secrets.token_urlsafe(_NONCE_BYTES), self._clock() + SIGN_IN_SECONDS
         ticket = SignInTicket(nonce, person, holder, server.namespace, server.name, until, challenge)
         try:
             return self._add(PendingSignIn(ticket, self._sealer.link(ticket)))

@@ -30,7 +30,7 @@ class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
     """The person in words of the person's provider."""
     namespace: str
     server: str
-    until: int
+    until: float
     """End, in seconds since the epoch."""
     challenge: Challenge | None = None
     """Challenge of the server, where it refused a request."""

@@ -1,4 +1,6 @@
-"""Sign-ins of persons at servers: makes links, asks for the authorization request, and stores the grant."""
+"""Sign-ins of persons at servers: makes links, asks for the authorization request, and stores the grant. Where persons
+enter a key in place of that, the link leads to a form for it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead_api.documents.oauth import UserKeySettings
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredentials
@@ -23,9 +26,10 @@ from fairlead_gateway.sign_in.wanted_sign_ins import WantedSignIns
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.oauth.challenge import Challenge
-from fairlead_mcp.oauth.consent import Authorization, ConsentDestination
+from fairlead_mcp.oauth.consent import Authorization, ConsentDestination, ConsentFlow
 from fairlead_mcp.oauth.consented_clients import issuer_of
-from fairlead_mcp.oauth.errors import CLOSED, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.oauth.entered_keys import KeyEntry
+from fairlead_mcp.oauth.errors import CLOSED, CONFIGURATION, GRANT_STORE, ISSUER_MISMATCH, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreError, StoredGrant, UnreadableGrant
 from fairlead_mcp.waiting import wait_until_set
 
@@ -57,11 +61,13 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     store: GrantStore | None
     """Grants that persons made; None if none can be stored."""
     consents: Callable[[ServerKey], ServerConsent | None]
-    """The consent flow of a server; None if it does not want persons to sign in."""
+    """The consent flow or entry of keys of a server; None if it does not want persons to sign in."""
     everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
-    """The consent flows of all servers."""
+    """Those of all servers."""
     credentials: Callable[[ServerKey], CallCredentials | None]
     """Access tokens of a server; None without such."""
+    replaced: Callable[[ServerKey, bytes], None]
+    """Called with a server and a person whose earlier key must not be used any more."""
     granted: Callable[[ServerKey, bytes], None]
     """Called with a server and a person after the person's consent."""
     clock: Callable[[], float]
@@ -106,9 +112,16 @@ class SignIns(SignInLinks, SignInWait):
         """Whether a server wants persons to sign in."""
         return self._services.consents(server) is not None
 
-    def url_of(self, server: ServerKey) -> str:
-        """URL that calls of a server go to. Raises GrantFailed for a server that does not want persons to sign in."""
-        return self._consent(server).endpoint.url
+    def address_of(self, server: ServerKey) -> str:
+        """Where calls of a server go: a URL, or its program. Raises GrantFailed for a server that does not want persons
+        to sign in.
+        """
+        return self._consent(server).address
+
+    def key_of(self, server: ServerKey) -> UserKeySettings | None:
+        """The key that persons enter for a server; None for a server that they sign in at, or that wants neither."""
+        consent = self._services.consents(server)
+        return None if consent is None else consent.settings.user_key
 
     def has_token(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has a valid access token for a server."""
@@ -191,13 +204,13 @@ class SignIns(SignInLinks, SignInWait):
     async def destination(self, pending: PendingSignIn) -> ConsentDestination:
         """Where an open sign-in leads. Raises GrantFailed."""
         with _telling_failures(pending):
-            return await self._consent(pending.server).flow.destination(pending.ticket.challenge)
+            return await self._flow(pending.server).destination(pending.ticket.challenge)
 
     async def _request(self, pending: PendingSignIn) -> Authorization:
         """An authorization request for an open sign-in, with a registration where it needs one. Raises GrantFailed."""
-        consent = self._consent(pending.server)
-        return await consent.flow.begin(
-            self.site.redirect_uri(pending.server, consent.settings),
+        settings = self._consent(pending.server).settings
+        return await self._flow(pending.server).begin(
+            self.site.redirect_uri(pending.server, settings),
             challenge=pending.ticket.challenge,
             client_document_url=self.site.client_document(pending.server),
             scopes=await self._given_scopes(pending),
@@ -237,13 +250,42 @@ class SignIns(SignInLinks, SignInWait):
         with _telling_failures(pending):
             consent = self._consent(pending.server)
             self._check_port(pending.server, consent, authorization, answer)
-            grant, token = await consent.flow.finish(authorization, answer)
+            grant, token = await self._flow(pending.server).finish(authorization, answer)
         remark = await self._store(pending, consent, msgspec.structs.replace(grant, holder=pending.holder))
         consent.source.adopt(pending.person, token)
         self._pending.close(pending)
         self._ports.release(pending.id)
         self._services.granted(pending.server, pending.person)
         return remark
+
+    async def enter_key(self, identity: Identity, server: ServerKey, key: str) -> None:
+        """Store the key that a caller has entered for a server, in place of an earlier one, and let waiting calls go
+        on. Raises UnusableKey, and GrantFailed if it cannot be stored.
+        """
+        person = require_person(identity)
+        await self._keep_key(server, person, holder_of(identity), key)
+        pending = self._pending.of_owner(person, server)
+        if pending is not None:
+            self._pending.close(pending)
+
+    async def enter_key_at(self, pending: PendingSignIn, key: str) -> None:
+        """Like `enter_key`, for the person of an open sign-in, whose link is not good any more then."""
+        await self._keep_key(pending.server, pending.person, pending.holder, key)
+        self._pending.close(pending)
+
+    async def _keep_key(self, server: ServerKey, person: bytes, holder: str, key: str) -> None:
+        flow, store = self._consent(server).flow, self._services.store
+        if not isinstance(flow, KeyEntry):
+            raise GrantFailed(f"persons sign in at the server {server}, and enter no key for it", cause=CONFIGURATION)
+        if store is None:
+            raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
+        grant = flow.grant_of(key, holder)
+        try:
+            await store.write(GrantKey(person, str(server)), grant)
+        except GrantStoreError as error:
+            raise GrantFailed(f"the key could not be stored: {error}", cause=GRANT_STORE) from error
+        self._services.replaced(server, person)
+        self._services.granted(server, person)
 
     def _check_port(
         self, server: ServerKey, consent: ServerConsent, authorization: Authorization, answer: Mapping[str, str]
@@ -324,6 +366,13 @@ class SignIns(SignInLinks, SignInWait):
             await asyncio.gather(self._watching, return_exceptions=True)
         await self._revoking.cancel()
         await self._ports.aclose()
+
+    def _flow(self, server: ServerKey) -> ConsentFlow:
+        """The consent flow of a server. Raises GrantFailed for a server without one."""
+        flow = self._consent(server).flow
+        if not isinstance(flow, ConsentFlow):
+            raise GrantFailed(f"the server {server} wants a key of each person, and no sign-in", cause=CONFIGURATION)
+        return flow
 
     def _consent(self, server: ServerKey) -> ServerConsent:
         consent = self._services.consents(server)

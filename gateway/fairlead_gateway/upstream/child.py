@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.core.ports import Gauges
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.server_facts import ServerTraits
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Negotiated
+from fairlead_mcp.errors import McpError
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.masking import Mask
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamClient
 
@@ -37,6 +43,7 @@ class ChildUpstream(StreamUpstream):
         self._key = key
         self._spec = spec
         self._shared = shared
+        self._mask = Mask(Credential(env={name: value for name, value in spec.env if name == spec.secret}))
         self._unlisten = None if self.client_stream is None else host.listen(self)
         if not shared:
             self._child()
@@ -47,6 +54,12 @@ class ChildUpstream(StreamUpstream):
 
     def stream(self) -> StreamClient:
         return self._child()
+
+    async def request(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+        try:
+            return await super().request(request, sink)
+        except McpError as error:
+            raise self._mask.error(error)  # noqa: B904 - the same error, with a person's key masked
 
     def gauges(self) -> Gauges:
         return Gauges(busy=self.limit.busy)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
-from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.oauth import AGENT, TOKEN_EXCHANGE, USER_KEY, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredential, CallCredentials
@@ -78,8 +78,9 @@ class ServerCredentials(CallCredentials):
         self._monotonic = monotonic
         self.exchanges = settings.grant == TOKEN_EXCHANGE
         """Whether callers need a token of their own."""
-        self.consents = settings.grant == USER_CONSENT
-        """Whether callers need to sign in at the server."""
+        self.consents = settings.of_person
+        """Whether callers need to sign in at the server, or to enter a key for it."""
+        self._has_keys = settings.grant == USER_KEY
         self._per_agent = settings.grants_per == AGENT
         self._newest: OrderedDict[bytes, Identity] = OrderedDict()
         """Identity with the last subject token that a person's token was acquired with, for requests that outlive the
@@ -205,6 +206,9 @@ class ServerCredentials(CallCredentials):
             self._remember(identity, self.person(identity))
 
     def _describe_refusal(self, challenge: Challenge) -> GrantFailed:
+        if self._has_keys:
+            text = f"the server {self._server} refuses the caller's key: enter another one with `fairlead login`"
+            return GrantFailed(text, cause=TOKEN_REFUSED)
         if not challenge.wants_scopes:
             again = f"; `fairlead login {self._server}` signs in again" if self.consents else ""
             text = (

@@ -4,6 +4,9 @@ A server session ends with the client's session, after a time without calls, or 
 outside of a client session (modern MCP and REST) get a temporary server session, which ends with the request. It is
 kept if its process now has state that later requests need: a task, or a call that asks its client. Such requests name
 the process (`upstream.affinity`).
+
+Processes that start with a person's key belong to that person and that key: no request of another person reaches them,
+and they end with the key.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ class _Session:
 
     __slots__ = (
         "agent",
+        "authorization",
         "awaits_answers",
         "busy",
         "client",
@@ -53,6 +57,7 @@ class _Session:
         "ended",
         "in_use",
         "persistent",
+        "person",
         "process",
         "subscriptions",
         "tasks",
@@ -62,6 +67,10 @@ class _Session:
     def __init__(self, upstream: Upstream, client: bytes | None, agent: str) -> None:
         self.upstream = upstream
         self.client = client
+        self.person = b""
+        """Key of the person whose credential the process has; empty for none."""
+        self.authorization = b""
+        """Credential of the process, as the line of a request (`UpstreamRequest.authorization`)."""
         self.agent = agent
         """Agent that the session is counted for."""
         self.in_use = False
@@ -89,18 +98,24 @@ class _Session:
 
 
 class PerClientUpstream(Upstream):
-    """Upstream that opens a separate upstream for each client. `make` creates one from normalized capabilities."""
+    """Upstream that opens a separate upstream for each client. `make` creates one from normalized capabilities
+    and, with `by_credential`, the line with the credential of its person, else an empty line.
+    """
 
     def __init__(
         self,
         name: str,
-        make: Callable[[bytes], Upstream],
+        make: Callable[[bytes, bytes], Upstream],
         *,
         modern: bool,
         settings: PerClientSettings = DEFAULT_SETTINGS,
         counts: ShareCounts | None = None,
+        by_credential: bool = False,
     ) -> None:
-        """Create an upstream without sessions. `counts` counts refused sessions."""
+        """Create an upstream without sessions. `counts` counts refused sessions. With `by_credential`, a session is for
+        requests with one credential alone.
+        """
+        self._by_credential = by_credential
         self.name = name
         self._modern = modern
         self._make = make
@@ -117,6 +132,8 @@ class PerClientUpstream(Upstream):
         """Sessions by client session id."""
         self._processes: dict[bytes, _Session] = {}
         """Sessions by name of the process."""
+        self._persons: dict[bytes, set[_Session]] = {}
+        """Sessions with the credential of a person, by person."""
         self._temporary = 0
         """Number of temporary sessions, which end with their request."""
         self._with_tasks = 0
@@ -168,11 +185,16 @@ class PerClientUpstream(Upstream):
             self._retire(client)
 
     def has_sessions_of(self, person: bytes) -> bool:
-        return any(session.upstream.has_sessions_of(person) for session in self._sessions)
+        return person in self._persons or any(session.upstream.has_sessions_of(person) for session in self._sessions)
 
     def end_sessions_of(self, person: bytes) -> None:
         for session in self._sessions:
             session.upstream.end_sessions_of(person)
+        for session in [*self._persons.get(person, ())]:
+            if not session.persistent:  # its request ends with it
+                session.persistent = True
+                self._temporary -= 1
+            self._retire(session)
 
     def gauges(self) -> Gauges:
         busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._temporary
@@ -293,15 +315,16 @@ class PerClientUpstream(Upstream):
 
         Raises PoolFull, ConnectFailed after `aclose`, and RpcError for a task of another process.
         """
-        session = None if request.instance is None else self._processes.get(request.instance)
-        if session is None and client_session is not None:
-            session = self._clients.get(client_session)
+        session = self._open_session(request, client_session)
         if session is None:
             if self._modern and is_about_task(request):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             self._check_share(agent)
             self._make_room()
-            session = _Session(self._make(features), client_session, agent)
+            line = request.authorization if self._by_credential else b""
+            session = _Session(self._make(features, line), client_session, agent)
+            if self._by_credential:
+                self._assign(session, request)
             if client_session is None:
                 self._temporary += 1
             else:
@@ -325,6 +348,34 @@ class PerClientUpstream(Upstream):
         self._finished.mark_used(session)
         session.busy += 1
         return session
+
+    def _open_session(self, request: UpstreamRequest, client_session: bytes | None) -> _Session | None:
+        """The open session that a request belongs to; None without one. A session of another credential ends if it is
+        that of the client. Raises RpcError for a request that names a process of another person.
+        """
+        session = None if request.instance is None else self._processes.get(request.instance)
+        if session is not None:
+            if not self._may_use(session, request):
+                raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
+            return session
+        session = None if client_session is None else self._clients.get(client_session)
+        if session is not None and not self._may_use(session, request):
+            self._retire(session)
+            return None
+        return session
+
+    def _assign(self, session: _Session, request: UpstreamRequest) -> None:
+        """Make a session that of a request's person."""
+        session.person = request.person
+        session.authorization = request.authorization
+        if request.person:
+            self._persons.setdefault(request.person, set()).add(session)
+
+    def _may_use(self, session: _Session, request: UpstreamRequest) -> bool:
+        """Whether a session's process has the credential of a request."""
+        if not self._by_credential:
+            return True
+        return session.person == request.person and session.authorization == request.authorization
 
     def _make_room(self) -> None:
         if self._closed:
@@ -362,6 +413,11 @@ class PerClientUpstream(Upstream):
         self._idle.mark_used(session)
         self._finished.mark_used(session)
         self._sessions.pop(session, None)
+        own = self._persons.get(session.person)
+        if own is not None:
+            own.discard(session)
+            if not own:
+                del self._persons[session.person]
         if session.client is not None:
             self._clients.pop(session.client, None)
         if session.process is not None:

@@ -30,7 +30,7 @@ from fairlead_api.documents.catalog import (
     OpenApiEndpoint,
     TcpEndpoint,
 )
-from fairlead_api.documents.oauth import TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.oauth import TOKEN_EXCHANGE, OAuthSettings
 from fairlead_api.documents.operations import Operation
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
@@ -53,7 +53,7 @@ from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
-from fairlead_gateway.upstream.server_consent import ServerConsent
+from fairlead_gateway.upstream.server_consent import ServerConsent, headers_beside, make_flow, token_access
 from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
 from fairlead_gateway.upstream.server_session import CompleteElicitation, forward_nothing
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
@@ -72,10 +72,10 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
+from fairlead_mcp.oauth.entered_keys import key_in
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore, StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
-from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.opening import NetworkAccess, network_session
 from fairlead_mcp.session import McpSession
@@ -128,7 +128,6 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
     burst: int | None
     """Calls that are admitted at once after a pause."""
     per_client: bool
-
     sign_in: bool
     """Whether its only tool asks callers to sign in."""
     uid: str
@@ -139,12 +138,17 @@ class _UpstreamConfig(msgspec.Struct, frozen=True):
     @property
     def personal(self) -> bool:
         """Whether calls go with tokens of persons."""
-        return self.oauth is not None and self.oauth.grant in (TOKEN_EXCHANGE, USER_CONSENT)
+        return self.oauth is not None and (self.exchanges or self.oauth.of_person)
 
     @property
     def exchanges(self) -> bool:
         """Whether calls go with tokens that are exchanged for those of callers (RFC 8693)."""
         return self.oauth is not None and self.oauth.grant == TOKEN_EXCHANGE
+
+    @property
+    def key_variable(self) -> str:
+        """Environment variable that has the key of a process's person; empty for a server without one."""
+        return "" if self.oauth is None or self.oauth.user_key is None else self.oauth.user_key.env
 
     def has_tokens_of(self, other: _UpstreamConfig) -> bool:
         """Whether access tokens of another configuration are good for this one."""
@@ -167,7 +171,7 @@ class _Connection(NamedTuple):
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         await self.upstream.aclose(grace, replaced=replaced)
-        if self.consent is not None:
+        if self.consent is not None and isinstance(self.consent.flow, ConsentFlow):
             await self.consent.flow.aclose()
         if self.credentials is not None:
             await self.credentials.aclose()
@@ -300,7 +304,8 @@ class Registry:
     async def revoke(self, server: ServerKey, grant: StoredGrant) -> bool:
         """Implements `core.granted_tokens.GrantRevoker`."""
         consent = self.consent(server)
-        return consent is not None and await consent.flow.revoke(grant)
+        flow = None if consent is None else consent.flow
+        return isinstance(flow, ConsentFlow) and await flow.revoke(grant)
 
     def consent(self, key: ServerKey) -> ServerConsent | None:
         """Consent of persons for a server; None if it does not want persons to sign in, or was removed."""
@@ -429,19 +434,18 @@ class Registry:
 
     def _server_tokens(self, key: ServerKey, config: _UpstreamConfig, credential: Credential) -> _ServerTokens:
         endpoint, oauth = config.endpoint, config.oauth
-        if oauth is None or not isinstance(endpoint, HttpEndpoint | OpenApiEndpoint):
+        kinds = ChildEndpoint if config.key_variable else HttpEndpoint | OpenApiEndpoint
+        if oauth is None or not isinstance(endpoint, kinds):
             return _ServerTokens()
 
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are made after the source
             credentials.granted(subject, seconds)
 
-        access = TokenAccess(
-            endpoint.url,
+        access = token_access(
+            endpoint,
             self._resolve(key),
             server=str(key),
             server_uid=config.uid,
-            host_header=endpoint.host_header,
-            server_ca_bundle=endpoint.ca_bundle,
             make_tls=self._tls,
             observe=observe,
             forgotten=lambda person: self._end_sessions_of(key, person),
@@ -456,19 +460,18 @@ class Registry:
             allowed=self._settings.token_exchange_allowed,
             observe=partial(self._observe_grant, key),
         )
-        if oauth.grant != USER_CONSENT or self._grants is None:
+        if not oauth.of_person or self._grants is None:
             return _ServerTokens(credentials)
 
         def session(token: AccessToken) -> McpSession:
-            sent = Credential(headers={**credential.headers, "Authorization": f"Bearer {token.value}"})
+            sent = Credential(headers={**headers_beside(credential, oauth), **token.header})
             network = NetworkAccess(sent, self._resolve(key), self._installation)
             return network_session(str(key), endpoint, network)
 
-        flow = ConsentFlow(oauth, credential, access, self._grants)
-        sessions = session if isinstance(endpoint, HttpEndpoint) else None
-        return _ServerTokens(
-            credentials, ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, sessions)
-        )
+        flow = make_flow(oauth, credential, access, self._grants)
+        sessions = None if isinstance(endpoint, OpenApiEndpoint) else session
+        consent = ServerConsent(oauth, config.uid, endpoint, self._installation, flow, source, sessions)
+        return _ServerTokens(credentials, consent)
 
     async def _build_upstream(
         self, key: ServerKey, config: _UpstreamConfig, credential: Credential, credentials: ServerCredentials | None
@@ -484,11 +487,12 @@ class Registry:
         per_client = config.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
 
-            def child(features: bytes) -> Upstream:
-                return self._child(f"{key} for client {next(self._numbers)}", config, endpoint, credential, features)
+            def child(features: bytes, line: bytes) -> Upstream:
+                name = f"{key} for client {next(self._numbers)}"
+                return self._child(name, config, endpoint, credential, features, key_in(line) if line else "")
 
             sessions = self._per_client(key, config, child)
-            if per_client and self._children is not None:
+            if config.key_variable or (per_client and self._children is not None):
                 return sessions
             return GatedUpstream(self._child(key, config, endpoint, credential), sessions)
         make = await (
@@ -496,10 +500,10 @@ class Registry:
             if isinstance(endpoint, HttpEndpoint)
             else self._link(key, config, endpoint, credential)
         )
-        return self._per_client(key, config, make) if per_client else make(None)
+        return self._per_client(key, config, lambda features, _: make(features)) if per_client else make(None)
 
     def _per_client(
-        self, key: ServerKey, config: _UpstreamConfig, make: Callable[[bytes], Upstream]
+        self, key: ServerKey, config: _UpstreamConfig, make: Callable[[bytes, bytes], Upstream]
     ) -> PerClientUpstream:
         return PerClientUpstream(
             str(key),
@@ -507,6 +511,7 @@ class Registry:
             modern=config.traits.modern,
             settings=self._settings.per_client,
             counts=self._shares,
+            by_credential=bool(config.key_variable),
         )
 
     def end_session(self, session: bytes) -> None:
@@ -527,13 +532,18 @@ class Registry:
         endpoint: ChildEndpoint,
         credential: Credential,
         features: bytes | None = None,
+        person_key: str = "",
     ) -> Upstream:
+        """Upstream of one process; with `person_key`, of the person who entered that key."""
         if self._children is None:
             return Unreachable(f"the server {key} is a child process, which this gateway cannot run")
+        spec = ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd)
+        if person_key:
+            spec = spec.with_secret(config.key_variable, person_key)
         return ChildUpstream(
             self._children,
             key,
-            ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd),
+            spec,
             config.traits,
             shared=self._shared and features is None,
             client_stream=None if features is None else ClientStream(features),
@@ -552,7 +562,7 @@ class Registry:
         idle = NEVER if config.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
         access = HttpAccess(
-            {**credential.headers, **self._via},
+            {**headers_beside(credential, config.oauth), **self._via},
             tls,
             self._resolve(key),
             credentials,
@@ -599,7 +609,11 @@ class Registry:
                 side = ClientSide(self._client, client_stream.offering, client_stream.relay)
             link = StreamClient(str(key), opener, StreamPolicy(legacy=not config.traits.modern, idle=idle), side=side)
             shared = LinkUpstream(link, config.traits, client_stream=client_stream, mask=Mask(credential))
-            return shared if client_stream is not None else GatedUpstream(shared, self._per_client(key, config, make))
+            return (
+                shared
+                if client_stream is not None
+                else GatedUpstream(shared, self._per_client(key, config, lambda features, _: make(features)))
+            )
 
         return make
 

@@ -1,30 +1,66 @@
-"""Parts of one server's upstream that the sign-in of persons needs."""
+"""Parts of one server's upstream that the sign-in of persons, and the entry of their keys, needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from fairlead_api.documents.catalog import HttpEndpoint, OpenApiEndpoint
-from fairlead_api.documents.oauth import OAuthSettings
+from fairlead_api.documents.catalog import ChildEndpoint, Credential, HttpEndpoint, OpenApiEndpoint
+from fairlead_api.documents.oauth import USER_KEY, OAuthSettings
+from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.consent import ConsentFlow
+from fairlead_mcp.oauth.entered_keys import KeyEntry, program_address
+from fairlead_mcp.oauth.stored_grant import GrantStore
+from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_source import TokenSource
 from fairlead_mcp.session import McpSession
 
 
 class ServerConsent(msgspec.Struct, frozen=True):
-    """Consent flow of one server, its access tokens, and sessions with one of them."""
+    """Consent flow of one server or entry of keys for it, its access tokens, and sessions with one of them."""
 
     settings: OAuthSettings
     uid: str
     """`Catalog.uid` of the server."""
-    endpoint: HttpEndpoint | OpenApiEndpoint
+    endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint
     installation: str
     """Name of this installation in the header `Via`, by which loops are noticed."""
-    flow: ConsentFlow
+    flow: ConsentFlow | KeyEntry
     source: TokenSource
     session: Callable[[AccessToken], McpSession] | None
     """Makes a session with the server, not connected yet, whose requests have the access token; None for an API, whose
-    tools a document lists."""
+    tools a document lists. Raises McpError for a program.
+    """
+
+    @property
+    def address(self) -> str:
+        """Where calls go: the URL of the server, or its program."""
+        return self.endpoint.command if isinstance(self.endpoint, ChildEndpoint) else self.endpoint.url
+
+
+def make_flow(
+    oauth: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore
+) -> ConsentFlow | KeyEntry:
+    """Consent flow of a server, or the entry of keys for it. Raises GrantFailed if its settings cannot be used."""
+    return KeyEntry(oauth, access) if oauth.grant == USER_KEY else ConsentFlow(oauth, credential, access, store)
+
+
+def token_access(
+    endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint, resolve: Resolve, **more: Any
+) -> TokenAccess:
+    """Surroundings of the tokens of a server at its URL, or of the keys of a program; `more` are members of it."""
+    if isinstance(endpoint, ChildEndpoint):
+        return TokenAccess(program_address(endpoint), resolve, **more)
+    host, authorities = endpoint.host_header, endpoint.ca_bundle
+    return TokenAccess(endpoint.url, resolve, host_header=host, server_ca_bundle=authorities, **more)
+
+
+def headers_beside(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
+    """Headers that are sent beside the access token: a configured value of the header with a person's key is for lists
+    alone.
+    """
+    key = "" if oauth is None or oauth.user_key is None else oauth.user_key.header.lower()
+    return {name: value for name, value in credential.headers.items() if name.lower() != key}

@@ -190,6 +190,9 @@ class ConsentedGrants(TokenGrants):
             raise sign_in_required(problem)
         return stored
 
+    def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
+        return self.problem_of(grant)
+
     def problem_of(self, grant: StoredGrant | None, step_up: frozenset[str] = frozenset()) -> str:
         """Why a person with this grant has to sign in; empty if the grant may be used."""
         if grant is None:

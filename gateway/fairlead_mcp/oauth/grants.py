@@ -15,6 +15,7 @@ from fairlead_api.documents.oauth import (
     STANDARD_PARAMETERS,
     TOKEN_EXCHANGE,
     USER_CONSENT,
+    USER_KEY,
     OAuthSettings,
 )
 from fairlead_mcp.oauth.client_authentication import NONE
@@ -30,6 +31,8 @@ _JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 def check_settings(settings: OAuthSettings) -> None:
     """Raise GrantFailed if no request can be made out of the settings."""
     problem = ""
+    if settings.grant == USER_KEY:  # which needs no authorization server
+        return
     standard = sorted(name for name in settings.parameters if name.lower() in STANDARD_PARAMETERS)
     consent = settings.grant == USER_CONSENT
     secretless = not settings.client_id or settings.client_authentication == NONE

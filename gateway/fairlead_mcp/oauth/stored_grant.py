@@ -15,14 +15,14 @@ MAX_GRANT_BYTES: Final = 2_048
 
 
 class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Consent of one person for one server, or the gateway's registration at one issuer; at most MAX_GRANT_BYTES as
-    JSON. Its text never shows a secret.
+    """Consent of one person for one server, the key of one person for it, or the gateway's registration at one issuer;
+    at most MAX_GRANT_BYTES as JSON. Its text never shows a secret.
     """
 
     issuer: str
-    """Authorization server that gave it (RFC 8414)."""
+    """Authorization server that gave it (RFC 8414); empty for a key."""
     client_id: str
-    """Client that it was given to."""
+    """Client that it was given to; empty for a key."""
     client_secret: str = ""
     """Secret of a client that the gateway registered; that of the settings is not stored."""
     client_authentication: str = "none"
@@ -37,7 +37,7 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     resource: str = ""
     """`resource` of its requests (RFC 8707); empty: not sent."""
     granted_at: float = 0.0
-    """When the person consented, in seconds since the epoch."""
+    """When the person consented or entered the key, in seconds since the epoch."""
     renewed_at: float = 0.0
     """When the refresh token was last replaced, in seconds since the epoch."""
     used_at: float = 0.0
@@ -61,6 +61,8 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """Token endpoint of the settings, which alone gets the refresh token; empty: that which the issuer names."""
     holder: str = ""
     """The person, in words of the person's provider: issuer and subject; `local` on a laptop."""
+    user_key: str = ""
+    """Key that the person entered (`auth: userKey`); empty for a consent or registration."""
     redirect_uri: str = ""
     """Redirect URI of the client that the gateway registered."""
 

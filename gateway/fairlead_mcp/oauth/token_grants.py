@@ -9,6 +9,7 @@ from fairlead_api.documents.oauth import OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.grants import check_subject, grant_parameters, ordered_scopes
 from fairlead_mcp.oauth.issuer_client import IssuerClient, TokenForm
+from fairlead_mcp.oauth.stored_grant import StoredGrant
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 
@@ -25,6 +26,8 @@ class GrantRequest(NamedTuple):
     """URL in the server's challenge; empty without one."""
     for_call: bool = True
     """Whether a person's call needs it, so that the person's grant counts as used."""
+    refused: str = ""
+    """Value of the token that the server has refused; empty without one."""
 
 
 class TokenGrants(Protocol):
@@ -51,6 +54,10 @@ class TokenGrants(Protocol):
     def doubt(self) -> None:
         """Discover endpoints again before their next use."""
         ...
+
+    def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
+        """Why a person with this stored grant has to sign in or to enter a key; empty if that is not so."""
+        return ""
 
     async def aclose(self) -> None:
         """Close the connections."""

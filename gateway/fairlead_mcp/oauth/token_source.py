@@ -6,7 +6,8 @@
     token = await source.obtain(subject, refused=token, challenge=Challenge.parse(field))
 
 With the grant `userConsent` a token is renewed by the person's grant in a store, which is found by the person and by
-`TokenAccess.server`; `consent.ConsentFlow` makes that grant.
+`TokenAccess.server`; `consent.ConsentFlow` makes that grant. With `userKey` the grant in the store has a key that the
+person entered, which is the token (`entered_keys`).
 
 A source belongs to one event loop, and to one credential: a changed credential needs a new source. It starts no timers;
 a grant runs while somebody waits for it. Each grant has an exchange of its own, so persons do not delay each other.
@@ -19,10 +20,11 @@ from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, USER_CONSENT, USER_KEY, OAuthSettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consented_grants import ConsentedGrants
+from fairlead_mcp.oauth.entered_keys import EnteredKeys
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CLOSED,
@@ -162,9 +164,9 @@ class TokenSource:
         """Why a person has to sign in before a call can be made; empty if not. `grant` is the person's stored grant."""
         if self.refuses(person):
             return f"{self._access.server} refuses the access tokens of your sign-in"
-        if self.cached(TokenSubject(person)) is not None or not isinstance(self._grants, ConsentedGrants):
+        if self.cached(TokenSubject(person)) is not None or isinstance(self._grants, GrantFailed):
             return ""
-        return self._grants.problem_of(grant)
+        return self._grants.sign_in_problem(person, grant)
 
     def refuses(self, person: bytes) -> bool:
         """Whether the server refused the person's newest token, in the last REFUSED_SECONDS."""
@@ -242,9 +244,10 @@ class TokenSource:
                 error = self._refused_failure()
                 self._failures.note((person, self._requested(person, _NO_SCOPES)), subject, error)
                 raise error
-        if challenge is not None and not self._settings.scopes and self._settings.grant != USER_CONSENT:
+        if challenge is not None and not self._settings.scopes and not self._settings.of_person:
             self._add_scopes(person, frozenset(challenge.scopes))
-        return _Wish(subject, _NO_SCOPES, refused, dropped is not None, metadata)
+        after_refusal = dropped is not None and self._settings.grant != USER_KEY  # nobody issues another key by itself
+        return _Wish(subject, _NO_SCOPES, refused, after_refusal, metadata)
 
     def _add_scopes(self, person: bytes, scopes: frozenset[str]) -> None:
         """Request scopes for a person from now on; in place of the earlier ones if they would be too many."""
@@ -319,7 +322,14 @@ class TokenSource:
         me = asyncio.current_task()
         try:
             async with asyncio.timeout(GRANT_SECONDS):
-                wanted = GrantRequest(wish.subject, requested, wish.step_up, wish.resource_metadata, wish.for_call)
+                wanted = GrantRequest(
+                    wish.subject,
+                    requested,
+                    wish.step_up,
+                    wish.resource_metadata,
+                    for_call=wish.for_call,
+                    refused=_value_of(wish.refused),
+                )
                 token = await self._usable_grants().token(wanted)
         except (GrantFailed, TimeoutError) as cause:
             error = cause if isinstance(cause, GrantFailed) else self._timeout_failure()
@@ -375,11 +385,17 @@ class TokenSource:
         )
 
 
+def _value_of(token: AccessToken | None) -> str:
+    return "" if token is None else token.value
+
+
 def _grants(
     settings: OAuthSettings, credential: Credential, access: TokenAccess, store: GrantStore | None
 ) -> TokenGrants:
     """Make what obtains the tokens. Raises GrantFailed if settings or credential are unusable."""
     check_settings(settings)
+    if settings.grant == USER_KEY:
+        return EnteredKeys(settings, access, MemoryGrants() if store is None else store)
     if settings.grant == USER_CONSENT:
         return ConsentedGrants(settings, credential, access, MemoryGrants() if store is None else store)
     return DirectGrants(settings, credential, access)

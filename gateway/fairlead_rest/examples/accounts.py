@@ -8,6 +8,7 @@ _ACCOUNT: Final[dict[str, Any]] = {
     "server": "default/linear",
     "person": "jwt:https://login.example.com#ann",
     "holder": "https://login.example.com ann",
+    "kind": "grant",
     "issuer": "https://mcp.linear.app",
     "scopes": ["read", "write"],
     "since": "2026-11-21T05:00:00Z",

@@ -21,3 +21,13 @@ STATE: Final[dict[str, Any]] = {
     },
     "at the end": OPEN["signed in already"],
 }
+KEY: Final[dict[str, Any]] = {"a key": {"key": "tk_4mfw9a"}}
+ENTERED: Final[dict[str, Any]] = {
+    "stored": {
+        "server": "default/tickets",
+        "signedIn": True,
+        "signInUrl": None,
+        "failure": None,
+        "key": {"description": "an API key with read access", "helpUrl": "https://tickets.example.com/settings/keys"},
+    },
+}

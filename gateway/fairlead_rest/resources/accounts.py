@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -35,8 +35,10 @@ class AccountFacts(msgspec.Struct, frozen=True, rename="camel"):
     """Principal whose calls act by this account."""
     holder: str
     """The person at the person's identity provider: issuer and subject; `local` on a laptop."""
+    kind: Literal["grant", "key"]
+    """`grant` of an authorization server, or `key` that the person entered."""
     issuer: str
-    """Authorization server that gave the grant; empty if the stored grant cannot be read."""
+    """Authorization server that gave the grant; empty for a key, and if the stored grant cannot be read."""
     scopes: list[str]
     since: str | None
     """Time of the grant (RFC 3339); null if unknown."""
@@ -120,11 +122,12 @@ def facts_of(account: ServerAccount, unused_until: float) -> AccountFacts:
     person = account.person.decode("utf-8", "replace")
     grant = account.grant
     if grant is None:
-        return AccountFacts(str(account.server), person, "", "", [], None, None, None, None)
+        return AccountFacts(str(account.server), person, "", "grant", "", [], None, None, None, None)
     return AccountFacts(
         str(account.server),
         person,
         grant.holder,
+        "key" if grant.user_key else "grant",
         grant.issuer,
         sorted(grant.scopes),
         _time_of(grant.granted_at),

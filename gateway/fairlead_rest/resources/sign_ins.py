@@ -1,17 +1,23 @@
-"""REST resource `/v1/servers/{server}/sign-in`: makes links at which callers sign in, and tells the outcome."""
+"""REST resource `/v1/servers/{server}/sign-in`: makes links at which callers sign in, tells the outcome, and takes keys
+that callers enter.
+"""
 
 from __future__ import annotations
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from fairlead_api.documents.oauth import UserKeySettings
 from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_mcp.errors import Timeout
+from fairlead_mcp.oauth.entered_keys import UnusableKey
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
-from fairlead_offers.problems import CONNECTION_LOST, FORBIDDEN, NOT_FOUND, Problem, unready_problem
+from fairlead_offers.documents import decode
+from fairlead_offers.problems import CONNECTION_LOST, FORBIDDEN, INVALID_ARGUMENTS, NOT_FOUND, Problem, unready_problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import sign_ins as examples
 from fairlead_rest.known_servers import find_server
@@ -19,17 +25,37 @@ from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import answer
 
 
-class SignInDocument(msgspec.Struct, frozen=True, rename="camel"):
+class WantedKey(msgspec.Struct, frozen=True, rename="camel"):
+    """Key that each caller enters for a server."""
+
+    description: str
+    """Description in words of the server's author; may be empty."""
+    help_url: str
+    """Page at which a person gets the key; may be empty."""
+
+
+class EnteredKey(msgspec.Struct, frozen=True):
+    """The caller's key for a server."""
+
+    key: str
+
+    def __repr__(self) -> str:
+        return "EnteredKey(…)"
+
+
+class SignInDocument(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The caller's sign-in at one server."""
 
     server: str
     """Server as `namespace/name`."""
     signed_in: bool
-    """Whether the caller has signed in."""
+    """Whether the caller has signed in, or entered a key."""
     sign_in_url: str | None
     """Page of the gateway that the caller has to open in a browser; null if no sign-in is open."""
     failure: str | None
     """Why the last attempt failed; null if there was none, or while one is in progress."""
+    key: WantedKey | None = None
+    """The key that the caller enters at that page or by PUT; absent for a server at which the caller signs in."""
 
 
 def router(context: RestContext) -> APIRouter:
@@ -49,10 +75,11 @@ def router(context: RestContext) -> APIRouter:
     async def document(identity: Identity, key: ServerKey) -> SignInDocument:
         signed_in = await context.sign_ins.is_signed_in(identity, key)
         pending = None if signed_in else context.sign_ins.of_caller(identity, key)
+        wanted = _wanted(context.sign_ins.key_of(key))
         if pending is None:
-            return SignInDocument(str(key), signed_in, None, None)
+            return SignInDocument(str(key), signed_in, None, None, wanted)
         url = context.sign_ins.site.link(key, pending.id)
-        return SignInDocument(str(key), signed_in, url, pending.failure or None)
+        return SignInDocument(str(key), signed_in, url, pending.failure or None, wanted)
 
     @routes.post(
         "/servers/{server:path}/sign-in",
@@ -63,7 +90,7 @@ def router(context: RestContext) -> APIRouter:
         try:
             await context.sign_ins.ask(identity, key)
         except GrantFailed as error:
-            raise Problem(FORBIDDEN if error.cause == SIGN_IN_REQUIRED else CONNECTION_LOST, str(error)) from error
+            raise _problem(error) from error
         except Timeout as error:
             raise Problem(CONNECTION_LOST, str(error)) from error
         return answer(await document(identity, key))
@@ -75,4 +102,38 @@ def router(context: RestContext) -> APIRouter:
     async def show(request: Request, server: str) -> Response:
         return answer(await document(*named(request, server)))
 
+    @routes.put(
+        "/servers/{server:path}/sign-in",
+        **describe_route(
+            "Enter the caller's key for a server", SignInDocument, examples.ENTERED, EnteredKey, examples.KEY
+        ),
+    )
+    async def enter(request: Request, server: str) -> Response:
+        identity, key = named(request, server)
+        await _enter_key(context.sign_ins, identity, key, await context.read(request))
+        context.guard.record_grant_made(request.scope, identity, key, "key")
+        return answer(await document(identity, key))
+
     return routes
+
+
+async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, body: bytes) -> None:
+    """Store the key in a body. Raises Problem, which does not quote it."""
+    if sign_ins.key_of(server) is None:
+        raise Problem(INVALID_ARGUMENTS, f"persons sign in at {server}, and enter no key: POST asks for a link")
+    entered = decode(body, EnteredKey)
+    try:
+        await sign_ins.enter_key(identity, server, entered.key)
+    except UnusableKey as error:
+        raise Problem(INVALID_ARGUMENTS, str(error)) from error
+    except GrantFailed as error:
+        raise _problem(error) from error
+
+
+def _wanted(key: UserKeySettings | None) -> WantedKey | None:
+    return None if key is None else WantedKey(key.description, key.help_url)
+
+
+def _problem(error: GrantFailed) -> Problem:
+    """The problem document of a sign-in that cannot be opened, or of a key that cannot be stored."""
+    return Problem(FORBIDDEN if error.cause == SIGN_IN_REQUIRED else CONNECTION_LOST, str(error))

@@ -48,8 +48,8 @@ logger = logging.getLogger(__name__)
 
 ONLY_EVENTS: Final = (
     "the server only speaks HTTP+SSE (MCP 2024-11-05), whose connections carry the credential, while the grants of "
-    "spec.auth give one to each request: use bearer or header in place of clientCredentials, tokenExchange or "
-    "userConsent"
+    "spec.auth give one to each request: use bearer or header in place of clientCredentials, tokenExchange, "
+    "userConsent or userKey"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.mcpserver import McpServer, TokenExchangeAuth
+from fairlead_api.v1alpha1.mcpserver import McpServer, TokenExchangeAuth, UserKeyAuth
 from fairlead_operator.discovery.state import DiscoveryFailure
 from fairlead_operator.ports import ConditionVerdict
 
@@ -21,11 +21,20 @@ LISTS_NEED_GRANT: Final = (
 )
 
 
+LISTS_NEED_KEY: Final = (
+    "the server lists its tools only with a credential, and the keys of spec.auth.userKey are those of persons: give "
+    "Fairlead a credential for lists in spec.discovery.auth, or set firstGrant: true there, to list with the key of "
+    "the first person who enters one"
+)
+
+
 def explain_refusal(server: McpServer, failure: DiscoveryFailure) -> ConditionVerdict:
     """The verdict about a failed discovery, which names `discovery.auth` where the operator has no credential."""
     auth = server.spec.auth
     of_caller = None if auth is None else auth.of_caller
     if of_caller is not None and server.spec.discovery.auth is None and failure.reason in _REFUSALS:
-        message = LISTS_NEED_CREDENTIAL if isinstance(of_caller, TokenExchangeAuth) else LISTS_NEED_GRANT
+        message = LISTS_NEED_KEY if isinstance(of_caller, UserKeyAuth) else LISTS_NEED_GRANT
+        if isinstance(of_caller, TokenExchangeAuth):
+            message = LISTS_NEED_CREDENTIAL
         return ConditionVerdict(False, Cause.LISTS_NEED_CREDENTIAL, message)
     return failure.verdict()

@@ -39,6 +39,7 @@ from fairlead_operator.server.presented_credentials import (
     UnusableSecret,
     present_client,
     present_header,
+    present_key,
     settings_of_calls,
 )
 from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
@@ -330,6 +331,8 @@ class Resolver:
             if grant is not None:
                 source = grant.secret_ref
                 return present_client(grant, None if source is None else await self._read(server, source))
+            if isinstance(auth, Auth) and auth.user_key is not None:
+                return present_key(auth.user_key)
             if auth.static is None:  # possible only in a model that was not validated
                 return PresentedCredential()
             secret = await self._read(server, auth.static.secret_ref)

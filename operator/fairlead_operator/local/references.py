@@ -29,6 +29,7 @@ from fairlead_operator.server.presented_credentials import (
     UnusableSecret,
     present_client,
     present_header,
+    present_key,
     settings_of_calls,
 )
 from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
@@ -63,9 +64,11 @@ def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
     value = structs.replace(value, arguments=arguments)
     if calls.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
+    oauth = settings_of_calls(calls, declared.server.spec, first_grant=True)
+    if declared.server.spec.starts_with_keys:  # the process for lists has `env` alone
+        return ResolvedCredential(RESOLVED, value=value, oauth=oauth)
     own = listed if auth is not None and auth.of_caller is not None else calls
     operator = _with_headers(own.of_operator, configured.headers)
-    oauth = settings_of_calls(calls, declared.server.spec, first_grant=True)
     return ResolvedCredential(RESOLVED, value=value, oauth=oauth, operator=operator)
 
 
@@ -175,6 +178,8 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
     if auth.grant is not None:
         source = auth.grant.secret_ref
         return present_client(auth.grant, None if source is None else _referenced(declared, contents, source))
+    if isinstance(auth, Auth) and auth.user_key is not None:
+        return present_key(auth.user_key)
     if auth.static is None:  # possible only in a model that was not validated
         return PresentedCredential()
     reference = _referenced(declared, contents, auth.static.secret_ref)

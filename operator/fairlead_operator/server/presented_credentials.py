@@ -14,7 +14,14 @@ import msgspec
 
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.oauth import (
+    CLIENT_CREDENTIALS,
+    TOKEN_EXCHANGE,
+    USER_CONSENT,
+    USER_KEY,
+    OAuthSettings,
+    UserKeySettings,
+)
 from fairlead_api.meta import ANNOTATION_HOSTS
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import (
@@ -24,6 +31,7 @@ from fairlead_api.v1alpha1.mcpserver import (
     McpServerSpec,
     TokenExchangeAuth,
     UserConsentAuth,
+    UserKeyAuth,
 )
 from fairlead_mcp.credential_hosts import hosts_allow, origin
 from fairlead_operator.ports import OperatorCredential, TokenCredential
@@ -97,6 +105,20 @@ def present_client(grant: Grant, secret: ReferencedSecret | None) -> PresentedCr
     value = None if secret is None else _client(grant, secret)
     hosts = (secret.hosts if secret is not None else None) or ""
     return PresentedCredential(value, _settings(grant, hosts), secret.version if secret is not None else "")
+
+
+def present_key(auth: UserKeyAuth) -> PresentedCredential:
+    """The key that each person enters. The operator has none."""
+    header = auth.header
+    key = UserKeySettings(
+        header="" if header is None else header.name,
+        prefix="" if header is None else header.prefix or "",
+        env=auth.env or "",
+        description=auth.description or "",
+        help_url=auth.help_url or "",
+        starts_with=tuple(auth.starts_with),
+    )
+    return PresentedCredential(oauth=OAuthSettings(grant=USER_KEY, user_key=key))
 
 
 def _client(grant: Grant, secret: ReferencedSecret) -> Credential:

@@ -101,6 +101,7 @@ async def test_each_person_sees_and_ends_their_own_accounts_alone(tmp_path: Path
         "server": LINEAR,
         "person": "key:ben",
         "holder": "ben",
+        "kind": "grant",
         "issuer": "https://as.example.com",
         "scopes": ["read", "write"],
         "since": "2026-11-18T11:06:40Z",

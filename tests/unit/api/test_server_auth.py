@@ -115,3 +115,51 @@ def test_secrets_go_to_https_or_to_hosts_of_this_machine_and_cluster(issuer: str
     else:
         with pytest.raises(ValidationError, match="must be an https URL"):
             spec(**URL, auth={"tokenExchange": client})
+
+
+def test_a_key_of_each_person_is_of_the_caller_and_no_grant() -> None:
+    auth = spec(**URL, auth={"userKey": {"header": {"name": "X-API-Key"}}}).auth
+
+    assert auth is not None
+    assert auth.user_key is not None
+    assert (auth.grant, auth.of_caller, auth.of_person, auth.static) == (None, auth.user_key, auth.user_key, None)
+
+
+PROCESS = {"command": ["server"], "session": "PerClient"}
+
+
+def test_a_key_in_the_environment_is_for_processes_of_one_client_each() -> None:
+    keyed = {"userKey": {"env": "DESK_KEY"}}
+
+    assert spec(**PROCESS, auth=keyed).starts_with_keys
+    package = {"registry": "npm", "name": "server", "version": "1.0.0"}
+    assert spec(package=package, session="PerClient", auth=keyed).starts_with_keys
+    for members in ({"command": ["server"]}, {**URL, "session": "PerClient"}):
+        with pytest.raises(ValidationError, match=r"userKey\.env needs command or package, and session: PerClient"):
+            spec(**members, auth=keyed)
+
+
+@pytest.mark.parametrize("name", ["", "9KEY", "A KEY", "A=B", "KEY\n"])
+def test_the_variable_of_a_key_has_a_name(name: str) -> None:
+    with pytest.raises(ValidationError):
+        spec(**PROCESS, auth={"userKey": {"env": name}})
+
+
+def test_lists_of_a_process_that_starts_with_a_key_have_no_credential_of_their_own() -> None:
+    lists = {"auth": {"firstGrant": True}}
+    with pytest.raises(ValidationError, match="a program that needs a key to start gets one for lists in env"):
+        spec(**PROCESS, auth={"userKey": {"env": "DESK_KEY"}}, discovery=lists)
+
+
+@pytest.mark.parametrize(
+    ("members", "default", "first"),
+    [
+        ({**URL, "auth": {"userKey": {"header": {"name": "X-Key"}}}}, True, True),
+        ({**URL, "auth": {"userKey": {"header": {"name": "X-Key"}}}}, False, False),
+        ({**PROCESS, "auth": {"userKey": {"env": "DESK_KEY"}}}, True, False),
+    ],
+)
+def test_a_server_is_listed_with_the_first_key_only_where_it_is_sent(
+    members: dict[str, Any], default: bool, first: bool
+) -> None:
+    assert spec(**members).lists_with_first_grant(default=default) is first

@@ -61,15 +61,22 @@ class Process(Upstream):
 class Processes:
     """A PerClient server with its processes, and the clock of the loop from now on."""
 
-    def __init__(self, most: int = 4, ttl_ms: int | None = None) -> None:
+    def __init__(self, most: int = 4, ttl_ms: int | None = None, *, by_credential: bool = False) -> None:
         self.all: list[Process] = []
+        self.lines: list[bytes] = []
+        """Lines with the credentials of the processes."""
         self.ttl_ms = ttl_ms
         self.server = PerClientUpstream(
-            "demo", self._make, modern=True, settings=PerClientSettings(most=most, idle=IDLE)
+            "demo",
+            self._make,
+            modern=True,
+            settings=PerClientSettings(most=most, idle=IDLE),
+            by_credential=by_credential,
         )
         self._began = asyncio.get_running_loop().time()
 
-    def _make(self, features: bytes) -> Process:
+    def _make(self, features: bytes, line: bytes) -> Process:
+        self.lines.append(line)
         self.all.append(Process(len(self.all), self.ttl_ms))
         return self.all[-1]
 
@@ -211,3 +218,53 @@ async def test_a_session_with_a_subscription_lasts_until_that_ends() -> None:
         await processes.call(method, session=b"one")
         await asyncio.sleep(2 * IDLE)
         assert (processes.open == 1) is lasts
+
+
+ALICE: dict[str, Any] = {"person": b"alice", "authorization": b"KEY: a\r\n"}
+BOB: dict[str, Any] = {"person": b"bob", "authorization": b"KEY: b\r\n"}
+
+
+@in_virtual_time
+async def test_no_request_reaches_a_process_of_another_person() -> None:
+    processes = Processes(by_credential=True)
+    await processes.call(session=b"s", **ALICE)
+    await processes.call(session=b"s", **ALICE)
+    assert processes.lines == [ALICE["authorization"]]
+    await processes.call(session=b"s", **BOB)
+    assert processes.lines == [ALICE["authorization"], BOB["authorization"]]
+    await processes.call(tasks=True, **ALICE)
+    process = processes.all[-1]
+    assert await code_of(lambda: processes.call("tasks/get", instance=process.name, **BOB)) == jsonrpc.INVALID_PARAMS
+    assert await code_of(lambda: processes.call("tasks/get", instance=process.name, **ALICE)) is None
+
+
+@in_virtual_time
+async def test_the_processes_of_a_person_end_with_the_persons_key() -> None:
+    processes = Processes(by_credential=True)
+    await processes.call(session=b"a", **ALICE)
+    await processes.call(session=b"b", **BOB)
+    await processes.call(tasks=True, **ALICE)
+    processes.server.end_person(b"alice")
+    await asyncio.sleep(0)
+    assert [process.ended.is_set() for process in processes.all] == [True, False, True]
+    assert processes.server.sessions == 1
+    processes.server.end_person(b"nobody")
+    assert processes.open == 1
+
+
+@in_virtual_time
+async def test_another_key_of_a_person_is_for_another_process() -> None:
+    processes = Processes(by_credential=True)
+    await processes.call(session=b"a", **ALICE)
+    await processes.call(session=b"a", person=b"alice", authorization=b"KEY: new\r\n")
+    await asyncio.sleep(0)
+    assert processes.lines == [ALICE["authorization"], b"KEY: new\r\n"]
+    assert processes.open == 1
+
+
+@in_virtual_time
+async def test_processes_without_keys_do_not_end_with_a_renewed_token() -> None:
+    processes = Processes()
+    await processes.call(session=b"a", **ALICE)
+    await processes.call(session=b"a", person=b"alice", authorization=b"KEY: new\r\n")
+    assert processes.lines == [b""]

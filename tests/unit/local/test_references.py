@@ -160,3 +160,31 @@ def test_lists_have_a_credential_of_their_own_where_calls_go_as_a_person() -> No
     assert resolved.value == Credential(client_secret="c")
     assert resolved.of_operator.value == Credential(headers={"X-Key": "l"})
     assert resolved.oauth is not None
+
+
+def test_a_key_of_each_person_is_in_no_credential_and_lists_with_the_first_one() -> None:
+    spec = {"url": BEARER["url"], "auth": {"userKey": {"header": {"name": "X-Key"}}}}
+
+    resolved = resolve(declared(spec), contents())
+
+    assert resolved.value == Credential()
+    assert resolved.of_operator.value is None
+    assert resolved.oauth is not None
+    assert resolved.oauth.first_grant
+    assert resolved.oauth.user_key is not None
+    assert resolved.oauth.user_key.header == "X-Key"
+
+
+def test_a_process_is_listed_with_a_configured_value_in_the_place_of_a_persons_key() -> None:
+    spec = {
+        "command": ["server"],
+        "session": "PerClient",
+        "env": [{"name": "DESK_KEY", "value": "of lists"}],
+        "auth": {"userKey": {"env": "DESK_KEY"}},
+    }
+
+    resolved = resolve(declared(spec), contents())
+
+    assert resolved.value == resolved.of_operator.value == Credential(env={"DESK_KEY": "of lists"})
+    assert resolved.oauth is not None
+    assert not resolved.oauth.first_grant

@@ -9,13 +9,21 @@ import pytest
 from joserfc.jwk import ECKey
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT, OAuthSettings
+from fairlead_api.documents.oauth import (
+    CLIENT_CREDENTIALS,
+    TOKEN_EXCHANGE,
+    USER_CONSENT,
+    USER_KEY,
+    OAuthSettings,
+    UserKeySettings,
+)
 from fairlead_api.v1alpha1.mcpserver import (
     ClientCredentialsAuth,
     Grant,
     McpServerSpec,
     TokenExchangeAuth,
     UserConsentAuth,
+    UserKeyAuth,
 )
 from fairlead_operator.ports import TokenCredential
 from fairlead_operator.server.presented_credentials import (
@@ -23,6 +31,7 @@ from fairlead_operator.server.presented_credentials import (
     ReferencedSecret,
     UnusableSecret,
     present_client,
+    present_key,
     settings_of_calls,
 )
 
@@ -221,3 +230,31 @@ def test_the_operator_presents_a_client_whose_hash_follows_secret_and_settings()
     assert present_client(own(), secret()).of_operator.hash == first.hash
     assert present_client(own(), secret(version="2")).of_operator.hash != first.hash
     assert present_client(own(scopes=["more"]), secret()).of_operator.hash != first.hash
+
+
+def test_settings_of_a_key_have_all_that_the_spec_says() -> None:
+    auth = UserKeyAuth.model_validate(
+        {
+            "header": {"name": "Authorization", "prefix": "Token"},
+            "description": "a key to read",
+            "helpURL": "https://desk.example.com/keys",
+            "startsWith": ["dk_"],
+        }
+    )
+
+    presented = present_key(auth)
+
+    assert presented.value is None
+    assert presented.oauth == OAuthSettings(
+        grant=USER_KEY,
+        user_key=UserKeySettings(
+            header="Authorization",
+            prefix="Token",
+            description="a key to read",
+            help_url="https://desk.example.com/keys",
+            starts_with=("dk_",),
+        ),
+    )
+    assert present_key(UserKeyAuth(env="DESK_KEY")).oauth == OAuthSettings(
+        grant=USER_KEY, user_key=UserKeySettings(env="DESK_KEY")
+    )

@@ -23,6 +23,7 @@ LISTS = {"discovery": {"auth": {"clientCredentials": CLIENT}}}
     [
         (EXCHANGE, 401, Cause.LISTS_NEED_CREDENTIAL),
         (EXCHANGE, 403, Cause.LISTS_NEED_CREDENTIAL),
+        ({"auth": {"userKey": {"header": {"name": "X-Key"}}}}, 401, Cause.LISTS_NEED_CREDENTIAL),
         ({"auth": {"userConsent": {}}}, 401, Cause.LISTS_NEED_CREDENTIAL),
         ({"auth": {"userConsent": {}}, **LISTS}, 401, Cause.UNAUTHORIZED),
         (EXCHANGE, 500, Cause.SERVER_ERROR),

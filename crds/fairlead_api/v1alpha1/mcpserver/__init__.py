@@ -20,6 +20,8 @@ from fairlead_api.v1alpha1.mcpserver.auth import (
     HeaderAuth,
     TokenExchangeAuth,
     UserConsentAuth,
+    UserKeyAuth,
+    UserKeyHeader,
 )
 from fairlead_api.v1alpha1.mcpserver.container import EnvFromSource, EnvVar, Package, ResourceRequirements
 from fairlead_api.v1alpha1.mcpserver.operation import (
@@ -83,6 +85,8 @@ __all__ = [
     "ToolOverride",
     "Transport",
     "UserConsentAuth",
+    "UserKeyAuth",
+    "UserKeyHeader",
 ]
 
 _NAME: Final = r"^[a-z]([a-z0-9-]{0,48}[a-z0-9])?$"

@@ -1,5 +1,5 @@
-"""Authentication of Fairlead to a server: a credential from a Secret, or access tokens that are obtained per server or
-per caller, in exchange for the caller's token or after the caller's consent.
+"""Authentication of Fairlead to a server: a credential from a Secret, access tokens that are obtained per server or per
+caller, in exchange for the caller's token or after the caller's consent, or a key that each caller enters.
 
 Only references are stored; values never enter a resource. This module has no I/O.
 """
@@ -29,6 +29,8 @@ from fairlead_api.v1alpha1.mcpserver.auth_rules import (
     SCOPE,
     TOKEN_URL,
 )
+from fairlead_api.v1alpha1.mcpserver.container import EnvName
+from fairlead_api.v1alpha1.mcpserver.key_rules import HEADER_PREFIX, HELP_URL, KEY_BEGINNING, KEY_PLACE
 from fairlead_api.v1alpha1.mcpserver.spec_rules import CA_BUNDLE
 from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
@@ -217,6 +219,39 @@ class UserConsentAuth(OAuthRequest):
         return self.client_authentication or ("none" if self.secret_ref is None else "client_secret_basic")
 
 
+class UserKeyHeader(Model):
+    """Header of requests that carries a person's key."""
+
+    name: Annotated[str, Field(min_length=1, max_length=128), HEADER_NAME]
+    """Name of the header, such as `X-API-Key` or `Authorization`."""
+    prefix: Annotated[str, Field(min_length=1, max_length=64), HEADER_PREFIX] | None = None
+    """Word in front of the key and a blank, such as `Bearer`. Absent: the key alone."""
+
+
+class UserKeyAuth(Model):
+    """A key that each person enters once, at a page of the gateway or with `fairlead login`, and with which this
+    person's calls go: exactly one of `header` and `env` is set. Fairlead keeps the key sealed, like the grants of
+    `userConsent`."""
+
+    header: UserKeyHeader | None = None
+    """Header that has the key, for a server with the transport `streamable-http`."""
+    env: EnvName | None = None
+    """Environment variable that has the key, for a program that `fairlead up` starts (`command` or `package`) with
+    `session: PerClient`: each process has the key of one person. Not possible on a cluster."""
+    description: str | None = Field(default=None, min_length=1, max_length=512)
+    """Description of the key for the person who enters it: `an API key with read access`."""
+    help_url: Annotated[str, Field(min_length=1, max_length=2048), HELP_URL] | None = Field(
+        default=None, alias="helpURL"
+    )
+    """Page at which a person gets the key."""
+    starts_with: Annotated[list[Annotated[str, Field(min_length=1, max_length=64), KEY_BEGINNING]], Distinct()] = Field(
+        default=[], max_length=8
+    )
+    """Beginnings of valid keys, such as `ghp_`: another text is refused before it is stored. Absent: any."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (KEY_PLACE,)
+
+
 Grant = ClientCredentialsAuth | TokenExchangeAuth | UserConsentAuth
 """Ways to authenticate by access tokens that have to be obtained."""
 
@@ -236,22 +271,27 @@ class Auth(Model):
     user_consent: UserConsentAuth | None = None
     """An access token of the calling person, who signs in at the server's issuer once. For the transport
     `streamable-http` only. `userConsent: {}` is enough where Fairlead can register itself."""
+    user_key: UserKeyAuth | None = None
+    """A key of the calling person, who enters it once."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
             cel="[has(self.bearer), has(self.header), has(self.clientCredentials), has(self.tokenExchange), "
-            "has(self.userConsent)].filter(x, x).size() == 1",
-            message="auth: set exactly one of bearer, header, clientCredentials, tokenExchange, userConsent",
-            holds=lambda auth: (
-                [auth.bearer, auth.header, auth.client_credentials, auth.token_exchange, auth.user_consent].count(None)
-                == 4
-            ),
+            "has(self.userConsent), has(self.userKey)].filter(x, x).size() == 1",
+            message="auth: set exactly one of bearer, header, clientCredentials, tokenExchange, userConsent, userKey",
+            holds=lambda auth: [*auth.members].count(None) == 5,
         ),
     )
 
     @property
+    def members(self) -> tuple[Model | None, ...]:
+        """All members, of which one is set."""
+        oauth = self.client_credentials, self.token_exchange, self.user_consent
+        return self.bearer, self.header, *oauth, self.user_key
+
+    @property
     def static(self) -> BearerAuth | HeaderAuth | None:
-        """The member whose value is sent as it is; None for a grant."""
+        """The member whose value is from a Secret and sent as it is; else None."""
         return self.bearer or self.header
 
     @property
@@ -260,9 +300,16 @@ class Auth(Model):
         return self.client_credentials or self.token_exchange or self.user_consent
 
     @property
-    def of_caller(self) -> TokenExchangeAuth | UserConsentAuth | None:
-        """The member by which each caller has a token of its own, which the operator therefore lacks; else None."""
-        return self.token_exchange or self.user_consent
+    def of_caller(self) -> TokenExchangeAuth | UserConsentAuth | UserKeyAuth | None:
+        """The member by which each caller has a credential of its own, which the operator therefore lacks; else
+        None.
+        """
+        return self.token_exchange or self.user_consent or self.user_key
+
+    @property
+    def of_person(self) -> UserConsentAuth | UserKeyAuth | None:
+        """The member for which each person signs in or enters a key; else None."""
+        return self.user_consent or self.user_key
 
 
 class DiscoveryAuth(Model):
@@ -275,9 +322,9 @@ class DiscoveryAuth(Model):
     client_credentials: ClientCredentialsAuth | None = None
     """An access token that the operator obtains for itself."""
     first_grant: bool = False
-    """With `auth.userConsent`: `true` lists the server with the grant of the first person who signs in, so everybody
-    sees the tools that this person has, and of resources, prompts and instructions what `discovery.shared` names. The
-    gateway lists; the operator has no token."""
+    """With `auth.userConsent`, or `auth.userKey` with a header: `true` lists the server with the grant or key of the
+    first person who signs in, so everybody sees the tools that this person has, and of resources, prompts and
+    instructions what `discovery.shared` names. The gateway lists; the operator has no token."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

@@ -35,9 +35,9 @@ class Discovery(Model):
     `github-create_issue`, and its separator is `-`. The text before the first separator becomes a tag of the tool.
     Absent: no tags from names."""
     auth: DiscoveryAuth | None = None
-    """Credential with which the operator lists and probes a server with `auth.tokenExchange` or `auth.userConsent`,
-    whose calls have the credential of the person who calls. Absent: the operator tries without a credential; with
-    `fairlead up`, a server with `userConsent` is then listed as with `firstGrant`."""
+    """Credential with which the operator lists and probes a server with `auth.tokenExchange`, `auth.userConsent` or
+    `auth.userKey`, whose calls have the credential of the person who calls. Absent: the operator tries without a
+    credential; with `fairlead up`, a server with `userConsent` or `userKey` is then listed as with `firstGrant`."""
     shared: Annotated[list[SharedKind], Distinct()] = Field(default=[], max_length=5)
     """With `auth.firstGrant`: what everybody sees of the listing of the person who signs in first, beside the tools.
     Absent: nothing, because resources and prompts are often those of one person."""

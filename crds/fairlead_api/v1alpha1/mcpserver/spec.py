@@ -190,9 +190,14 @@ class McpServerSpec(Model):
         """Whether the server is listed with the grant of the first person who signs in; `default` is that of a server
         without `discovery.auth`.
         """
-        if self.auth is None or self.auth.user_consent is None or self.openapi is not None:
+        if self.auth is None or self.auth.of_person is None or self.starts_with_keys or self.openapi is not None:
             return False
         return default if self.discovery.auth is None else self.discovery.auth.first_grant
+
+    @property
+    def starts_with_keys(self) -> bool:
+        """Whether each process of the server has the key of a person in its environment."""
+        return self.auth is not None and self.auth.user_key is not None and self.auth.user_key.env is not None
 
     @property
     def trusts_annotations(self) -> bool:

@@ -163,6 +163,23 @@ def _speaks_http(spec: Any) -> bool:
     )
 
 
+_STARTED_FOR_CLIENTS: Final = (
+    "((has(self.command) || has(self.__package__)) && has(self.session) && self.session == 'PerClient')"
+)
+"""CEL of `_starts_for_clients`."""
+
+
+def _variable_of_key(spec: Any) -> str | None:
+    """The environment variable that has a person's key; None for a server without one."""
+    key = None if spec.auth is None else spec.auth.user_key
+    return None if key is None else key.env
+
+
+def _starts_for_clients(spec: Any) -> bool:
+    """Whether each client has a process of its own, which Fairlead starts."""
+    return (spec.command is not None or spec.package is not None) and spec.session == "PerClient"
+
+
 def _is_within(url: str | None, resource: str) -> bool:
     """Whether `resource` is a server's URL or a parent of it at the same origin."""
     if url is None:
@@ -238,19 +255,36 @@ SPEC: Final = (
     ),
     ValidationRule(
         cel="!has(self.auth) || has(self.url) || has(self.openapi) || "
-        "(has(self.image) && (!has(self.image.transport) || self.image.transport != 'stdio'))",
+        "(has(self.image) && (!has(self.image.transport) || self.image.transport != 'stdio')) || "
+        "(has(self.auth.userKey) && has(self.auth.userKey.env))",
         message="auth is sent as an HTTP header; pass a credential to a stdio server in env",
-        holds=lambda spec: spec.auth is None or _speaks_http(spec),
+        holds=lambda spec: spec.auth is None or _speaks_http(spec) or _variable_of_key(spec) is not None,
         path=".auth",
     ),
     ValidationRule(
         cel="!has(self.auth) || !(has(self.auth.clientCredentials) || has(self.auth.tokenExchange) || "
-        "has(self.auth.userConsent)) || "
+        "has(self.auth.userConsent) || has(self.auth.userKey)) || "
         "!((has(self.remote) && has(self.remote.transport) && self.remote.transport == 'sse') || "
         "(has(self.image) && has(self.image.transport) && self.image.transport == 'sse'))",
-        message="clientCredentials, tokenExchange and userConsent need transport streamable-http, where each request "
-        "has its own credential; with sse, use bearer or header",
-        holds=lambda spec: spec.auth is None or spec.auth.grant is None or spec.effective_transport != "sse",
+        message="clientCredentials, tokenExchange, userConsent and userKey need transport streamable-http, where each "
+        "request has its own credential; with sse, use bearer or header",
+        holds=lambda spec: spec.auth is None or spec.auth.static is not None or spec.effective_transport != "sse",
+        path=".auth",
+    ),
+    ValidationRule(
+        cel=f"!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || !{_STARTED_FOR_CLIENTS} || "
+        "(has(self.discovery) && has(self.discovery.auth))",  # which another rule refuses
+        message="userKey.env puts a person's key into the environment of a process of fairlead up, which is not "
+        "possible on a cluster: use userKey.header and a server that is reached by HTTP",
+        holds=None,
+        path=".auth.userKey.env",
+        reason="FieldValueForbidden",
+    ),
+    ValidationRule(
+        cel=f"!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || {_STARTED_FOR_CLIENTS}",
+        message="userKey.env needs command or package, and session: PerClient, for each process has the key of one "
+        "person; a server that is reached by HTTP gets the key in userKey.header",
+        holds=lambda spec: _variable_of_key(spec) is None or _starts_for_clients(spec),
         path=".auth",
     ),
     ValidationRule(
@@ -266,17 +300,17 @@ SPEC: Final = (
     ),
     ValidationRule(
         cel="!has(self.discovery) || !has(self.discovery.auth) || (has(self.auth) && (has(self.auth.tokenExchange) || "
-        "has(self.auth.userConsent)))",
-        message="discovery.auth needs auth.tokenExchange or auth.userConsent: with any other auth, or none, the "
-        "operator lists with what calls are sent with",
+        "has(self.auth.userConsent) || has(self.auth.userKey)))",
+        message="discovery.auth needs auth.tokenExchange, auth.userConsent or auth.userKey: with any other auth, or "
+        "none, the operator lists with what calls are sent with",
         holds=lambda spec: spec.discovery.auth is None or (spec.auth is not None and spec.auth.of_caller is not None),
         path=".discovery.auth",
     ),
     ValidationRule(
         cel="!has(self.discovery) || !has(self.discovery.auth) || !has(self.discovery.auth.firstGrant) || "
         "!self.discovery.auth.firstGrant || !has(self.auth) || !has(self.auth.tokenExchange)",
-        message="discovery.auth.firstGrant needs auth.userConsent: with tokenExchange, nobody grants anything in a "
-        "browser",
+        message="discovery.auth.firstGrant needs auth.userConsent or auth.userKey: with tokenExchange, nobody grants "
+        "anything in a browser",
         holds=lambda spec: (
             spec.discovery.auth is None
             or not spec.discovery.auth.first_grant
@@ -292,6 +326,14 @@ SPEC: Final = (
         "everything that the server lists is published",
         holds=lambda spec: not spec.discovery.shared or _may_list_with_first_grant(spec),
         path=".discovery.shared",
+    ),
+    ValidationRule(
+        cel="!has(self.discovery) || !has(self.discovery.auth) || !has(self.auth) || !has(self.auth.userKey) || "
+        "!has(self.auth.userKey.env)",
+        message="discovery.auth is for servers that are reached by HTTP: a program that needs a key to start gets "
+        "one for lists in env, under the name of userKey.env",
+        holds=lambda spec: spec.discovery.auth is None or _variable_of_key(spec) is None,
+        path=".discovery.auth",
     ),
     ValidationRule(
         cel="!has(self.discovery) || !has(self.discovery.auth) || "

@@ -66,6 +66,7 @@ async def replica(calls: int = 1) -> AsyncIterator[Replica]:
         consents=nothing,
         everywhere=nothing,
         credentials=nothing,
+        replaced=lambda server, person: None,
         granted=nothing,
         clock=nothing,
     )

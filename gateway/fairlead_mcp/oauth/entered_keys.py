@@ -1,0 +1,183 @@
+"""Keys that persons entered for servers (`auth: userKey`), by which calls of these persons are authenticated.
+
+A key is kept in the store of grants, bound to the server that it was entered for, and sent as it is. A server that
+refuses it (401) makes its person be asked for another one: until then the key stays, and is tried again after a while,
+for the server may have erred.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import Final, NamedTuple, TypeVar
+
+from fairlead_api.documents.base import sha256
+from fairlead_api.documents.catalog import ChildEndpoint
+from fairlead_api.documents.oauth import OAuthSettings, UserKeySettings
+from fairlead_mcp.oauth.access_token import AccessToken
+from fairlead_mcp.oauth.client_registrations import reading_grants
+from fairlead_mcp.oauth.errors import CONFIGURATION, INSUFFICIENT_SCOPE, SIGN_IN_REQUIRED, GrantFailed
+from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant
+from fairlead_mcp.oauth.subject import TokenSubject
+from fairlead_mcp.oauth.token_access import TokenAccess
+from fairlead_mcp.oauth.token_grants import GrantRequest, TokenGrants
+
+MAX_KEY_CHARS: Final = 1_024
+"""Limit on the length of a key."""
+REFUSED_SECONDS: Final = 60.0
+"""Time after which a key that its server has refused is tried again."""
+_KEY: Final = re.compile(r"[!-~]+")
+_FOREVER: Final = float("inf")
+Noted = TypeVar("Noted")
+
+
+class UnusableKey(Exception):
+    """A text cannot be the key. The message says why, and does not quote the text."""
+
+
+class _RefusedKey(NamedTuple):
+    """A key that its server has refused."""
+
+    entered_at: float
+    """`granted_at` of its grant."""
+    until: float
+    """Monotonic seconds until which it is not tried again."""
+
+
+class EnteredKeys(TokenGrants):
+    """Keys of all persons who entered one for a server. Raises GrantFailed without settings for keys."""
+
+    def __init__(self, settings: OAuthSettings, access: TokenAccess, store: GrantStore) -> None:
+        self._settings = require_key_settings(settings)
+        self._access = access
+        self._store = store
+        self._entered: OrderedDict[bytes, float] = OrderedDict()
+        """`granted_at` of the key that a person's last calls were made with."""
+        self._refused: OrderedDict[bytes, _RefusedKey] = OrderedDict()
+
+    def check(self, subject: TokenSubject) -> None:
+        if not subject.person:
+            text = "the server is called with a key that each person enters, and the caller is not a person"
+            raise GrantFailed(text, cause=SIGN_IN_REQUIRED)
+
+    async def token(self, request: GrantRequest) -> AccessToken:
+        person, server = request.subject.person, self._access.server
+        if request.step_up:
+            text = f"{server} wants a key with more rights than yours has: give it these rights, or enter another one"
+            raise GrantFailed(text, cause=INSUFFICIENT_SCOPE)
+        with reading_grants():
+            stored = await self._store.read(GrantKey(person, server))
+        grant = None if stored is None else stored.grant
+        if grant is not None and request.refused and request.refused == grant.user_key:
+            self._note(self._refused, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS))
+        problem = self.sign_in_problem(person, grant)
+        if problem or grant is None:
+            raise key_required(problem)
+        self._refused.pop(person, None)
+        self._note(self._entered, person, grant.granted_at)
+        return token_of_key(self._settings, grant.user_key)
+
+    def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
+        server, address = self._access.server, self._access.address
+        if grant is None or not grant.user_key:
+            return f"you have not entered your key for {server}"
+        if grant.server_address != address:
+            return f"you entered your key for {server} at {grant.server_address}, but the server is at {address} now"
+        if grant.server_uid != self._access.server_uid:
+            return f"the server {server} was removed since you entered your key, and is another one now"
+        refused = self._refused.get(person)
+        if refused is not None and refused.entered_at == grant.granted_at and self._access.monotonic() < refused.until:
+            return f"the server {server} refused your key (401)"
+        return ""
+
+    async def has_consent(self, person: bytes) -> bool:
+        try:
+            stored = await self._store.read(GrantKey(person, self._access.server))
+        except UnreadableGrant:  # there is one, of a replica that has another key by now
+            return True
+        return stored is not None and self._entered.get(person) == stored.grant.granted_at
+
+    def forget(self, person: bytes) -> None:
+        self._entered.pop(person, None)
+        self._refused.pop(person, None)
+
+    def doubt(self) -> None:
+        """Nothing is discovered."""
+
+    async def aclose(self) -> None:
+        self._entered.clear()
+        self._refused.clear()
+
+    def _note(self, table: OrderedDict[bytes, Noted], person: bytes, value: Noted) -> None:
+        table[person] = value
+        table.move_to_end(person)
+        if len(table) > self._access.max_tokens:
+            table.popitem(last=False)
+
+
+class KeyEntry:
+    """Keys that persons enter for one server, as they are checked and stored. Raises GrantFailed without settings for
+    keys.
+    """
+
+    def __init__(self, settings: OAuthSettings, access: TokenAccess) -> None:
+        self.settings = require_key_settings(settings)
+        self._access = access
+
+    def grant_of(self, key: str, holder: str) -> StoredGrant:
+        """The grant that keeps a key which its person has just entered. Raises UnusableKey."""
+        return StoredGrant(
+            issuer="",
+            client_id="",
+            user_key=usable_key(self.settings, key),
+            granted_at=self._access.clock(),
+            server_address=self._access.address,
+            server_uid=self._access.server_uid,
+            holder=holder,
+        )
+
+
+def require_key_settings(settings: OAuthSettings) -> UserKeySettings:
+    """Settings of the key: its description, and where it goes. Raises GrantFailed for settings that do not say it."""
+    key = settings.user_key
+    if key is None or bool(key.header) == bool(key.env):
+        text = "the settings of the server say nothing about the keys of persons that can be used: set header or env"
+        raise GrantFailed(text, cause=CONFIGURATION)
+    return key
+
+
+def usable_key(settings: UserKeySettings, text: str) -> str:
+    """A key as it is stored and sent: without blanks around it. Raises UnusableKey."""
+    key = text.strip()
+    if not key:
+        raise UnusableKey("the key is empty")
+    if len(key) > MAX_KEY_CHARS:
+        raise UnusableKey(f"the key is longer than {MAX_KEY_CHARS} characters")
+    if _KEY.fullmatch(key) is None:
+        raise UnusableKey("the key has blanks or characters that are not printable ASCII: copy it alone, in one piece")
+    if settings.starts_with and not key.startswith(settings.starts_with):
+        raise UnusableKey(f"keys of this server begin with {' or '.join(settings.starts_with)}")
+    return key
+
+
+def token_of_key(settings: UserKeySettings, key: str) -> AccessToken:
+    """The key as what calls are made with: its line is the header, or the variable in the same form."""
+    value = f"{settings.prefix} {key}" if settings.prefix else key
+    line = f"{settings.header or settings.env}: {value}\r\n".encode("ascii")
+    return AccessToken(key, _FOREVER, frozenset(), line)
+
+
+def key_in(line: bytes) -> str:
+    """The value in the line of `token_of_key`."""
+    return line.decode("ascii").partition(": ")[2].removesuffix("\r\n")
+
+
+def program_address(endpoint: ChildEndpoint) -> str:
+    """Address of a server that is a program, in place of a URL: another one for other arguments, which it hides."""
+    digest = sha256(*(word.encode() for word in (endpoint.command, *endpoint.args)))
+    return f"the program {endpoint.command} ({digest[:16]})"
+
+
+def key_required(problem: str) -> GrantFailed:
+    """Make the failure for a person who has to enter a key."""
+    return GrantFailed(f"{problem}: enter your key", cause=SIGN_IN_REQUIRED)
