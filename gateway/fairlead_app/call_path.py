@@ -36,8 +36,9 @@ from fairlead_gateway.endpoint.mcp_endpoint import ClientAccess, McpEndpoint, Re
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.policy.gateways_behind import gateways_behind
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.upstream.registry import Registry, UpstreamAccess
+from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.upstream.server_session import CompleteElicitation
+from fairlead_gateway.upstream.upstream_access import UpstreamAccess
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.oauth.errors import GrantFailed

@@ -72,17 +72,8 @@ KEYS = (
     ),
     Guard(
         "a process that goes on with a key that was deleted or replaced",
-        f"{GATEWAY}.upstream.registry",
-        (
-            (
-                ".credentials.forget(person)\n            entry.connection.upstream.end_person(person)\n",
-                ".credentials.forget(person)\n",
-            ),
-            (
-                "not await credentials.review(person):\n            entry.connection.upstream.end_person(person)\n",
-                "not await credentials.review(person):\n            pass\n",
-            ),
-        ),
+        _PER_CLIENT,
+        (("            self._retire(session)\n\n    def gauges(", "            pass\n\n    def gauges("),),
         f"{_KEYS}::test_the_process_of_a_session_ends_with_its_key",
         "TimeoutError",
     ),

@@ -383,7 +383,8 @@ class SignIns(SignInLinks, SignInWait):
 
 async def _revoke(consent: ServerConsent, grant: StoredGrant) -> None:
     """Revoke a grant that was replaced, where its authorization server can."""
-    await consent.flow.revoke(grant)
+    if isinstance(consent.flow, ConsentFlow):
+        await consent.flow.revoke(grant)
 
 
 @contextlib.contextmanager

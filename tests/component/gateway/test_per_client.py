@@ -219,7 +219,7 @@ async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: 
 async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(tmp_path: Path) -> None:
     """Not for as long as the stream of a process that all clients share, which opens again with the next call."""
     async with behind_a_listener(tmp_path) as (server, gateway):
-        gateway.registry.link_seconds = 0.01
+        gateway.registry.factory.link_seconds = 0.01
         seen: list[set[int]] = []
         for session in [await session_of(gateway) for _ in range(3)]:  # each takes longer to start than that
             assert text(await ask(gateway, echo(session)))

@@ -244,11 +244,11 @@ async def test_the_processes_of_a_person_end_with_the_persons_key() -> None:
     await processes.call(session=b"a", **ALICE)
     await processes.call(session=b"b", **BOB)
     await processes.call(tasks=True, **ALICE)
-    processes.server.end_person(b"alice")
+    processes.server.end_sessions_of(b"alice")
     await asyncio.sleep(0)
     assert [process.ended.is_set() for process in processes.all] == [True, False, True]
     assert processes.server.sessions == 1
-    processes.server.end_person(b"nobody")
+    processes.server.end_sessions_of(b"nobody")
     assert processes.open == 1
 
 

@@ -1,0 +1,50 @@
+"""Parts of the gateway that its access to servers needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.ports import Upstream
+from fairlead_gateway.core.sign_in import SignInLinks
+from fairlead_gateway.upstream.server_session import CompleteElicitation, forward_nothing
+from fairlead_mcp import eras
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.oauth.errors import GrantFailed
+from fairlead_mcp.oauth.stored_grant import GrantStore
+
+
+class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """Access of the gateway to servers. With `children` None the gateway cannot run child processes; with
+    `shared_children` the operator runs them.
+    """
+
+    client: eras.Client
+    installation: str
+    """Value of `Via` in requests (RFC 9110, 7.6.3)."""
+    credentials: Credentials
+    resolve: Callable[[ServerKey], Resolve]
+    """Returns the resolver for a server's host."""
+    children: ChildHost | None
+    shared_children: bool
+    local: Callable[[int], Upstream]
+    """Creates the upstream of the gateway's own tools, for the given number of concurrent calls."""
+    keep_tokens: Callable[[bool], None] = lambda _: None
+    """Called with whether a server needs the raw tokens of callers (RFC 8693)."""
+    observe_grant: Callable[[ServerKey, Identity, GrantFailed | None, float], None] = lambda *_: None
+    """`ObserveOutcome` of the credentials of a server."""
+    forget_grants: Callable[[ServerKey], None] = lambda _: None
+    """Called when a server's credentials are replaced or removed: earlier outcomes say nothing about the new ones."""
+    complete: CompleteElicitation = forward_nothing
+    """Forwards the end of an elicitation between the calls of a client."""
+    is_own_audience: Callable[[str], bool] = lambda _: False
+    """Whether this gateway accepts tokens of an audience."""
+    links: SignInLinks
+    """Links at which persons sign in at servers."""
+    grants: GrantStore | None
+    """Grants that persons made for servers; None if none can be stored."""

@@ -1,0 +1,50 @@
+"""Configuration of a server's upstream, by its catalog."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_api.documents.catalog import CredentialRef, Endpoint
+from fairlead_api.documents.oauth import TOKEN_EXCHANGE, OAuthSettings
+from fairlead_api.documents.operations import Operation
+from fairlead_gateway.upstream.server_facts import ServerTraits
+
+
+class UpstreamConfig(msgspec.Struct, frozen=True):
+    """Configuration of an upstream. The upstream is replaced when this changes."""
+
+    endpoint: Endpoint
+    credential: CredentialRef | None
+    oauth: OAuthSettings | None
+    traits: ServerTraits
+    rate: float | None
+    """Calls a second."""
+    burst: int | None
+    """Calls that are admitted at once after a pause."""
+    per_client: bool
+    sign_in: bool
+    """Whether its only tool asks callers to sign in."""
+    uid: str
+    """`Catalog.uid` of a server with OAuth settings; else empty."""
+    operations: dict[str, Operation]
+    """By name of the tool, of a server behind an `OpenApiEndpoint`."""
+
+    @property
+    def personal(self) -> bool:
+        """Whether calls go with tokens of persons."""
+        return self.oauth is not None and (self.exchanges or self.oauth.of_person)
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether calls go with tokens that are exchanged for those of callers (RFC 8693)."""
+        return self.oauth is not None and self.oauth.grant == TOKEN_EXCHANGE
+
+    @property
+    def key_variable(self) -> str:
+        """Environment variable that has the key of a process's person; empty for a server without one."""
+        return "" if self.oauth is None or self.oauth.user_key is None else self.oauth.user_key.env
+
+    def has_tokens_of(self, other: UpstreamConfig) -> bool:
+        """Whether access tokens of another configuration are good for this one."""
+        own = self.endpoint, self.credential, self.oauth, self.uid
+        return own == (other.endpoint, other.credential, other.oauth, other.uid)
