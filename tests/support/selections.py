@@ -16,8 +16,8 @@ from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.guard import Guard, Timing
-from fairlead_gateway.upstream.registry import Unreachable
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
+from fairlead_gateway.upstream.upstream_factory import Unreachable
 
 BOOK = MetricsRegistry()
 

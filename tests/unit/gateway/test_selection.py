@@ -14,7 +14,7 @@ from fairlead_gateway.core.meta_tools import NAMES
 from fairlead_gateway.endpoint.request_target import parse
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tool_list import PIECE
-from fairlead_gateway.upstream.registry import Unreachable
+from fairlead_gateway.upstream.upstream_factory import Unreachable
 from gatewayworld import catalog
 from selections import Upstreams, select
 
