@@ -50,7 +50,7 @@ FORM = OperationBody(media_type="application/x-www-form-urlencoded", properties=
 UPLOAD = OperationBody(
     media_type="multipart/form-data",
     properties={"note": "note", "photo": "photo"},
-    encoding={"photo": PartEncoding(content_type="image/png", binary=True)},
+    encodings={"photo": PartEncoding(content_type="image/png", binary=True)},
 )
 OPERATIONS = {
     "getPet": GET_PET,

@@ -62,7 +62,7 @@ class OperationBody(DocumentStruct, kw_only=True, frozen=True):
     """Whether a body is sent where none of its arguments is given: an empty object, without `argument`."""
     binary: bool = False
     """Whether `argument` is base64 of the body's bytes."""
-    encoding: dict[str, PartEncoding] = msgspec.field(default_factory=dict)
+    encodings: dict[str, PartEncoding] = msgspec.field(default_factory=dict)
     """By name of the property, for forms."""
 
 

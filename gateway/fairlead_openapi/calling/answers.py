@@ -122,12 +122,32 @@ def _binary_block(path: str, base: str, body: bytes) -> bytes:
 
 
 def _text(body: bytes, content_type: str) -> str:
-    """Text in the encoding that the type names; UTF-8 with replacements if Python does not know it."""
+    """Text in the encoding that the type names, if that is one of `_DECODERS`; else as UTF-8 with replacements."""
     charset = _CHARSET.search(content_type)
-    try:
-        return body.decode(charset[1] if charset else "utf-8", "replace").removeprefix("\ufeff")
-    except (LookupError, UnicodeError):
-        return body.decode("utf-8", "replace")
+    decode = _DECODERS.get(charset[1].lower() if charset else "", _utf_8)
+    return decode(body).removeprefix("\ufeff")
+
+
+def _utf_8(body: bytes) -> str:
+    return body.decode("utf-8", "replace")
+
+
+def _utf_16(body: bytes) -> str:
+    return body.decode("utf-16", "replace")
+
+
+def _windows_1252(body: bytes) -> str:
+    return body.decode("windows-1252", "replace")
+
+
+_DECODERS: Final = {
+    "utf-16": _utf_16,
+    "iso-8859-1": _windows_1252,
+    "latin1": _windows_1252,
+    "us-ascii": _windows_1252,
+    "windows-1252": _windows_1252,
+}
+"""Decoders by label (WHATWG Encoding, section 4.2). Other codecs of Python, such as punycode, may take hours."""
 
 
 def _nothing(answer: Answer) -> str:

@@ -94,7 +94,7 @@ def _content_type(media_type: str) -> str:
 
 
 def _form(base: str, properties: Members, body: OperationBody) -> EncodedBody:
-    encodings = body.encoding
+    encodings = body.encodings
     if base == FORM:
         written = [pair for name, value in properties.items() for pair in _form_pairs(name, value, encodings.get(name))]
         return EncodedBody(body.media_type, "&".join(written).encode())

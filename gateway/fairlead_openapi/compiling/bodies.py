@@ -85,7 +85,7 @@ class BodyReader:
             converted = PortableSchema({"type": "object"}, frozenset())
         described_schema = described(converted.schema, stated)
         whole = PortableSchema(described_schema, converted.names, converted.losses)
-        return self._whole(sent, whole, required, encoding=encoding)
+        return self._whole(sent, whole, required, encodings=encoding)
 
     def _text(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> BodyArguments:
         schema = described({"type": "string", "description": f"Text of {sent}."}, stated)
@@ -104,12 +104,12 @@ class BodyReader:
         required: bool,
         *,
         binary: bool = False,
-        encoding: dict[str, PartEncoding] | None = None,
+        encodings: dict[str, PartEncoding] | None = None,
     ) -> BodyArguments:
         argument = self._names.allot("body", "request")
         return BodyArguments(
             OperationBody(
-                media_type=sent, argument=argument, required=required, binary=binary, encoding=encoding or {}
+                media_type=sent, argument=argument, required=required, binary=binary, encodings=encodings or {}
             ),
             (Argument(argument, converted.schema, required),),
             converted.names,
@@ -123,7 +123,7 @@ class BodyReader:
             properties[argument] = name
             arguments.append(Argument(argument, schema, name in plain.required))
         return BodyArguments(
-            OperationBody(media_type=sent, properties=properties, required=required, encoding=encoding),
+            OperationBody(media_type=sent, properties=properties, required=required, encodings=encoding),
             tuple(arguments),
             plain.names,
             tuple(OperationLoss(loss.kind, "body", loss.message) for loss in plain.losses),

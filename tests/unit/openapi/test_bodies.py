@@ -108,7 +108,7 @@ def test_forms_have_the_encodings_of_their_properties() -> None:
     }
     encoding = {"tags": {"style": "pipeDelimited"}, "meta": {"contentType": "application/json", "allowReserved": True}}
     _, body = write({"application/x-www-form-urlencoded": {"schema": schema, "encoding": encoding}})
-    assert body.encoding == {
+    assert body.encodings == {
         "tags": PartEncoding(style="pipeDelimited", explode=False),
         "meta": PartEncoding(content_type="application/json", allow_reserved=True),
     }
@@ -129,7 +129,7 @@ def test_bytes_of_multipart_bodies_are_base64(file: dict[str, Any]) -> None:
         "contentEncoding": "base64",
         "description": "Picture. Base64.",
     }
-    assert body.encoding == {"file": PartEncoding(binary=True)}
+    assert body.encodings == {"file": PartEncoding(binary=True)}
 
 
 def test_several_files_of_a_multipart_body_are_an_array_of_base64() -> None:
@@ -145,7 +145,7 @@ def test_several_files_of_a_multipart_body_are_an_array_of_base64() -> None:
     items = definition["inputSchema"]["properties"]["files"]["items"]
     assert items == {"type": "string", "contentEncoding": "base64", "description": "Base64."}
     assert operation.body is not None
-    assert operation.body.encoding["files"].binary
+    assert operation.body.encodings["files"].binary
 
 
 @pytest.mark.parametrize("media_type", ["application/octet-stream", "image/png"])

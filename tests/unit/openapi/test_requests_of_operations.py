@@ -168,7 +168,7 @@ def test_forms_write_objects_by_their_encoding() -> None:
         "deep": PartEncoding(style="deepObject", explode=True),
         "json": PartEncoding(content_type="application/json"),
     }
-    body = OperationBody(media_type="application/x-www-form-urlencoded", properties=names, encoding=encoding)
+    body = OperationBody(media_type="application/x-www-form-urlencoded", properties=names, encodings=encoding)
     arguments = {"plain": "a b", "object": {"k": 1}, "deep": {"k": "v"}, "json": [1], "list": [1, None, "x"]}
     assert body_with(body, arguments).body == (
         b"plain=a%20b&object=%7B%22k%22%3A1%7D&deep%5Bk%5D=v&json=%5B1%5D&list=1&list=x"
@@ -181,7 +181,7 @@ def test_parts_have_the_types_of_their_values() -> None:
         "deep": PartEncoding(style="deepObject"),
     }
     names = {name: name for name in ("a", "o", "deep", 'n"\r\n', "photos")}
-    body = OperationBody(media_type="multipart/form-data", properties=names, encoding=encoding)
+    body = OperationBody(media_type="multipart/form-data", properties=names, encodings=encoding)
     request = body_with(
         body, {"a": ["x", 2], "o": {"k": 1}, "deep": {"k": {"l": 1}}, 'n"\r\n': "y", "photos": ["AQ==", "_w"]}
     )

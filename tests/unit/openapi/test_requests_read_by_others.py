@@ -66,7 +66,7 @@ def test_werkzeug_reads_multipart_bodies(texts: dict[str, str], data: bytes) -> 
     body = OperationBody(
         media_type="multipart/form-data",
         properties={**{name: name for name in texts}, "file": "file"},
-        encoding={"file": PartEncoding(binary=True)},
+        encodings={"file": PartEncoding(binary=True)},
     )
     operation = Operation(method="POST", path="/p", body=body)
     request = sent(operation, {**texts, "file": base64.b64encode(data).decode()})

@@ -74,6 +74,7 @@ def test_texts_are_decoded_as_their_type_says() -> None:
     assert text(answer("Grüße".encode("latin-1"), "text/plain; charset=ISO-8859-1")) == "Grüße"
     assert text(answer("Grüße".encode(), 'text/csv; charset="unheard"')) == "Grüße"
     assert text(answer(b"a\xff", "application/xml; charset=idna")) == "a\ufffd"
+    assert text(answer(b"Rex-pjb", "text/plain; charset=punycode")) == "Rex-pjb"
     assert text(answer(b"<svg/>", "image/svg+xml")) == "<svg/>"
     assert text(answer(b"plain", "")) == "plain"
 
