@@ -93,7 +93,8 @@ def _link(
 ) -> StreamClient:
     opener: StreamOpener
     if isinstance(endpoint, TcpEndpoint):
-        opener = TcpOpener(endpoint.host, endpoint.port, access.credential.token, resolve=access.resolve)
+        key = "" if endpoint.key_program else None
+        opener = TcpOpener(endpoint.host, endpoint.port, access.credential.token, key=key, resolve=access.resolve)
     elif isinstance(endpoint, EventsEndpoint):
         opener = EventsOpener(
             endpoint.url,

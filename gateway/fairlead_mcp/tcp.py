@@ -1,4 +1,5 @@
-"""Message streams over TCP to a server on stdio in another pod: one message per line, after a line with a token.
+"""Message streams over TCP to a server on stdio in another pod: one message per line, after a line with a token and,
+for a server whose processes have the keys of persons, a line with a key.
 
 The listener (the gate) starts one process of the server per connection, if the first line has the right token; with a
 wrong token it closes the connection. The socket is the process's standard input and output, so that process and
@@ -33,7 +34,11 @@ _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (soc
 
 
 class TcpOpener(StreamOpener):
-    """Opens a stream over TCP. Several addresses (one per pod) are tried in the random order of `shuffle`."""
+    """Opens a stream over TCP. Several addresses (one per pod) are tried in the random order of `shuffle`.
+
+    `key` is the key of the person whose process it is, for a gate that reads one: one printable word, or empty for
+    nobody's. None: the gate reads none.
+    """
 
     starts_process = True
 
@@ -43,6 +48,7 @@ class TcpOpener(StreamOpener):
         port: int,
         token: str,
         *,
+        key: str | None = None,
         resolve: Resolve | None = None,
         timeout: float = DIAL_SECONDS,
         shuffle: Callable[[list[Address]], None] = random.shuffle,
@@ -55,7 +61,7 @@ class TcpOpener(StreamOpener):
             return addresses
 
         self._dialer = Dialer(host, port, None, None, spread, timeout)
-        self._greeting = token.encode() + b"\n"
+        self._greeting = b"".join(line.encode() + b"\n" for line in (token, key) if line is not None)
 
     async def open(self, connection: StreamConnection) -> LineProtocol:
         """Connect and send the token. Raises ConnectFailed."""

@@ -62,12 +62,16 @@ def children(pid: int) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def gated(*command: str, token: str = TOKEN, most: int = 128) -> AsyncIterator[Gated]:
-    """Serve `command` (of this interpreter, where it is a script) to clients with the token."""
+async def gated(*command: str, token: str = TOKEN, most: int = 128, key_variable: str = "") -> AsyncIterator[Gated]:
+    """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of persons
+    for a variable if it is named.
+    """
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
     program = [sys.executable, *command] if command[0].endswith(".py") else list(command)
-    argv = stdio_gate.listen(port, stdio_gate.digest(token), program, most=most, busybox=busybox)
+    argv = stdio_gate.listen(
+        port, stdio_gate.digest(token), program, most=most, key_variable=key_variable, busybox=busybox
+    )
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
         await _listening(port)

@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_api.documents.catalog import Catalog, ChildEndpoint
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, TcpEndpoint
 from fairlead_api.documents.oauth import USER_KEY, OAuthSettings, UserKeySettings
+from gated_stdio_server import CREDENTIAL, Gated, gated, write_token
 from gatewayworld import LEGACY, MODERN, catalog
 from rawserver import RawServer, Reply, Request, raw_server
 
@@ -79,6 +80,24 @@ def key_catalog(url: str, name: str = "keyed", key: Mapping[str, Any] | None = N
     """A server that is called with a key of each person in the header X-Api-Key."""
     oauth = {name: more.pop(name) for name in ("first_grant", "listing_interval_s") if name in more}
     return catalog(name, url, ["whoami"], oauth=key_settings(key, **oauth), version=MODERN, **more)
+
+
+@asynccontextmanager
+async def pod_catalog(folder: Path, name: str = "keyed") -> AsyncIterator[tuple[Gated, Catalog]]:
+    """A pod whose processes have the key of a person in their environment, and its catalog."""
+    script = folder / "keyed_server.py"
+    script.write_text(PROCESS)
+    write_token(folder)
+    async with gated(str(script), VARIABLE, key_variable=VARIABLE) as pod:
+        yield pod, keyed_pod(pod, name)
+
+
+def keyed_pod(pod: Gated, name: str = "keyed", program: str = "the program keyed (1)") -> Catalog:
+    """The catalog of a pod; `program` is another text for another program."""
+    endpoint = TcpEndpoint(host="127.0.0.1", port=pod.port, key_program=program)
+    oauth = OAuthSettings(grant=USER_KEY, user_key=UserKeySettings(env=VARIABLE))
+    more = {"oauth": oauth, "version": LEGACY, "session": "PerClient", "credential": CREDENTIAL}
+    return catalog(name, endpoint, ["whoami"], **more)
 
 
 def process_catalog(folder: Path, name: str = "keyed", *words: str, variable: str = VARIABLE, **more: Any) -> Catalog:

@@ -23,6 +23,7 @@ from fairlead_api.documents.catalog import (
     HttpEndpoint,
     LocalEndpoint,
     OpenApiEndpoint,
+    TcpEndpoint,
 )
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import table_in_slices
@@ -302,7 +303,7 @@ class Registry:
 
     def _server_tokens(self, key: ServerKey, config: UpstreamConfig, credential: Credential) -> _ServerTokens:
         endpoint, oauth = config.endpoint, config.oauth
-        kinds = ChildEndpoint if config.key_variable else HttpEndpoint | OpenApiEndpoint
+        kinds = ChildEndpoint | TcpEndpoint if config.key_variable else HttpEndpoint | OpenApiEndpoint
         if oauth is None or not isinstance(endpoint, kinds):
             return _ServerTokens()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead_api.documents.catalog import ChildEndpoint, Credential, HttpEndpoint, OpenApiEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, Credential, HttpEndpoint, OpenApiEndpoint, TcpEndpoint
 from fairlead_api.documents.oauth import USER_KEY, OAuthSettings
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.oauth.access_token import AccessToken
@@ -25,7 +25,7 @@ class ServerConsent(msgspec.Struct, frozen=True):
     settings: OAuthSettings
     uid: str
     """`Catalog.uid` of the server."""
-    endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint
+    endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint | TcpEndpoint
     installation: str
     """Name of this installation in the header `Via`, by which loops are noticed."""
     flow: ConsentFlow | KeyEntry
@@ -38,7 +38,9 @@ class ServerConsent(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         """Where calls go: the URL of the server, or its program."""
-        return self.endpoint.command if isinstance(self.endpoint, ChildEndpoint) else self.endpoint.url
+        if isinstance(self.endpoint, ChildEndpoint):
+            return self.endpoint.command
+        return self.endpoint.key_program if isinstance(self.endpoint, TcpEndpoint) else self.endpoint.url
 
 
 def make_flow(
@@ -49,10 +51,10 @@ def make_flow(
 
 
 def token_access(
-    endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint, resolve: Resolve, **more: Any
+    endpoint: HttpEndpoint | OpenApiEndpoint | ChildEndpoint | TcpEndpoint, resolve: Resolve, **more: Any
 ) -> TokenAccess:
     """Surroundings of the tokens of a server at its URL, or of the keys of a program; `more` are members of it."""
-    if isinstance(endpoint, ChildEndpoint):
+    if isinstance(endpoint, ChildEndpoint | TcpEndpoint):
         return TokenAccess(program_address(endpoint), resolve, **more)
     host, authorities = endpoint.host_header, endpoint.ca_bundle
     return TokenAccess(endpoint.url, resolve, host_header=host, server_ca_bundle=authorities, **more)

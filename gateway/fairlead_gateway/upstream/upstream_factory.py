@@ -116,6 +116,16 @@ class UpstreamFactory:
             if config.key_variable or (per_client and self._children is not None):
                 return sessions
             return GatedUpstream(self._child(key, config, endpoint, credential), sessions)
+        if isinstance(endpoint, TcpEndpoint) and config.key_variable:
+
+            def of_person(features: bytes, line: bytes) -> Upstream:
+                person_key = key_in(line) if line else ""
+                opener = TcpOpener(
+                    endpoint.host, endpoint.port, credential.token, key=person_key, resolve=self._resolve(key)
+                )
+                return self._linked(key, config, opener, ClientStream(features), Mask(credential).adding(person_key))
+
+            return self._per_client(key, config, of_person)
         make = await (
             self._http(key, config, endpoint, credential, credentials)
             if isinstance(endpoint, HttpEndpoint)
@@ -212,20 +222,25 @@ class UpstreamFactory:
 
         def make(features: bytes | None) -> Upstream:
             client_stream = None if features is None else ClientStream(features)
-            # `PerClientUpstream` closes the links of clients
-            idle = self.link_seconds if client_stream is None else NEVER
-            side = ClientSide(self._client)
-            if client_stream is not None:
-                side = ClientSide(self._client, client_stream.offering, client_stream.relay)
-            link = StreamClient(str(key), opener, StreamPolicy(legacy=not config.traits.modern, idle=idle), side=side)
-            shared = LinkUpstream(link, config.traits, client_stream=client_stream, mask=Mask(credential))
+            linked = self._linked(key, config, opener, client_stream, Mask(credential))
             return (
-                shared
+                linked
                 if client_stream is not None
-                else GatedUpstream(shared, self._per_client(key, config, lambda features, _: make(features)))
+                else GatedUpstream(linked, self._per_client(key, config, lambda features, _: make(features)))
             )
 
         return make
+
+    def _linked(
+        self, key: ServerKey, config: UpstreamConfig, opener: StreamOpener, client: ClientStream | None, mask: Mask
+    ) -> LinkUpstream:
+        """Upstream over one link: that of a `client`, or shared by all."""
+        idle = self.link_seconds if client is None else NEVER  # `PerClientUpstream` closes the links of clients
+        side = ClientSide(self._client)
+        if client is not None:
+            side = ClientSide(self._client, client.offering, client.relay)
+        link = StreamClient(str(key), opener, StreamPolicy(legacy=not config.traits.modern, idle=idle), side=side)
+        return LinkUpstream(link, config.traits, client_stream=client, mask=mask)
 
     async def tls(self, ca_bundle: str | None) -> ssl.SSLContext:
         """TLS context, created in a thread because reading the system's certificates takes tens of milliseconds."""

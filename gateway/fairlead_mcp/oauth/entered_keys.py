@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Final, NamedTuple, TypeVar
 
 from fairlead_api.documents.base import sha256
-from fairlead_api.documents.catalog import ChildEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, TcpEndpoint
 from fairlead_api.documents.oauth import OAuthSettings, UserKeySettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.client_registrations import reading_grants
@@ -172,8 +172,10 @@ def key_in(line: bytes) -> str:
     return line.decode("ascii").partition(": ")[2].removesuffix("\r\n")
 
 
-def program_address(endpoint: ChildEndpoint) -> str:
+def program_address(endpoint: ChildEndpoint | TcpEndpoint) -> str:
     """Address of a server that is a program, in place of a URL: another one for other arguments, which it hides."""
+    if isinstance(endpoint, TcpEndpoint):
+        return endpoint.key_program
     digest = sha256(*(word.encode() for word in (endpoint.command, *endpoint.args)))
     return f"the program {endpoint.command} ({digest[:16]})"
 

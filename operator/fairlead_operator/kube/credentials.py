@@ -312,7 +312,9 @@ class Resolver:
         listing = server.spec.discovery.auth
         try:
             calls = await self._present(server, auth, url)
-            if auth.of_caller is None:
+            if server.spec.starts_with_keys:  # the process for lists has the environment of the pod alone
+                operator = None
+            elif auth.of_caller is None:
                 operator = None if auth.grant is None else calls.of_operator
             elif listing is None:
                 operator = OperatorCredential()

@@ -42,7 +42,7 @@ from fairlead_operator.ports import (
     Workload,
 )
 from fairlead_operator.server import deployment_status, stdio_gate
-from fairlead_operator.server.kube_manifests import ManifestContext, domain_policy, service_host
+from fairlead_operator.server.kube_manifests import ManifestContext, domain_policy, key_program, service_host
 from fairlead_operator.server.object_plan import WorkloadPlan, plan
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker
 
@@ -263,7 +263,8 @@ def endpoint_of(server: McpServer) -> Endpoint:
     if api is not None:
         return api.endpoint()
     if spec.effective_transport == "stdio":
-        return TcpEndpoint(host=service_host(server), port=spec.effective_port)
+        program = key_program(server) if spec.starts_with_keys else ""
+        return TcpEndpoint(host=service_host(server), port=spec.effective_port, key_program=program)
     url = dialled_url(server)
     if spec.effective_transport == "sse":
         return EventsEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)

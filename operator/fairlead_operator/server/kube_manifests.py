@@ -7,9 +7,11 @@ file system with a writable /tmp and home folder.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairlead_api.documents.base import sha256
 from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED_BY
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package
 from fairlead_operator.server import stdio_gate
@@ -261,6 +263,19 @@ def _container(server: McpServer) -> Json:
     return container
 
 
+def key_program(server: McpServer) -> str:
+    """Name of the program that gets persons' keys, with a digest of all that decides what it does with them."""
+    spec = server.spec
+    source = spec.image or spec.package
+    digest = sha256(
+        *(
+            json.dumps(spec.to_wire().get(member), sort_keys=True).encode()
+            for member in ("image", "package", "env", "envFrom", "podTemplate", "unrestrictedPodTemplate")
+        )
+    )
+    return f"the program {'' if source is None else source.name} ({digest[:16]})"
+
+
 def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> None:
     """Add to the pod of a stdio server the listener that makes it reachable over TCP: see `stdio_gate`."""
     volume: Json = {"name": "fairlead", "mountPath": stdio_gate.FOLDER}
@@ -274,7 +289,13 @@ def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> Non
     (container,) = pod["containers"]
     program = [*container.pop("command", ()), *container.pop("args", ())]
     port = server.spec.effective_port
-    container["command"] = stdio_gate.listen(port, context.token_digest, program, most=server.spec.limits.processes)
+    container["command"] = stdio_gate.listen(
+        port,
+        context.token_digest,
+        program,
+        most=server.spec.limits.processes,
+        key_variable=server.spec.key_variable,
+    )
     container["readinessProbe"] = {
         "exec": {"command": stdio_gate.readiness(port)},
         "periodSeconds": 5,

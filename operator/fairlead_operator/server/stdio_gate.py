@@ -35,17 +35,23 @@ GATE: Final = """\
     [ ${S%status}exe -ef $B ] || N=x$N
   done
   [ ${#N} -lt $MOST ] || refuse "full $MOST"
-  case $4 in
-    */*) [ -f "$4" ] && [ -x "$4" ] ;;
-    *) command -v "$4" >/dev/null ;;
-  esac || refuse "missing $4"
+  case $5 in
+    */*) [ -f "$5" ] && [ -x "$5" ] ;;
+    *) command -v "$5" >/dev/null ;;
+  esac || refuse "missing $5"
 ) || exit 1
-shift 3
+[ -z "$4" ] || {
+  IFS= read -r -t 5 -n 1100 FAIRLEAD_KEY || exit 1
+  [ -z "$FAIRLEAD_KEY" ] || export "$4=$FAIRLEAD_KEY"
+}
+unset FAIRLEAD_KEY
+shift 4
 exec "$@"
 """
 """Script of the gate. `read` reads single bytes, so that data after the token in the same segment is left for the
-server. The script uses backquotes because Kubernetes expands `$(NAME)` in commands, and a subshell so that its
-variables do not overwrite the server's environment.
+server. With the name of a variable, a second line has the key of the person whose process it is; if it is empty, the
+variable stays as the pod has it. The script uses backquotes because Kubernetes expands `$(NAME)` in commands, and a
+subshell so that its variables do not overwrite the server's environment.
 
 The limit counts children of the listener that already run the server, not those that still run the gate, so that
 clients without the token cannot use the limit up. Connections within the same milliseconds do not see each other, so
@@ -59,9 +65,20 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def listen(port: int, token_digest: str, command: Sequence[str], *, most: int, busybox: str = BUSYBOX) -> list[str]:
-    """Command of a container that serves `command` on `port` to clients with the token, up to `most` at a time."""
-    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), *command]
+def listen(
+    port: int,
+    token_digest: str,
+    command: Sequence[str],
+    *,
+    most: int,
+    key_variable: str = "",
+    busybox: str = BUSYBOX,
+) -> list[str]:
+    """Command of a container that serves `command` on `port` to clients with the token, up to `most` at a time.
+
+    With `key_variable`, clients send a second line: a person's key, which the process has under that name.
+    """
+    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), key_variable, *command]
     return [busybox, "sh", "-c", LISTEN, "listen", busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from consentservers import BrowserPage, FormBrowser, consent_server
 from consentworld import called, laptop, link_of, title_of, whoami
+from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
@@ -25,10 +26,13 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
 from fairlead_gateway.core.identity import LOCAL, Identity
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.http.dial import resolve_by_dns
 from fairlead_mcp.oauth.stored_grant import GrantKey
+from fairlead_mcp.opening import NetworkAccess, network_session
 from fixed_authenticator import Names
+from gated_stdio_server import TOKEN
 from gatewayworld import LEGACY, Ask, ask, calling, legacy, publish, scraped
-from keyservers import HEADER, key_catalog, key_server, process_catalog
+from keyservers import HEADER, key_catalog, key_server, keyed_pod, pod_catalog, process_catalog
 from otlpreceiver import otlp_receiver
 from ports import free_port
 from rawserver import RawServer
@@ -407,6 +411,51 @@ async def test_a_call_with_the_session_of_another_person_reaches_no_process_of_t
         assert (await told(gateway, "alice", session))[0] == "alice-key-1"
         stolen = calling("keyed__whoami", era=LEGACY).with_headers(authorization="Bearer bob", mcp_session_id=session)
         assert "alice-key-1" not in json.dumps((await ask(gateway, stolen)).message)
+
+
+async def test_a_process_in_a_pod_has_the_key_of_its_person_and_ends_with_it(tmp_path: Path) -> None:
+    async with pod_catalog(tmp_path) as (pod, keyed), shared_gateway(tmp_path, keyed) as gateway:
+        assert "You have not entered your key for default/keyed" in await refused(gateway, call_of("alice"))
+        assert pod.servers == [], "no process starts without a key"
+        await entered(gateway, "alice-key-1", "alice")
+        await entered(gateway, "bob-key-1", "bob")
+        hers, his = await session_of(gateway, "alice"), await session_of(gateway, "bob")
+        (her_key, her_process), (his_key, his_process) = (
+            await told(gateway, "alice", hers),
+            await told(gateway, "bob", his),
+        )
+        assert (her_key, his_key) == ("alice-key-1", "bob-key-1")
+        assert her_process != his_process
+        assert await told(gateway, "alice", hers) == [her_key, her_process], "one process for the session"
+        assert set(pod.servers) == {int(her_process), int(his_process)}
+        await entered(gateway, "alice-key-2", "alice")
+        await eventually(lambda: pod.servers == [int(his_process)])
+        assert (await told(gateway, "alice", hers))[0] == "alice-key-2"
+        stolen = calling("keyed__whoami", era=LEGACY).with_headers(authorization="Bearer bob", mcp_session_id=hers)
+        assert "alice-key" not in json.dumps((await ask(gateway, stolen)).message)
+        assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"alice-key" in path.read_bytes()]
+
+
+async def test_another_program_in_a_pod_of_the_name_gets_no_key_that_was_entered_before(tmp_path: Path) -> None:
+    async with pod_catalog(tmp_path) as (pod, keyed), shared_gateway(tmp_path, keyed) as gateway:
+        await entered(gateway, "alice-key-1", "alice")
+        assert (await whoami(gateway, call_of("alice"))).startswith("alice-key-1 ")
+        publish(tmp_path / "documents", keyed_pod(pod, program="the program keyed (2)"))
+
+        async def is_refused() -> bool:
+            return (await called(gateway, call_of("alice"))).message["result"].get("isError") is True
+
+        await until_async("the key is asked for again", is_refused)
+
+
+async def test_lists_of_a_server_with_keys_are_read_in_a_process_without_one(tmp_path: Path) -> None:
+    async with pod_catalog(tmp_path) as (pod, keyed):
+        access = NetworkAccess(Credential(token=TOKEN), resolve_by_dns, "test")
+        async with network_session("keyed", keyed.endpoint, access) as session:
+            assert [json.loads(bytes(tool))["name"] for tool in await session.list_all("tools/list")] == ["whoami"]
+            [process] = pod.servers
+            environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+            assert not [each for each in environment if each.startswith((b"DEMO_KEY=", b"FAIRLEAD_KEY="))]
 
 
 async def test_another_program_of_the_name_gets_no_key_that_was_entered_before(tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ from fairlead_api.v1alpha1.mcpserver.auth_rules import (
     SCOPE,
     TOKEN_URL,
 )
-from fairlead_api.v1alpha1.mcpserver.container import EnvName
 from fairlead_api.v1alpha1.mcpserver.key_rules import HEADER_PREFIX, HELP_URL, KEY_BEGINNING, KEY_PLACE
 from fairlead_api.v1alpha1.mcpserver.spec_rules import CA_BUNDLE
 from fairlead_api.v1alpha1.names import ObjectName
@@ -235,9 +234,10 @@ class UserKeyAuth(Model):
 
     header: UserKeyHeader | None = None
     """Header that has the key, for a server with the transport `streamable-http`."""
-    env: EnvName | None = None
-    """Environment variable that has the key, for a program that `fairlead up` starts (`command` or `package`) with
-    `session: PerClient`: each process has the key of one person. Not possible on a cluster."""
+    env: str | None = Field(default=None, min_length=1, max_length=253, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """Environment variable that has the key, for a program that Fairlead starts (`command`, `package`, or an image with
+    the transport `stdio`) with `session: PerClient`: each process has the key of one person. Of letters, digits
+    and `_`."""
     description: str | None = Field(default=None, min_length=1, max_length=512)
     """Description of the key for the person who enters it: `an API key with read access`."""
     help_url: Annotated[str, Field(min_length=1, max_length=2048), HELP_URL] | None = Field(

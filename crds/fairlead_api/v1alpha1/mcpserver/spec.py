@@ -197,7 +197,12 @@ class McpServerSpec(Model):
     @property
     def starts_with_keys(self) -> bool:
         """Whether each process of the server has the key of a person in its environment."""
-        return self.auth is not None and self.auth.user_key is not None and self.auth.user_key.env is not None
+        return bool(self.key_variable)
+
+    @property
+    def key_variable(self) -> str:
+        """Environment variable that has the key of a process's person; empty for a server without one."""
+        return "" if self.auth is None or self.auth.user_key is None else self.auth.user_key.env or ""
 
     @property
     def trusts_annotations(self) -> bool:

@@ -164,7 +164,9 @@ def _speaks_http(spec: Any) -> bool:
 
 
 _STARTED_FOR_CLIENTS: Final = (
-    "((has(self.command) || has(self.__package__)) && has(self.session) && self.session == 'PerClient')"
+    "((has(self.command) || has(self.__package__) || "
+    "(has(self.image) && has(self.image.transport) && self.image.transport == 'stdio')) && "
+    "has(self.session) && self.session == 'PerClient')"
 )
 """CEL of `_starts_for_clients`."""
 
@@ -177,7 +179,8 @@ def _variable_of_key(spec: Any) -> str | None:
 
 def _starts_for_clients(spec: Any) -> bool:
     """Whether each client has a process of its own, which Fairlead starts."""
-    return (spec.command is not None or spec.package is not None) and spec.session == "PerClient"
+    by_image = spec.image is not None and spec.image.transport == "stdio"
+    return (spec.command is not None or spec.package is not None or by_image) and spec.session == "PerClient"
 
 
 def _is_within(url: str | None, resource: str) -> bool:
@@ -272,18 +275,9 @@ SPEC: Final = (
         path=".auth",
     ),
     ValidationRule(
-        cel=f"!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || !{_STARTED_FOR_CLIENTS} || "
-        "(has(self.discovery) && has(self.discovery.auth))",  # which another rule refuses
-        message="userKey.env puts a person's key into the environment of a process of fairlead up, which is not "
-        "possible on a cluster: use userKey.header and a server that is reached by HTTP",
-        holds=None,
-        path=".auth.userKey.env",
-        reason="FieldValueForbidden",
-    ),
-    ValidationRule(
         cel=f"!has(self.auth) || !has(self.auth.userKey) || !has(self.auth.userKey.env) || {_STARTED_FOR_CLIENTS}",
-        message="userKey.env needs command or package, and session: PerClient, for each process has the key of one "
-        "person; a server that is reached by HTTP gets the key in userKey.header",
+        message="userKey.env needs command, package or an image with transport stdio, and session: PerClient, for each "
+        "process has the key of one person; a server that is reached by HTTP gets the key in userKey.header",
         holds=lambda spec: _variable_of_key(spec) is None or _starts_for_clients(spec),
         path=".auth",
     ),
