@@ -93,7 +93,7 @@ def _link(
 ) -> StreamClient:
     opener: StreamOpener
     if isinstance(endpoint, TcpEndpoint):
-        key = "" if endpoint.key_program else None
+        key = "" if endpoint.program else None
         opener = TcpOpener(endpoint.host, endpoint.port, access.credential.token, key=key, resolve=access.resolve)
     elif isinstance(endpoint, EventsEndpoint):
         opener = EventsOpener(

@@ -27,7 +27,9 @@ MISSING: Final = b"fairlead-gate: missing "
 """Beginning of the gate's line when the image does not have the program as an executable file; the program's name
 follows.
 """
-_REFUSALS: Final = (FULL, MISSING)
+CHANGED: Final = b"fairlead-gate: changed"
+"""The gate's line when a key is for another program."""
+_REFUSALS: Final = (FULL, MISSING, CHANGED)
 _PROGRAM_CHARS: Final = 200
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 """TCP keep-alive options, by which a connection to a lost node ends after 35 s."""
@@ -36,8 +38,8 @@ _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (soc
 class TcpOpener(StreamOpener):
     """Opens a stream over TCP. Several addresses (one per pod) are tried in the random order of `shuffle`.
 
-    `key` is the key of the person whose process it is, for a gate that reads one: one printable word, or empty for
-    nobody's. None: the gate reads none.
+    `key` is the digest of a program, a blank, and the key of the person whose process it is (one printable word), for a
+    gate that reads one; empty for nobody's process. None: the gate reads none.
     """
 
     starts_process = True
@@ -140,6 +142,9 @@ def _refusal(line: bytes) -> ConnectFailed:
     if line.startswith(MISSING):
         program = printable(line.removeprefix(MISSING))[:_PROGRAM_CHARS]
         return ConnectFailed(f"the server's image has no executable program {program}", reason="CommandNotFound")
+    if line.startswith(CHANGED):
+        text = "the server's program has changed since the caller's key was entered: try again in a moment"
+        return ConnectFailed(text, reason="StartFailed")
     most = line.removeprefix(FULL).decode("ascii", "replace")[:9]
     return ConnectFailed(
         f"{most} processes of the server run in its pod already, the limit of spec.limits.processes: raise that limit "

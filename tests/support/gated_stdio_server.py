@@ -62,16 +62,17 @@ def children(pid: int) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def gated(*command: str, token: str = TOKEN, most: int = 128, key_variable: str = "") -> AsyncIterator[Gated]:
+async def gated(
+    *command: str, token: str = TOKEN, most: int = 128, key_variable: str = "", program: str = ""
+) -> AsyncIterator[Gated]:
     """Serve `command` (of this interpreter, where it is a script) to clients with the token, who send keys of persons
-    for a variable if it is named.
+    for a variable if it is named; `program` is the digest of the program.
     """
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
-    program = [sys.executable, *command] if command[0].endswith(".py") else list(command)
-    argv = stdio_gate.listen(
-        port, stdio_gate.digest(token), program, most=most, key_variable=key_variable, busybox=busybox
-    )
+    words = [sys.executable, *command] if command[0].endswith(".py") else list(command)
+    keys = {"key_variable": key_variable, "program_digest": program}
+    argv = stdio_gate.listen(port, stdio_gate.digest(token), words, most=most, **keys, busybox=busybox)
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
         await _listening(port)

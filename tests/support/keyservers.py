@@ -88,13 +88,13 @@ async def pod_catalog(folder: Path, name: str = "keyed") -> AsyncIterator[tuple[
     script = folder / "keyed_server.py"
     script.write_text(PROCESS)
     write_token(folder)
-    async with gated(str(script), VARIABLE, key_variable=VARIABLE) as pod:
+    async with gated(str(script), VARIABLE, key_variable=VARIABLE, program="1") as pod:
         yield pod, keyed_pod(pod, name)
 
 
-def keyed_pod(pod: Gated, name: str = "keyed", program: str = "the program keyed (1)") -> Catalog:
-    """The catalog of a pod; `program` is another text for another program."""
-    endpoint = TcpEndpoint(host="127.0.0.1", port=pod.port, key_program=program)
+def keyed_pod(pod: Gated, name: str = "keyed", program: str = "1") -> Catalog:
+    """The catalog of a pod; `program` is the digest of its program."""
+    endpoint = TcpEndpoint(host="127.0.0.1", port=pod.port, program="keyed", program_digest=program)
     oauth = OAuthSettings(grant=USER_KEY, user_key=UserKeySettings(env=VARIABLE))
     more = {"oauth": oauth, "version": LEGACY, "session": "PerClient", "credential": CREDENTIAL}
     return catalog(name, endpoint, ["whoami"], **more)

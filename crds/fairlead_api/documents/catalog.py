@@ -59,10 +59,12 @@ class TcpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transpor
     host: str
     """Host name; one that stands for several pods resolves to one address per pod."""
     port: int
-    key_program: str = ""
-    """Program whose processes have the keys of persons in their environment: another text for another image, package,
-    command or environment. Each connection then sends a second line: a person's key, or nothing. Empty: it sends none.
+    program: str = ""
+    """Name of a program whose processes have the keys of persons in their environment. Each connection then sends a
+    second line: `program_digest` and a person's key, or nothing. Empty: it sends none.
     """
+    program_digest: str = ""
+    """Another text for another image, package, command or environment: no key is for another program."""
 
 
 class OpenApiEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="openapi"):

@@ -40,7 +40,7 @@ class ServerConsent(msgspec.Struct, frozen=True):
         """Where calls go: the URL of the server, or its program."""
         if isinstance(self.endpoint, ChildEndpoint):
             return self.endpoint.command
-        return self.endpoint.key_program if isinstance(self.endpoint, TcpEndpoint) else self.endpoint.url
+        return self.endpoint.program if isinstance(self.endpoint, TcpEndpoint) else self.endpoint.url
 
 
 def make_flow(

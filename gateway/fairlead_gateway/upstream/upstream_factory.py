@@ -120,9 +120,8 @@ class UpstreamFactory:
 
             def of_person(features: bytes, line: bytes) -> Upstream:
                 person_key = key_in(line) if line else ""
-                opener = TcpOpener(
-                    endpoint.host, endpoint.port, credential.token, key=person_key, resolve=self._resolve(key)
-                )
+                sent = f"{endpoint.program_digest} {person_key}" if person_key else ""
+                opener = TcpOpener(endpoint.host, endpoint.port, credential.token, key=sent, resolve=self._resolve(key))
                 return self._linked(key, config, opener, ClientStream(features), Mask(credential).adding(person_key))
 
             return self._per_client(key, config, of_person)

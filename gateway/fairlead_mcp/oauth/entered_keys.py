@@ -175,7 +175,7 @@ def key_in(line: bytes) -> str:
 def program_address(endpoint: ChildEndpoint | TcpEndpoint) -> str:
     """Address of a server that is a program, in place of a URL: another one for other arguments, which it hides."""
     if isinstance(endpoint, TcpEndpoint):
-        return endpoint.key_program
+        return f"the program {endpoint.program} ({endpoint.program_digest})"
     digest = sha256(*(word.encode() for word in (endpoint.command, *endpoint.args)))
     return f"the program {endpoint.command} ({digest[:16]})"
 

@@ -42,7 +42,7 @@ from fairlead_operator.ports import (
     Workload,
 )
 from fairlead_operator.server import deployment_status, stdio_gate
-from fairlead_operator.server.kube_manifests import ManifestContext, domain_policy, key_program, service_host
+from fairlead_operator.server.kube_manifests import ManifestContext, domain_policy, program_digest, service_host
 from fairlead_operator.server.object_plan import WorkloadPlan, plan
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker
 
@@ -263,8 +263,13 @@ def endpoint_of(server: McpServer) -> Endpoint:
     if api is not None:
         return api.endpoint()
     if spec.effective_transport == "stdio":
-        program = key_program(server) if spec.starts_with_keys else ""
-        return TcpEndpoint(host=service_host(server), port=spec.effective_port, key_program=program)
+        source = spec.image or spec.package
+        return TcpEndpoint(
+            host=service_host(server),
+            port=spec.effective_port,
+            program=source.name if source is not None and spec.starts_with_keys else "",
+            program_digest=program_digest(server),
+        )
     url = dialled_url(server)
     if spec.effective_transport == "sse":
         return EventsEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)

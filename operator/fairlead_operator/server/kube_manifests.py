@@ -263,17 +263,17 @@ def _container(server: McpServer) -> Json:
     return container
 
 
-def key_program(server: McpServer) -> str:
-    """Name of the program that gets persons' keys, with a digest of all that decides what it does with them."""
+def program_digest(server: McpServer) -> str:
+    """Digest of all that decides what a program does with persons' keys; empty for a program that gets none."""
     spec = server.spec
-    source = spec.image or spec.package
-    digest = sha256(
+    if not spec.starts_with_keys:
+        return ""
+    return sha256(
         *(
             json.dumps(spec.to_wire().get(member), sort_keys=True).encode()
             for member in ("image", "package", "env", "envFrom", "podTemplate", "unrestrictedPodTemplate")
         )
-    )
-    return f"the program {'' if source is None else source.name} ({digest[:16]})"
+    )[:16]
 
 
 def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> None:
@@ -295,6 +295,7 @@ def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> Non
         program,
         most=server.spec.limits.processes,
         key_variable=server.spec.key_variable,
+        program_digest=program_digest(server),
     )
     container["readinessProbe"] = {
         "exec": {"command": stdio_gate.readiness(port)},

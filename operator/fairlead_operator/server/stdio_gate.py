@@ -35,23 +35,27 @@ GATE: Final = """\
     [ ${S%status}exe -ef $B ] || N=x$N
   done
   [ ${#N} -lt $MOST ] || refuse "full $MOST"
-  case $5 in
-    */*) [ -f "$5" ] && [ -x "$5" ] ;;
-    *) command -v "$5" >/dev/null ;;
-  esac || refuse "missing $5"
+  case $6 in
+    */*) [ -f "$6" ] && [ -x "$6" ] ;;
+    *) command -v "$6" >/dev/null ;;
+  esac || refuse "missing $6"
 ) || exit 1
 [ -z "$4" ] || {
-  IFS= read -r -t 5 -n 1100 FAIRLEAD_KEY || exit 1
-  [ -z "$FAIRLEAD_KEY" ] || export "$4=$FAIRLEAD_KEY"
+  IFS=' ' read -r -t 5 -n 1200 FAIRLEAD_PROGRAM FAIRLEAD_KEY || exit 1
+  [ -z "$FAIRLEAD_KEY" ] || {
+    [ "$FAIRLEAD_PROGRAM" = "$5" ] || { echo "fairlead-gate: changed"; $1 timeout 2 $1 cat >/dev/null; exit 1; }
+    export "$4=$FAIRLEAD_KEY"
+  }
 }
-unset FAIRLEAD_KEY
-shift 4
+unset FAIRLEAD_KEY FAIRLEAD_PROGRAM
+shift 5
 exec "$@"
 """
 """Script of the gate. `read` reads single bytes, so that data after the token in the same segment is left for the
-server. With the name of a variable, a second line has the key of the person whose process it is; if it is empty, the
-variable stays as the pod has it. The script uses backquotes because Kubernetes expands `$(NAME)` in commands, and a
-subshell so that its variables do not overwrite the server's environment.
+server. With the name of a variable, a second line has the digest of the program that the person's key is for, and the
+key: it goes to no other program, such as that of a changed image whose catalog is not published yet. If the line is
+empty, the variable stays as the pod has it. The script uses backquotes because Kubernetes expands `$(NAME)` in
+commands, and a subshell so that its variables do not overwrite the server's environment.
 
 The limit counts children of the listener that already run the server, not those that still run the gate, so that
 clients without the token cannot use the limit up. Connections within the same milliseconds do not see each other, so
@@ -72,13 +76,15 @@ def listen(
     *,
     most: int,
     key_variable: str = "",
+    program_digest: str = "",
     busybox: str = BUSYBOX,
 ) -> list[str]:
     """Command of a container that serves `command` on `port` to clients with the token, up to `most` at a time.
 
-    With `key_variable`, clients send a second line: a person's key, which the process has under that name.
+    With `key_variable`, clients send a second line: `program_digest` and a person's key, which the process has under
+    that name.
     """
-    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), key_variable, *command]
+    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), key_variable, program_digest, *command]
     return [busybox, "sh", "-c", LISTEN, "listen", busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 
 

@@ -413,6 +413,16 @@ async def test_a_call_with_the_session_of_another_person_reaches_no_process_of_t
         assert "alice-key-1" not in json.dumps((await ask(gateway, stolen)).message)
 
 
+def files_with(folder: Path, text: bytes) -> list[Path]:
+    """Files of a folder that contain a text."""
+    return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
+def environment_of(process: int) -> list[bytes]:
+    """Variables of a process, as `NAME=VALUE`."""
+    return Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+
+
 async def test_a_process_in_a_pod_has_the_key_of_its_person_and_ends_with_it(tmp_path: Path) -> None:
     async with pod_catalog(tmp_path) as (pod, keyed), shared_gateway(tmp_path, keyed) as gateway:
         assert "You have not entered your key for default/keyed" in await refused(gateway, call_of("alice"))
@@ -433,19 +443,27 @@ async def test_a_process_in_a_pod_has_the_key_of_its_person_and_ends_with_it(tmp
         assert (await told(gateway, "alice", hers))[0] == "alice-key-2"
         stolen = calling("keyed__whoami", era=LEGACY).with_headers(authorization="Bearer bob", mcp_session_id=hers)
         assert "alice-key" not in json.dumps((await ask(gateway, stolen)).message)
-        assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"alice-key" in path.read_bytes()]
+        assert not files_with(tmp_path, b"alice-key")
 
 
 async def test_another_program_in_a_pod_of_the_name_gets_no_key_that_was_entered_before(tmp_path: Path) -> None:
     async with pod_catalog(tmp_path) as (pod, keyed), shared_gateway(tmp_path, keyed) as gateway:
         await entered(gateway, "alice-key-1", "alice")
         assert (await whoami(gateway, call_of("alice"))).startswith("alice-key-1 ")
-        publish(tmp_path / "documents", keyed_pod(pod, program="the program keyed (2)"))
+        publish(tmp_path / "documents", keyed_pod(pod, program="2"))
 
         async def is_refused() -> bool:
             return (await called(gateway, call_of("alice"))).message["result"].get("isError") is True
 
         await until_async("the key is asked for again", is_refused)
+
+
+async def test_a_key_reaches_no_other_program_in_a_pod_whose_catalog_is_not_published_yet(tmp_path: Path) -> None:
+    async with pod_catalog(tmp_path) as (pod, _), shared_gateway(tmp_path, keyed_pod(pod, program="0")) as gateway:
+        await entered(gateway, "alice-key-1", "alice")
+        refusal = json.dumps((await called(gateway, call_of("alice"))).message)
+        assert "program has changed" in refusal
+        await eventually(lambda: pod.servers == [])
 
 
 async def test_lists_of_a_server_with_keys_are_read_in_a_process_without_one(tmp_path: Path) -> None:
@@ -454,8 +472,7 @@ async def test_lists_of_a_server_with_keys_are_read_in_a_process_without_one(tmp
         async with network_session("keyed", keyed.endpoint, access) as session:
             assert [json.loads(bytes(tool))["name"] for tool in await session.list_all("tools/list")] == ["whoami"]
             [process] = pod.servers
-            environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-            assert not [each for each in environment if each.startswith((b"DEMO_KEY=", b"FAIRLEAD_KEY="))]
+            assert not [each for each in environment_of(process) if each.startswith((b"DEMO_KEY=", b"FAIRLEAD_KEY="))]
 
 
 async def test_another_program_of_the_name_gets_no_key_that_was_entered_before(tmp_path: Path) -> None:

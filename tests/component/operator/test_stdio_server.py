@@ -50,6 +50,36 @@ async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_
             assert world.tokens() == [token]
 
 
+async def test_a_stdio_server_with_keys_of_persons_is_listed_without_one_and_names_its_program(world: World) -> None:
+    image = {**SPEC["image"], "args": ["--quiet"]}
+    spec = {"image": image, "session": "PerClient", "auth": {"userKey": {"env": "DEMO_KEY"}}}
+    async with running(world):
+        world.create("demo", spec)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        (token,) = world.tokens()
+        async with gated(SDK_STDIO, token=token, key_variable="DEMO_KEY") as server:
+            world.hosts.ports[f"demo.{world.namespace}.svc"] = server.port
+            world.pods_are("demo", 1)
+            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+            first = program_of(world)
+            assert first[0] == "registry.example/demo:1"
+            world.patch_server("demo", {"spec": {"env": [{"name": "DEMO_URL", "value": "http://elsewhere"}]}})
+            await world.until("the rollout", lambda: first[1] not in str(world.get(world.path("deployments", "demo"))))
+            world.pods_are("demo", 1)
+            await world.until("another program", lambda: program_of(world)[1] != first[1])
+        deployment = world.get(world.path("deployments", "demo"))
+        assert deployment is not None
+        assert "DEMO_KEY" in deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+
+
+def program_of(world: World) -> tuple[str, str]:
+    """The program in the endpoint of the catalog, and its digest."""
+    catalog = world.catalog("demo")
+    assert catalog is not None
+    assert isinstance(catalog.endpoint, TcpEndpoint)
+    return catalog.endpoint.program, catalog.endpoint.program_digest
+
+
 async def test_a_lost_token_is_made_again_and_the_pods_get_it(world: World) -> None:
     async with running(world):
         world.create("demo", SPEC)

@@ -135,7 +135,10 @@ def test_a_key_in_the_environment_is_for_processes_of_one_client_each() -> None:
     package = {"registry": "npm", "name": "server", "version": "1.0.0"}
     assert spec(package=package, session="PerClient", auth=keyed).starts_with_keys
     for members in ({"command": ["server"]}, {**URL, "session": "PerClient"}):
-        with pytest.raises(ValidationError, match=r"userKey\.env needs command or package, and session: PerClient"):
+        with pytest.raises(
+            ValidationError,
+            match=r"userKey\.env needs command, package or an image with transport stdio, and session: PerClient",
+        ):
             spec(**members, auth=keyed)
 
 
