@@ -27,7 +27,7 @@ KEYS = (
     Guard(
         "a key that is sent to another address of its server's name",
         _ENTERED,
-        (("        if grant.server_address != self._access.address:\n", "        if False:\n"),),
+        (("        if grant.server_address != address:\n", "        if False:\n"),),
         f"{_KEYS}::test_a_key_is_not_sent_to_another_address_or_a_new_server_of_the_name",
         "isError",
     ),
@@ -76,6 +76,13 @@ KEYS = (
         (("            self._retire(session)\n\n    def gauges(", "            pass\n\n    def gauges("),),
         f"{_KEYS}::test_the_process_of_a_session_ends_with_its_key",
         "TimeoutError",
+    ),
+    Guard(
+        "a key for a changed program, before its catalog is published",
+        "fairlead_operator.server.stdio_gate",
+        (('    [ "$FAIRLEAD_PROGRAM" = "$5" ] || {', "    true || {"),),
+        f"{_KEYS}::test_a_key_reaches_no_other_program_in_a_pod_whose_catalog_is_not_published_yet",
+        "program has changed",
     ),
     Guard(
         "a key that its process prints to its log",

@@ -96,8 +96,7 @@ def keyed_pod(pod: Gated, name: str = "keyed", program: str = "1") -> Catalog:
     """The catalog of a pod; `program` is the digest of its program."""
     endpoint = TcpEndpoint(host="127.0.0.1", port=pod.port, program="keyed", program_digest=program)
     oauth = OAuthSettings(grant=USER_KEY, user_key=UserKeySettings(env=VARIABLE))
-    more = {"oauth": oauth, "version": LEGACY, "session": "PerClient", "credential": CREDENTIAL}
-    return catalog(name, endpoint, ["whoami"], **more)
+    return catalog(name, endpoint, ["whoami"], oauth=oauth, version=LEGACY, session="PerClient", credential=CREDENTIAL)
 
 
 def process_catalog(folder: Path, name: str = "keyed", *words: str, variable: str = VARIABLE, **more: Any) -> Catalog:
