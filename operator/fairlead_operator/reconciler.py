@@ -58,9 +58,10 @@ from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.reconcilefindings import ReconcileFindings
 from fairlead_operator.server.announcements import catalog_announcement, condition_announcements
 from fairlead_operator.server.document_entries import entry_for, entry_of_new
+from fairlead_operator.server.overrides import override_verdict
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker, check
-from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
+from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status, combine
 from fairlead_operator.server.tierfloors import TierFloors
 
 logger = logging.getLogger(__name__)
@@ -289,7 +290,7 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            self.floors.verdict(server),
+            combine(override_verdict(server, self._remarks.get(server.key)), self.floors.verdict(server)),
             conflicted,
             *workload.side_verdicts,
         )

@@ -38,8 +38,6 @@ from fairlead_operator.discovery.offerable import (
     DefinitionKind,
 )
 
-NOTES_LIMIT: Final = 20
-"""Maximum number of tools that the note about unlisted tools names."""
 TAG_LENGTH: Final = 63
 """Maximum characters of a tag, as in the CRD."""
 
@@ -81,9 +79,6 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
     overrides = {override.name: override for override in server.spec.tools}
     tools, unusable = _tools(listing, overrides, definition_filter, server.spec)
     notes += unusable
-    missing = sorted(set(overrides) - {tool.name for tool in tools})
-    if missing:
-        notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
     spec = server.spec
     catalog = Catalog(
         namespace=server.metadata.namespace,
@@ -114,7 +109,13 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
     remarks = ListingFindings(
-        listing.listed, tuple(definition_filter.faults), listing.notes, tuple(notes), disregarded, listing.remarks
+        listing.listed,
+        tuple(definition_filter.faults),
+        listing.notes,
+        tuple(notes),
+        disregarded,
+        listing.remarks,
+        tuple(tool.name for tool in tools),
     )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
