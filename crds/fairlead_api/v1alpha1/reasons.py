@@ -63,7 +63,7 @@ _PARTIALLY_INVALID: Final = {
     Cause.RULES_MATCH_NOTHING: CauseExplanation(
         "True",
         "Some rules match no tool; status.unmatchedRules names them.",
-        "Correct the patterns, or wait for the servers that have these tools.",
+        "Correct the patterns, which are about names without prefix, or wait for the servers that have these tools.",
     ),
 }
 

@@ -20,7 +20,7 @@ _THREADS: Final = 64
 """Maximum number of names that are looked up at once; further names wait."""
 
 AddressInfo: TypeAlias = list[tuple[Any, ...]]
-"""What `socket.getaddrinfo` returns."""
+"""Answer of `socket.getaddrinfo`."""
 Lookup: TypeAlias = Callable[[str, int, int], AddressInfo]
 """Looks up a host with a port and flags (`AI_…`); blocks."""
 
@@ -30,7 +30,7 @@ def _system_lookup(host: str, port: int, flags: int) -> AddressInfo:
 
 
 class Lookups:
-    """Looks up names in threads, each name at most once at a time. May be used by several event loops.
+    """Looks up names in threads, each name at most once at a time. Several event loops may share an object.
 
     The threads are daemons, which end with their work: a resolver without an answer must not hold up the end of the
     process, as the threads of a `ThreadPoolExecutor` would.

@@ -18,13 +18,13 @@ class SilentResolver:
     """Answers names that begin with `silent` when told to, and all others at once."""
 
     def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
+        self.lookups: Counter[str] = Counter()
         self.may_answer = threading.Event()
 
     def __call__(self, host: str, port: int, flags: int) -> AddressInfo:
         if flags & socket.AI_NUMERICHOST:
             return [*socket.getaddrinfo(host, port, flags=flags)]
-        self.asked[host] += 1
+        self.lookups[host] += 1
         if host.startswith("silent"):
             self.may_answer.wait()
         if host == "unknown":
@@ -32,7 +32,7 @@ class SilentResolver:
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", port))]
 
 
-async def test_a_name_without_an_answer_is_asked_once_and_keeps_no_other_name_waiting() -> None:
+async def test_a_name_without_an_answer_is_looked_up_once_and_keeps_no_other_name_waiting() -> None:
     resolver = SilentResolver()
     look_up = Lookups(resolver, threads=2)
     waiting = [asyncio.create_task(look_up("silent", 80)) for _ in range(20)]
@@ -44,9 +44,9 @@ async def test_a_name_without_an_answer_is_asked_once_and_keeps_no_other_name_wa
     answers = await asyncio.gather(*waiting, return_exceptions=True)
     assert isinstance(answers[0], asyncio.CancelledError)
     assert all(answer == answers[1] != [] for answer in answers[1:])
-    assert resolver.asked == {"silent": 1, "other": 1, "unknown": 1}
+    assert resolver.lookups == {"silent": 1, "other": 1, "unknown": 1}
     await look_up("silent", 80)
-    assert resolver.asked["silent"] == 2
+    assert resolver.lookups["silent"] == 2
 
 
 async def test_an_address_needs_no_thread() -> None:
@@ -55,7 +55,7 @@ async def test_an_address_needs_no_thread() -> None:
     waiting = asyncio.create_task(look_up("silent", 80))
     await asyncio.sleep(0)
     assert [(await look_up(host, 80))[0][4][0] for host in ("192.0.2.7", "::1")] == ["192.0.2.7", "::1"]
-    assert set(resolver.asked) == {"silent"}
+    assert set(resolver.lookups) == {"silent"}
     resolver.may_answer.set()
     await waiting
 
@@ -64,9 +64,9 @@ async def test_names_beyond_the_limit_wait_for_a_thread_and_threads_end_with_the
     resolver = SilentResolver()
     look_up = Lookups(resolver, threads=2)
     waiting = [asyncio.create_task(look_up(f"silent{number}", 80)) for number in range(5)]
-    await eventually(lambda: len(resolver.asked) == 2)
+    await eventually(lambda: len(resolver.lookups) == 2)
     resolver.may_answer.set()
-    assert len(await asyncio.gather(*waiting)) == len(resolver.asked) == 5
+    assert len(await asyncio.gather(*waiting)) == len(resolver.lookups) == 5
     await eventually(lambda: all(thread.name != "resolver" for thread in threading.enumerate()))
 
 
