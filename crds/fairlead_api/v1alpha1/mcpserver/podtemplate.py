@@ -34,7 +34,7 @@ OWN_LABELS: Final = ValidationRule(
     cel=f"!('{LABEL_MANAGED_BY}' in self) && !('{LABEL_NAME}' in self)",
     message=f"remove {LABEL_MANAGED_BY} and {LABEL_NAME}: the operator sets these labels and selects the server's pods "
     "by them",
-    holds=None,  # a stored server that has one of them goes on running its pods
+    holds=lambda labels: LABEL_MANAGED_BY not in labels and LABEL_NAME not in labels,
 )
 
 

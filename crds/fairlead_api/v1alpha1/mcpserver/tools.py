@@ -21,7 +21,7 @@ ToolName = Annotated[str, Field(min_length=1, max_length=256)]
 WHOLE_SECONDS: Final = ValidationRule(
     cel="!self.endsWith('ms') || self.endsWith('000ms') || self == '0ms'",
     message="must be in whole seconds, such as 1m",
-    holds=None,  # a stored fraction of a second counts as none
+    holds=lambda text: not text.endswith("ms") or text.endswith("000ms") or text == "0ms",
 )
 
 
