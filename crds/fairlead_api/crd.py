@@ -68,6 +68,7 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("Endpoint", ".status.endpoint", "string", 1),
         Column("Message", _condition("Ready", "message"), "string", 1),
         Column("Conflict", _condition("Conflicted", "message"), "string", 1),
+        Column("Problem", _condition("PartiallyInvalid", "message"), "string", 1),
         _AGE,
     ),
     LatencyTier: (

@@ -36,6 +36,7 @@ from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
+from fairlead_operator.discovery.overrides import override_verdict
 from fairlead_operator.discovery.refused_listing import explain_refusal
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.gateways.failed_grants import FailedGrants
@@ -62,7 +63,7 @@ from fairlead_operator.server.announcements import catalog_announcement, conditi
 from fairlead_operator.server.document_entries import entry_for, entry_of_new
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker, check
-from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
+from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status, combine
 from fairlead_operator.server.tierfloors import TierFloors
 
 logger = logging.getLogger(__name__)
@@ -295,7 +296,7 @@ class Reconciler:
         calibrated = self._calibrate(findings, catalog)
         optional = (
             *self._definitions.verdicts(server.key),
-            self.floors.verdict(server),
+            combine(override_verdict(server, self._remarks.get(server.key)), self.floors.verdict(server)),
             conflicted,
             *workload.side_verdicts,
         )

@@ -90,6 +90,7 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         (["redis.url=redis://a", "redis.existingSecret=b"], "both set: the address comes from one of them"),
         (["grants.store=Secrets"], "grants.keysSecret is empty: name a Secret with keys"),
         (["grants.store=Redis", "grants.keysSecret=a"], "grants.store is Redis and there is none"),
+        (["otel.endpoint=collector:4317"], "with otel.protocol http/protobuf it must be a URL, such as http://"),
         (["otel.headersSecret=a"], "otel.endpoint is empty: name the collector that the headers are for"),
         (["compressor.existingSecret=a"], "compressorUrl is empty: name the endpoint that the token is for"),
         (["embedder.existingSecret=a"], "embedderUrl is empty: name the endpoint that the token is for"),

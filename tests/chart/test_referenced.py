@@ -48,6 +48,11 @@ def test_the_console_is_a_client_of_an_issuer_with_a_secret_from_its_secret(helm
     assert "FAIRLEAD_CONSOLE_CLIENT_SECRET" not in environment(helm.template(*words), "gateway")
 
 
+def test_a_collector_by_grpc_needs_no_scheme(helm: Helm) -> None:
+    variables = environment(helm.template("--set", "otel.endpoint=collector:4317,otel.protocol=grpc"), "gateway")
+    assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"] == "collector:4317"
+
+
 def test_a_collector_gets_the_signals_that_are_named(helm: Helm) -> None:
     endpoint = "otel.endpoint=http://collector:4317,otel.protocol=grpc"
     variables = environment(

@@ -39,6 +39,7 @@ class Cause(StrEnum):
     CONFLICTED = "Conflicted"
     WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
+    UNKNOWN_TOOL = "UnknownTool"
 
     # ResolvedRefs
     RESOLVED_REFS = "ResolvedRefs"
@@ -242,6 +243,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING),
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER,
+            Cause.UNKNOWN_TOOL,
             Cause.SECRET_NOT_FOUND,
             Cause.SECRET_KEY_MISSING,
             Cause.SECRET_VALUE_INVALID,

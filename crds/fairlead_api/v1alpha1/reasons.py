@@ -49,6 +49,12 @@ _PARTIALLY_INVALID: Final = {
         "applied.",
         "Correct the field that the message names, or create the tier.",
     ),
+    Cause.UNKNOWN_TOOL: CauseExplanation(
+        "True",
+        "spec.tools names tools that the server does not list, so what it says about them, such as enabled: false, has "
+        "no effect. All other overrides are applied.",
+        "Correct the names in spec.tools, without prefix, unless the server lists these tools later.",
+    ),
     Cause.NOTHING_SELECTED: CauseExplanation(
         "True",
         "The policy's selector matches no McpServer of its namespace.",
@@ -57,7 +63,7 @@ _PARTIALLY_INVALID: Final = {
     Cause.RULES_MATCH_NOTHING: CauseExplanation(
         "True",
         "Some rules match no tool; status.unmatchedRules names them.",
-        "Correct the patterns, or wait for the servers that have these tools.",
+        "Correct the patterns, which are about names without prefix, or wait for the servers that have these tools.",
     ),
 }
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.http.lookups import Lookups
 
 Address: TypeAlias = tuple[str, int]
 
@@ -43,13 +44,14 @@ the resolver's error is shown instead of a timeout.
 _PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 0.8
 
+_look_up: Final = Lookups()
+
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
 
 async def resolve_by_dns(host: str, port: int) -> list[Address]:
     """Resolve `host` by the system's resolver. Raises socket.gaierror."""
-    lookup = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
-    answers = await lookup
+    answers = await _look_up(host, port)
     canonical = next((name for *_, name, _ in answers if name), "")
     return Resolved([(str(address[0]), int(address[1])) for *_, address in answers], canonical)
 

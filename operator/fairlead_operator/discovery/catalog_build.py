@@ -40,8 +40,6 @@ from fairlead_operator.discovery.offerable import (
 )
 from fairlead_operator.discovery.shaped_tool import shape_tools
 
-NOTES_LIMIT: Final = 20
-"""Maximum number of tools that the note about unlisted tools names."""
 TAG_LENGTH: Final = 63
 """Maximum characters of a tag, as in the CRD."""
 
@@ -83,11 +81,8 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
     overrides = {override.name: override for override in server.spec.tools}
     tools, unusable = _tools(listing, overrides, definition_filter, server.spec)
     notes += unusable
-    missing = sorted(set(overrides) - {tool.name for tool in tools})
     tools, misshapen, unknown = shape_tools(tools, overrides)
     notes += unknown
-    if missing:
-        notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
     spec = server.spec
     catalog = Catalog(
         namespace=server.metadata.namespace,
@@ -126,6 +121,7 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         disregarded,
         listing.remarks,
         listing.api,
+        tuple(tool.name for tool in tools),
     )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 

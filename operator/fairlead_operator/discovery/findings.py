@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from fairlead_api.documents.operations import ApiReport, OperationRemark
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import ToolOverride
 from fairlead_operator.discovery.offerable import MAX_NAMES, TOOL, Fault
 from fairlead_operator.ports import ConditionVerdict
 
@@ -33,12 +34,19 @@ class ListingFindings:
     """Sentences about accepted deviations from MCP's schema."""
     api: ApiReport | None = None
     """Report on an OpenAPI document; None for a server of MCP."""
+    offered: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the listed tools that can be offered, sorted."""
 
     @property
     def tools_left_out(self) -> int:
         """Number of tools that are listed and not offered."""
         left_out = 0 if self.api is None else self.api.left_out
         return left_out + sum(1 for fault in self.faults if fault.left_out and fault.word == TOOL.word)
+
+    def unlisted_overrides(self, overrides: Iterable[ToolOverride]) -> list[str]:
+        """Names in `spec.tools` that no listed tool has, sorted. A tool that is left out is listed too."""
+        listed = {*self.offered, *(fault.name for fault in self.faults if fault.word == TOOL.word)}
+        return sorted({override.name for override in overrides} - listed)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def build_status(
     verdicts_by_type: dict[ConditionType, ConditionVerdict | None] = {
         ConditionType.ACCEPTED: verdicts.accepted,
         ConditionType.PARTIALLY_INVALID: verdicts.partially_invalid,
-        ConditionType.CONFLICTED: _combine(verdicts.disputed, verdicts.conflicted),
+        ConditionType.CONFLICTED: combine(verdicts.disputed, verdicts.conflicted),
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
         ConditionType.AUTHORIZED: verdicts.authorized,
@@ -133,7 +133,7 @@ def build_status(
     )
 
 
-def _combine(first: ConditionVerdict | None, second: ConditionVerdict | None) -> ConditionVerdict | None:
+def combine(first: ConditionVerdict | None, second: ConditionVerdict | None) -> ConditionVerdict | None:
     """Combine two verdicts about one condition, with the cause of the first."""
     if first is None or second is None:
         return first or second

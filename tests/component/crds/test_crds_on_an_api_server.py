@@ -193,7 +193,15 @@ def test_kubectl_shows_transport_tools_ready_reason_and_age(control_plane: Contr
                 "message": "401",
                 "observedGeneration": 1,
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }
+            },
+            {
+                "type": "PartiallyInvalid",
+                "status": "True",
+                "reason": "InvalidRef",
+                "message": "UnknownTool",
+                "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            },
         ],
     }
     path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/mcpservers/docs/status"
@@ -205,8 +213,8 @@ def test_kubectl_shows_transport_tools_ready_reason_and_age(control_plane: Contr
     assert row.split()[:-1] == ["docs", "streamable-http", "7", "False", "Unauthorized"]
 
     header, row = control_plane.kubectl("-n", namespace, "get", "mcps", "-o", "wide").stdout.splitlines()
-    assert header.split()[6:-1] == ["P50", "P95", "SLOWEST", "ENDPOINT", "MESSAGE", "CONFLICT"]
-    assert row.split()[5:-1] == ["12", "40", "search", "https://tools.example.com/mcp", "401"]
+    assert header.split()[6:-1] == ["P50", "P95", "SLOWEST", "ENDPOINT", "MESSAGE", "CONFLICT", "PROBLEM"]
+    assert row.split()[5:-1] == ["12", "40", "search", "https://tools.example.com/mcp", "401", "UnknownTool"]
 
 
 def test_kubectl_shows_the_columns_of_tiers_and_policies(control_plane: ControlPlane, namespace: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint
+from fairlead_api.v1alpha1.mcpserver import ToolOverride
 from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
@@ -45,9 +46,10 @@ def test_the_order_in_which_a_server_lists_changes_nothing() -> None:
     assert [tool.name for tool in first.tools] == sorted(tool.name for tool in first.tools)
 
 
-def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
-    _, remarks = built({"name": "a"}, tools=[{"name": "gone"}, {"name": "a"}])
-    assert remarks.lines == ("spec.tools names tools that the server does not list: gone",)
+def test_overrides_of_tools_that_are_left_out_count_as_listed() -> None:
+    _, remarks = built({"name": "a"}, {"name": "b", "inputSchema": 1})
+    overrides = [ToolOverride(name=name) for name in ("gone", "a", "b", "away")]
+    assert (remarks.offered, remarks.unlisted_overrides(overrides)) == (("a",), ["away", "gone"])
 
 
 @pytest.mark.parametrize(

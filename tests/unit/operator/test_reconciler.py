@@ -448,6 +448,22 @@ async def test_a_tool_whose_floor_is_an_unknown_tier_is_told_and_served_until_th
         assert bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID) is None
 
 
+async def test_an_override_of_a_tool_that_the_server_does_not_list_is_told_until_it_is_corrected() -> None:
+    bench = Bench()
+    bench.declare("demo", "a", tools=[{"name": "demo__a", "enabled": False, "minTier": "slow"}])
+    async with bench.running() as controller:
+        assert bench.ready("demo") == ("True", "Verified")
+        partly = bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID)
+        assert partly is not None
+        assert (partly.status, partly.reason, cause_of(partly)[0]) == ("True", "InvalidRef", Cause.UNKNOWN_TOOL)
+        assert "does not list (demo__a), so these overrides have no effect; the server lists a. " in partly.message
+        assert "UnknownTier: spec.tools[].minTier" in partly.message
+        bench.declare("demo", "a", tools=[{"name": "a", "enabled": False}])
+        controller.queue.add(KEY)
+        await asyncio.sleep(5)
+        assert bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID) is None
+
+
 RETAINED = {"prefix_retention": 86400.0}
 
 

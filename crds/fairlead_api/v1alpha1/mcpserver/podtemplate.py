@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from fairlead_api.meta import LABEL_MANAGED_BY, LABEL_NAME
 from fairlead_api.patterns import IPV4_ADDRESS, IPV6_ADDRESS
 from fairlead_api.v1alpha1.common import Model, ShortText
 from fairlead_api.v1alpha1.lists import Distinct
@@ -29,6 +30,13 @@ ANNOTATIONS: Final = ValidationRule(
     holds=lambda annotations: not any(name.startswith(_PROFILES) for name in annotations),
 )
 
+OWN_LABELS: Final = ValidationRule(
+    cel=f"!('{LABEL_MANAGED_BY}' in self) && !('{LABEL_NAME}' in self)",
+    message=f"remove {LABEL_MANAGED_BY} and {LABEL_NAME}: the operator sets these labels and selects the server's pods "
+    "by them",
+    holds=lambda labels: LABEL_MANAGED_BY not in labels and LABEL_NAME not in labels,
+)
+
 
 NOT_ALLOWED: Final = (
     "this installation does not allow spec.unrestrictedPodTemplate: remove it, or have servers.podTemplates of the "
@@ -40,7 +48,7 @@ NOT_ALLOWED: Final = (
 class PodOverlayMetadata(Model):
     """Labels and annotations of the pods."""
 
-    labels: Labels | None = Field(default=None, max_length=64)
+    labels: Annotated[Labels, OWN_LABELS] | None = Field(default=None, max_length=64)
     """Labels in addition to those of the operator, by which Services and policies select the pods."""
     annotations: Annotated[dict[str, str], Field(max_length=64), LABEL_NAMES, ANNOTATIONS] | None = None
     """Annotations in addition to those of the operator."""

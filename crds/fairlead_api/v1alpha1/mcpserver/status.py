@@ -95,7 +95,7 @@ class McpServerStatus(Model):
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
     """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, `Authorized` with grants in `spec.auth`, and `Ready`, which
     summarizes them. Also `Calibrated` and `DefinitionsClean`; `Approved` if definitions are pinned;
-    `NetworkPolicyEnforced` if the installation probes that."""
+    `NetworkPolicyEnforced` if the installation probes that; `PartiallyInvalid` and `Conflicted` where they apply."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     replicas: int | None = Field(default=None, ge=0)

@@ -5,7 +5,7 @@ This module has no I/O.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,12 @@ Tag = Annotated[str, Field(min_length=1, max_length=63)]
 SpokenResult = Literal["Wait", "WhenIdle", "Interrupt", "Silent"]
 ToolName = Annotated[str, Field(min_length=1, max_length=256)]
 
+WHOLE_SECONDS: Final = ValidationRule(
+    cel="!self.endsWith('ms') || self.endsWith('000ms') || self == '0ms'",
+    message="must be in whole seconds, such as 1m",
+    holds=lambda text: not text.endswith("ms") or text.endswith("000ms") or text == "0ms",
+)
+
 
 class ToolLatency(Model):
     """Declared latency of a tool; measurements replace it once there are enough."""
@@ -30,7 +36,7 @@ class ToolLatency(Model):
     Absent: that of the tool's definition, if any."""
     idempotent: bool | None = None
     """Whether a call may be repeated without harm. Absent: the server's annotation, if its annotations are trusted."""
-    cacheable: Annotated[Duration, duration_rule("0s", "1m", "720h")] | None = None
+    cacheable: Annotated[Duration, duration_rule("0s", "1m", "720h"), WHOLE_SECONDS] | None = None
     """How long a result may be reused for the same arguments, in whole seconds; `0s`: never.
     Absent: as the tool's definition declares, else never."""
 

@@ -1,0 +1,45 @@
+"""Checks whether the tools that an McpServer names in `spec.tools` are listed by the server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.condition_types import ConditionType
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.condition_assembly import as_shown
+from fairlead_operator.discovery.findings import ListingFindings
+from fairlead_operator.ports import ConditionVerdict
+
+_NAMED: Final = 5
+"""Maximum number of unlisted tools that a message names."""
+_EXAMPLES: Final = 10
+"""Maximum number of listed tools that a message names, for comparison."""
+
+
+def override_verdict(server: McpServer, findings: ListingFindings | None) -> ConditionVerdict | None:
+    """Verdict PartiallyInvalid about a server whose `spec.tools` names tools that it does not list; None if it lists
+    all of them.
+
+    `findings` are those of the last listing; None if this operator has not listed the server: then an existing
+    condition of this cause is kept.
+    """
+    if not server.spec.tools:
+        return None
+    if findings is None:
+        shown = as_shown(server.status.condition(ConditionType.PARTIALLY_INVALID))
+        return shown if shown is not None and shown.cause is Cause.UNKNOWN_TOOL else None
+    unlisted = findings.unlisted_overrides(server.spec.tools)
+    if not unlisted:
+        return None
+    message = (
+        f"spec.tools names tools that the server does not list ({_enumerate(unlisted, _NAMED)}), so these overrides "
+        f"have no effect; the server lists {_enumerate(findings.offered, _EXAMPLES) or 'no tools'}"
+    )
+    return ConditionVerdict(True, Cause.UNKNOWN_TOOL, message)
+
+
+def _enumerate(names: Sequence[str], limit: int) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
