@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json
@@ -30,19 +31,22 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
             print(f"The discovery of {accepted['server']} is requested.")
         return
     after = _wait_for_answer(client, accepted, destination.timeout)
+    why = after.get("signIn")
+    wish = f"{after['server']} wants you to sign in, as {why}: fairlead login {after['server']}"
     if output is Output.json:
         print_json(after)
     elif after["refreshed"]["failure"] is None:
-        if why := after.get("signIn"):
-            print(f"{after['server']} wants you to sign in, as {why}: fairlead login {after['server']}")
+        if why:
+            print(wish)
             print(f"Until then, its list stays the last one: {after['tools']} tools, {_comparison(before, after)}.")
         else:
             print(f"{after['server']} responded: {after['tools']} tools, {_comparison(before, after)}.")
         if held := after.get("held"):
             number = "1 definition is" if held == 1 else f"{held} definitions are"
             print(ready_to_paste(f"{number} held back until approved: `fairlead diff {after['server']}` shows them."))
-    if after["refreshed"]["failure"] is not None:
-        raise Failure(f"the discovery of {after['server']} failed: {after['refreshed']['failure']}")
+    if (failure := after["refreshed"]["failure"]) is not None:
+        is_sign_in = why and after.get("cause") == Cause.SIGN_IN_REQUIRED
+        raise Failure(wish if is_sign_in else f"the discovery of {after['server']} failed: {failure}")
 
 
 def _comparison(before: dict[str, Any], after: dict[str, Any]) -> str:

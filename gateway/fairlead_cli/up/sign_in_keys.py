@@ -38,31 +38,38 @@ class SignInKeys:
         self._changed = changed
         self._choices: tuple[ServerKey, ...] = ()
         """Servers of which the next key chooses one."""
-        self._shown: tuple[ServerKey, str] | None = None
-        """Server that was chosen last, with what to do there."""
+        self._shown: tuple[ServerKey, str, str] | None = None
+        """Server that was chosen last, what to do there, and what the key does if no other wants a sign-in."""
 
     @property
     def hint(self) -> str:
-        """Line about these keys; empty if no server wants its user to sign in."""
+        """Line about these keys; empty if no server wants its user to sign in. Reading it forgets what has ended."""
         wanting = self._wanting()
-        if self._choices:
-            numbered = (f"{number} {plain_name(key)}" for number, key in enumerate(self._choices, 1))
+        self._forget_ended(wanting)
+        numbered = [
+            f"{number} {plain_name(key)}"
+            for number, key in enumerate(self._choices, 1)
+            if key in wanting  # the others keep their numbers, as the user may be about to press one
+        ]
+        if numbered:
             return f"sign in at: {', '.join(numbered)}"
-        if self._shown is not None and self._shown[0] in wanting:
-            return self._shown[1]
-        if not wanting:
-            return ""
-        names = [plain_name(key) for key in wanting]
-        verb = "wants" if len(names) == 1 else "want"
-        return f"{', '.join(names)} {verb} you to sign in: press {SIGN_IN_KEY}"
+        if self._shown is None:
+            return _wish(wanting)
+        chosen, text, again = self._shown
+        others = [key for key in wanting if key != chosen]
+        return "; ".join(part for part in (text, _wish(others) if others else again) if part)
 
     async def press(self, key: str) -> bool:
         """Act on a key; False if it is not one of these keys."""
         choices, self._choices = self._choices, ()
-        if choices and key.isdigit() and 0 < int(key) <= len(choices):
-            await self._open(choices[int(key) - 1])
-            return True
         wanting = self._wanting()
+        self._forget_ended(wanting)
+        if choices and key.isdigit() and 0 < int(key) <= len(choices):
+            if (chosen := choices[int(key) - 1]) in wanting:
+                await self._open(chosen)
+            else:
+                self._changed()
+            return True
         if key != SIGN_IN_KEY or not wanting:
             if choices:
                 self._changed()
@@ -78,9 +85,21 @@ class SignInKeys:
         try:
             url = await self._link(server)
         except GrantFailed as error:
-            self._shown = server, f"{plain_name(server)}: {error}"
+            self._shown = server, f"{plain_name(server)}: {error}", ""
         else:
             opened = await self._opens(url)
-            where = f"the page in the browser; {SIGN_IN_KEY} opens it again" if opened else url
-            self._shown = server, f"{plain_name(server)}: sign in at {where}"
+            where, again = ("the page in the browser", f"{SIGN_IN_KEY} opens it again") if opened else (url, "")
+            self._shown = server, f"{plain_name(server)}: sign in at {where}", again
         self._changed()
+
+    def _forget_ended(self, wanting: Sequence[ServerKey]) -> None:
+        """Forget the chosen server once it wants no sign-in any more: a later wish of it is for another page."""
+        if self._shown is not None and self._shown[0] not in wanting:
+            self._shown = None
+
+
+def _wish(wanting: Sequence[ServerKey]) -> str:
+    if not wanting:
+        return ""
+    verb = "wants" if len(wanting) == 1 else "want"
+    return f"{', '.join(plain_name(key) for key in wanting)} {verb} you to sign in: press {SIGN_IN_KEY}"

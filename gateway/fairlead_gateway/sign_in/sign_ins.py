@@ -41,7 +41,7 @@ RETRY_SECONDS: Final = 1.0
 """Pause after a look at a store that is away."""
 _NO_ADDRESS: Final = (
     "this server wants each person to sign in, but the gateway does not know its own address for browsers: set "
-    "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl)"
+    "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080 for browsers here"
 )
 _NO_STORE: Final = (
     "this server wants each person to sign in, but the gateway has nowhere to store that: set FAIRLEAD_GRANTS (chart: "

@@ -48,6 +48,7 @@ class WantedSignIns:
             return problem
         pending = self._pending.of_owner(person, server)
         if pending is not None and grant.granted_at < pending.opened_at:  # because a call could not use the grant
-            return problem or f"the last call could not be made with your sign-in at {server}"
+            used = "your sign-in at" if consent.settings.user_key is None else "the key that you entered for"
+            return problem or f"the last call could not be made with {used} {server}"
         # of another replica, whose access token may still be good
         return "" if not grant.refresh_token and self._pending.is_recent(grant.granted_at) else problem

@@ -120,7 +120,7 @@ def router(context: RestContext) -> APIRouter:
 async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, body: bytes) -> None:
     """Store the key in a body. Raises Problem, which does not quote it."""
     if sign_ins.key_of(server) is None:
-        raise Problem(INVALID_ARGUMENTS, f"persons sign in at {server}, and enter no key: POST asks for a link")
+        raise Problem(INVALID_ARGUMENTS, f"persons sign in at {server} by a link, and enter no key: ask without a key")
     entered = decode(body, EnteredKey)
     try:
         await sign_ins.enter_key(identity, server, entered.key)

@@ -102,6 +102,14 @@ async def test_each_person_is_told_of_their_own_sign_in_alone(tmp_path: Path) ->
         assert await wanted(gateway, authorization="Bearer alice") == "you have not signed in at default/linear"
 
 
+async def test_a_gateway_that_does_not_know_its_address_names_the_setting_with_a_value(tmp_path: Path) -> None:
+    trust = Trust((Names("alice"),))
+    async with consent_server("linear") as server, laptop(tmp_path, server, trust=trust) as gateway:
+        problem = (await post(gateway, SIGN_IN, {}, authorization="Bearer alice")).message
+    setting = "set FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080"
+    assert setting in problem["detail"]
+
+
 async def test_a_gateway_without_persons_says_nothing_about_sign_ins(tmp_path: Path) -> None:
     async with consent_server("linear") as server, laptop(tmp_path, server, environment="") as gateway:
         assert await wanted(gateway) == ""

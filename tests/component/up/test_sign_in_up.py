@@ -13,6 +13,7 @@ from typing import Any
 
 from mcp import Client
 
+from commands import fairlead
 from consentservers import ConsentServer, FormBrowser, consent_server
 from upprocess import Up, fairlead_up, until_listed
 
@@ -88,6 +89,16 @@ async def test_three_servers_are_reached_by_one_sign_in_each_and_by_none_after_a
             assert await names_of(up) == expected
             assert "sign-in" not in {event.get("state") for event in up.events}, "nobody is asked again"
         assert [len(server.provider.clients) for server in servers.values()] == [1, 1, 1]
+
+
+async def test_a_refresh_before_the_first_sign_in_says_how_to_sign_in(tmp_path: Path) -> None:
+    async with consent_server("linear") as server:
+        file = configuration(tmp_path, {"linear": server.url})
+        async with fairlead_up(file, "--state-dir", tmp_path / "state", cwd=tmp_path) as up:
+            await up.server("default/linear", "sign-in")
+            code, _, why = await fairlead("refresh", "linear", "--url", up.url)
+    assert code == 1
+    assert "wants you to sign in, as you have not signed in at default/linear: fairlead login default/linear" in why
 
 
 async def test_everybody_sees_of_a_persons_resources_and_prompts_what_the_file_names_and_no_other_is_read(

@@ -75,3 +75,39 @@ async def test_a_failure_is_shown_as_its_sentence() -> None:
     await terminal.keys.press("l")
     assert terminal.keys.hint == "linear: port 8765 is taken"
     assert terminal.changes == 1
+
+
+async def test_page_of_a_sign_in_that_was_made_is_not_offered_again_after_a_logout() -> None:
+    terminal = Terminal(LINEAR)
+    await terminal.keys.press("l")
+    terminal.wanting.clear()
+    assert terminal.keys.hint == ""
+    terminal.wanting += [LINEAR, NOTION]
+    assert terminal.keys.hint == "linear, team/notion want you to sign in: press l"
+
+
+async def test_other_servers_are_named_beside_the_page_of_one() -> None:
+    terminal = Terminal(LINEAR, NOTION)
+    await terminal.keys.press("l")
+    await terminal.keys.press("1")
+    page = "linear: sign in at the page in the browser"
+    assert terminal.keys.hint == f"{page}; team/notion wants you to sign in: press l"
+    terminal.wanting.remove(NOTION)
+    assert terminal.keys.hint == f"{page}; l opens it again"
+
+
+async def test_server_that_wants_no_sign_in_any_more_leaves_the_choice_and_the_others_keep_their_digits() -> None:
+    terminal = Terminal(LINEAR, NOTION)
+    await terminal.keys.press("l")
+    terminal.wanting.remove(LINEAR)
+    assert terminal.keys.hint == "sign in at: 2 team/notion"
+    assert await terminal.keys.press("1")
+    assert terminal.opened == []
+    assert terminal.keys.hint == "team/notion wants you to sign in: press l"
+
+
+async def test_choice_ends_with_the_last_server_of_it() -> None:
+    terminal = Terminal(LINEAR, NOTION)
+    await terminal.keys.press("l")
+    terminal.wanting.clear()
+    assert terminal.keys.hint == ""
