@@ -245,3 +245,28 @@ def test_schemes_of_one_alternative_go_together() -> None:
     assert needs(("unknown",)) == SentCredential(headers={"X-All": "0"})
     assert "0" not in repr(credential)
     assert "2" not in repr(schemes["b"])
+
+
+def test_an_object_that_is_spread_does_not_set_what_the_credential_sets() -> None:
+    parameters = tuple(
+        OperationParameter(argument=place, name="more", location=place, style="form", explode=True)
+        for place in ("query", "cookie")
+    )
+    operation = Operation(method="GET", path="/p", parameters=parameters)
+    own = SentCredential(query={"api key": "hush"}, cookies={"sid": "hush"})
+    spread = {"api key": "mine", "sid": "mine", "page": 1}
+    request = sent(operation, {"query": spread, "cookie": spread}, credential=own)
+    assert request.target == b"/p?sid=mine&page=1&api%20key=hush"
+    assert b"Cookie: api%20key=mine; page=1; sid=hush\r\n" in request.lines
+
+
+def test_a_header_that_the_caller_adds_is_set_by_nothing_else() -> None:
+    parameter = OperationParameter(argument="key", name="x-key", location="header")
+    operation = Operation(method="GET", path="/p", parameters=(parameter,))
+    own = SentCredential(headers={"X-KEY": "old", "Authorization": "Bearer hush"})
+    lines = build_request(operation, arguments_of(b'{"key":"mine"}'), b"/", own, added="X-Key").lines
+    assert b"mine" not in lines
+    assert b"old" not in lines
+    assert b"Authorization: Bearer hush\r\n" in lines
+    alone = build_request(operation, arguments_of(b'{"key":"mine"}'), b"/", SentCredential(), added="X-Key").lines
+    assert b"mine" not in alone

@@ -16,13 +16,15 @@ from fairlead_cli.up.openapi import is_document, server_name
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import HttpRefused, McpError, TooLarge
 from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_openapi.compiling.compile import CompileOptions, compile_document
 from fairlead_operator.kube.platform import endpoint_of
 from fairlead_operator.openapi import document_content, document_fetch
 from fairlead_operator.openapi.api_listings import ApiListings
 from fairlead_operator.openapi.api_source import ApiSource, ConfigMapPlace, DocumentPlace, UrlPlace
+from fairlead_operator.openapi.compiled_listing import listing_of
 from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
 from fairlead_operator.openapi.document_fetch import fetch_document
-from petstore import DOCUMENT
+from petstore import DOCUMENT, document
 from rawserver import Reply, Request, raw_server
 
 KEY = ServerKey("team-a", "pets")
@@ -63,6 +65,19 @@ def test_calls_go_to_the_base_url_with_its_host_header_and_certificates() -> Non
     source = ApiSource.of(server)
     assert source is not None
     assert source.endpoint("https://d/v2") == structs.replace(endpoint, url="https://d/v2")
+
+
+def test_a_tool_with_a_value_of_a_secret_is_offered_only_at_the_origin_of_the_base_url() -> None:
+    elsewhere = {**DOCUMENT["paths"]["/pets"]["get"], "servers": [{"url": "https://uploads.example.com"}]}
+    compiled = compile_document(json.dumps(document(pets={"get": elsewhere})).encode(), CompileOptions())
+    secret = {"name": "listPets", "arguments": {"limit": {"secretRef": {"name": "s"}}}}
+    for tools, listed in (([], True), ([secret], False)):
+        spec = {"openapi": {"url": "https://a/openapi.json", "baseURL": "https://b/v1"}, "tools": tools}
+        server = McpServer.model_validate({"metadata": {"name": "api", "namespace": "default"}, "spec": spec})
+        source = ApiSource.of(server)
+        assert source is not None
+        listing = listing_of(compiled, "0" * 64, source)
+        assert any(b"listPets" in bytes(tool) for tool in listing.tools) is listed
 
 
 async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> None:
