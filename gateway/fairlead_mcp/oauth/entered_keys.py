@@ -74,9 +74,8 @@ class EnteredKeys(TokenGrants):
         if request.step_up:
             text = f"{server} wants a key with more rights than yours has: give it these rights, or enter another one"
             raise GrantFailed(text, cause=INSUFFICIENT_SCOPE)
-        key = GrantKey(person, server)
         with reading_grants():
-            stored = await self._store.read(key)
+            stored = await self._store.read(GrantKey(person, server))
         grant = None if stored is None else stored.grant
         if grant is not None and request.refused and request.refused == grant.user_key:
             self._note(self._refused, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS))
@@ -84,7 +83,7 @@ class EnteredKeys(TokenGrants):
         if problem or stored is None or grant is None:
             raise key_required(problem)
         if request.for_call:
-            await self._note_use(key, stored)
+            await self._note_use(GrantKey(person, server), stored)
         self._refused.pop(person, None)
         self._note(self._entered, person, grant.granted_at)
         return token_of_key(self._settings, grant.user_key, self._access.clock() + CACHED_SECONDS)
