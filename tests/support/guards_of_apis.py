@@ -67,6 +67,13 @@ APIS = (
         "mine",
     ),
     Guard(
+        "an argument that multiplies in the request of an API, and holds up all calls",
+        "fairlead_openapi.calling.styles",
+        (("    if depth == MAX_DEPTH or len(name) > MAX_NAME_CHARS:", "    if False:"),),
+        "tests/unit/openapi/test_requests_of_operations.py::test_a_value_is_refused_before_it_multiplies",
+        "DID NOT RAISE",
+    ),
+    Guard(
         "an answer of an API that makes a result beyond the limit",
         "fairlead_gateway.upstream.api_origin",
         (("if max(self._size, len(bytes(result))) > self.max_bytes:", "if False:"),),

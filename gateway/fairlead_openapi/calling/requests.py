@@ -26,6 +26,9 @@ MAX_TARGET_BYTES: Final = 16 << 10
 """Limit on path and query: most servers take 8 KiB, and the longest takes of those in use 16 KiB."""
 MAX_HEADER_BYTES: Final = 32 << 10
 """Limit on the header lines of one request."""
+MAX_GIVEN_BYTES: Final = 96 << 10
+"""Limit on the arguments of one location as JSON, where a character takes up to six bytes: encoding more of them only
+to find that they are too long would hold up the event loop."""
 _TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
 _PATH: Final = "/%:@!$&'()*+,;=~-._"
 """Characters of a template that need no escape in a path (RFC 3986 section 3.3)."""
@@ -90,14 +93,19 @@ def _refuse_unknown(operation: Operation, arguments: Members) -> None:
 
 
 def _given(operation: Operation, arguments: Members, location: str) -> list[tuple[OperationParameter, Raw]]:
-    """Parameters of one location that have a value other than null."""
-    return [
+    """Parameters of one location that have a value other than null. Raises ArgumentsRefused beyond MAX_GIVEN_BYTES."""
+    given = [
         (parameter, arguments[parameter.argument])
         for parameter in operation.parameters
         if parameter.location == location
         and parameter.argument in arguments
         and kind_of(arguments[parameter.argument]) != "n"
     ]
+    size = sum(len(bytes(value)) for _, value in given)
+    if size > MAX_GIVEN_BYTES:
+        where = "headers" if location in ("header", "cookie") else "a URL"
+        raise ArgumentsRefused(f"The arguments have {size} bytes, too many for {where}; the limit is {MAX_GIVEN_BYTES}")
+    return given
 
 
 # Path and query
