@@ -35,7 +35,7 @@ they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
 """
 MAX_DEPTH: Final = 16
 """Limit on the levels of a value that `deepObject` writes."""
-MAX_NAME_CHARS: Final = 1_024
+MAX_NAME_CHARS: Final = 256
 """Limit on the characters of the names above its scalars."""
 _SEPARATORS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _PATH_PREFIXES: Final = {"label": ".", "matrix": ";"}
