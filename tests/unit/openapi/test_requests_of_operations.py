@@ -249,8 +249,8 @@ def test_schemes_of_one_alternative_go_together() -> None:
 
 def test_an_object_that_is_spread_does_not_set_what_the_credential_sets() -> None:
     parameters = tuple(
-        OperationParameter(argument=place, name="more", location=place, style="form", explode=True)
-        for place in ("query", "cookie")
+        OperationParameter(argument=location, name="more", location=location, style="form", explode=True)
+        for location in ("query", "cookie")
     )
     operation = Operation(method="GET", path="/p", parameters=parameters)
     own = SentCredential(query={"api key": "hush"}, cookies={"sid": "hush"})
