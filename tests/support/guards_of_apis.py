@@ -6,6 +6,7 @@ from product_guard import AT, Guard
 
 _REQUESTS = "fairlead_openapi.calling.requests"
 _CALLS = f"{AT}/test_openapi_calls.py"
+_SECRETS = f"{AT}/test_openapi_secrets.py"
 
 APIS = (
     Guard(
@@ -28,7 +29,7 @@ APIS = (
     Guard(
         "a credential of an API, replaced by an argument of its name",
         _REQUESTS,
-        (("if parameter.name not in credential.query:", "if True:"),),
+        (('[pair for pair in pairs if pair.partition("=")[0] not in names]', "pairs"),),
         f"{_CALLS}::test_an_argument_cannot_add_a_header_or_replace_the_credential",
         "secret=mine",
     ),
@@ -43,6 +44,34 @@ APIS = (
         ),
         f"{_CALLS}::test_redirects_and_other_origins_do_not_get_the_credential",
         "hush",
+    ),
+    Guard(
+        "a secret argument of a tool, for another origin that an API's document names",
+        "fairlead_gateway.upstream.openapi",
+        (("if has_secrets and not own:", "if False:"),),
+        f"{_SECRETS}::test_a_secret_argument_stays_at_the_origin_of_the_server",
+        "bot-hush",
+    ),
+    Guard(
+        "a secret argument in the path of an operation, as the name of a result",
+        "fairlead_gateway.upstream.openapi",
+        (("operation.path if has_secrets else ", ""),),
+        f"{_SECRETS}::test_a_secret_argument_of_the_path_does_not_name_the_result",
+        "bot-hush",
+    ),
+    Guard(
+        "a key of a person beside another one that a model chose",
+        _REQUESTS,
+        ((" | {added}", ""),),
+        "tests/unit/openapi/test_requests_of_operations.py::test_a_header_that_the_caller_adds_is_set_by_nothing_else",
+        "mine",
+    ),
+    Guard(
+        "an argument that multiplies in the request of an API, and holds up all calls",
+        "fairlead_openapi.calling.styles",
+        (("    if depth == MAX_DEPTH or len(name) > MAX_NAME_CHARS:", "    if False:"),),
+        "tests/unit/openapi/test_requests_of_operations.py::test_a_value_is_refused_before_it_multiplies",
+        "DID NOT RAISE",
     ),
     Guard(
         "an answer of an API that makes a result beyond the limit",

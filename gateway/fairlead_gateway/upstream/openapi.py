@@ -1,7 +1,8 @@
 """Upstream of an HTTP API that an OpenAPI document describes: a call of a tool is one request of an operation.
 
 `fairlead_openapi.calling` makes the requests, and the results from the answers. The credential of the server goes to
-the origin of the endpoint alone: a document that names another origin for an operation does not get it.
+the origin of the endpoint alone: a document that names another origin for an operation does not get it, nor the values
+of arguments that are in Secrets.
 """
 
 from __future__ import annotations
@@ -121,15 +122,21 @@ class OpenApiUpstream(Upstream):
         target = Target.from_url(operation.base_url) if operation.base_url else self._target
         origin = self._origin(target)
         own = origin is self._own
+        has_secrets = name in self._access.credential.arguments
+        if has_secrets and not own:
+            raise InvalidTarget(f"{_ELSEWHERE.format(origin=operation.base_url)}, nor the secret arguments of {name}")
         credential = credential_for(operation, self._access.credential) if own else _NOTHING
         token = request.authorization if own else b""
         arguments = arguments_of(members.get("arguments"))
-        built = build_request(operation, arguments, target.path, credential, authorized=bool(token))
+        built = build_request(
+            operation, arguments, target.path, credential, added=token.decode("latin-1").partition(":")[0]
+        )
+        path = operation.path if has_secrets else built.target.partition(b"?")[0].decode()
         mask = self._mask.adding(token.decode("latin-1").partition(": ")[2].strip()) if token else self._mask
 
         def read(answer: Answer) -> Raw:
             try:
-                return result_of(operation, built.target.partition(b"?")[0].decode(), answer)
+                return result_of(operation, path, answer)
             except HttpRefused as error:
                 if not own and error.status in (401, 403):
                     return error_result(f"{error}; {_ELSEWHERE.format(origin=operation.base_url)}")

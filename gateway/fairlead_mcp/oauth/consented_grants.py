@@ -61,8 +61,6 @@ PAUSE_SECONDS: Final = 0.1
 """Time between two looks at a grant that another replica renews."""
 STEADY_SECONDS: Final = 86_400.0
 """Time for which it is taken for granted that an authorization server does not rotate a refresh token."""
-USED_SECONDS: Final = 86_400.0
-"""Time within which the use of a grant is written once."""
 _ATTEMPTS: Final = 4
 """Renewals of which each lost its race against a change of the grant."""
 _ASK_AGAIN: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
@@ -246,8 +244,8 @@ class ConsentedGrants(TokenGrants):
         """Replace the refresh token; False if the grant has changed meanwhile. Raises GrantFailed."""
         now = self._access.clock()
         renewed = renewed_grant(claimed.grant, issued, now)
-        if request.for_call and now - max(renewed.granted_at, renewed.used_at) >= USED_SECONDS:
-            renewed = msgspec.structs.replace(renewed, used_at=now)
+        if request.for_call:
+            renewed = renewed.used(now)
         if renewed == claimed.grant:
             current = await self._read(key)
             return current is not None and current.version == claimed.version

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
 
 from fairlead_api.documents.base import sha256
@@ -17,7 +18,14 @@ from fairlead_api.documents.oauth import OAuthSettings, UserKeySettings
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.client_registrations import reading_grants
 from fairlead_mcp.oauth.errors import CONFIGURATION, INSUFFICIENT_SCOPE, SIGN_IN_REQUIRED, GrantFailed
-from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, StoredGrant, UnreadableGrant
+from fairlead_mcp.oauth.stored_grant import (
+    GrantKey,
+    GrantStore,
+    GrantStoreError,
+    StoredGrant,
+    UnreadableGrant,
+    VersionedGrant,
+)
 from fairlead_mcp.oauth.subject import TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_grants import GrantRequest, TokenGrants
@@ -26,8 +34,9 @@ MAX_KEY_CHARS: Final = 1_024
 """Limit on the length of a key."""
 REFUSED_SECONDS: Final = 60.0
 """Time after which a key that its server has refused is tried again."""
+CACHED_SECONDS: Final = 3_600.0
+"""Time after which a key is read from the store again, which notes its use."""
 _KEY: Final = re.compile(r"[!-~]+")
-_FOREVER: Final = float("inf")
 Noted = TypeVar("Noted")
 
 
@@ -71,11 +80,20 @@ class EnteredKeys(TokenGrants):
         if grant is not None and request.refused and request.refused == grant.user_key:
             self._note(self._refused, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS))
         problem = self.sign_in_problem(person, grant)
-        if problem or grant is None:
+        if problem or stored is None or grant is None:
             raise key_required(problem)
+        if request.for_call:
+            await self._note_use(GrantKey(person, server), stored)
         self._refused.pop(person, None)
         self._note(self._entered, person, grant.granted_at)
-        return token_of_key(self._settings, grant.user_key)
+        return token_of_key(self._settings, grant.user_key, self._access.clock() + CACHED_SECONDS)
+
+    async def _note_use(self, key: GrantKey, stored: VersionedGrant) -> None:
+        """Write that a key is in use, for unused ones end. A store that does not take it is asked again later."""
+        used = stored.grant.used(self._access.clock())
+        if used is not stored.grant:
+            with suppress(GrantStoreError):
+                await self._store.write(key, used, stored.version)
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
         server, address = self._access.server, self._access.address
@@ -160,11 +178,13 @@ def usable_key(settings: UserKeySettings, text: str) -> str:
     return key
 
 
-def token_of_key(settings: UserKeySettings, key: str) -> AccessToken:
-    """The key as what calls are made with: its line is the header, or the variable in the same form."""
+def token_of_key(settings: UserKeySettings, key: str, expires_at: float) -> AccessToken:
+    """The key as what calls are made with: its line is the header, or the variable in the same form. At `expires_at`,
+    in seconds since the epoch, it is read again.
+    """
     value = f"{settings.prefix} {key}" if settings.prefix else key
     line = f"{settings.header or settings.env}: {value}\r\n".encode("ascii")
-    return AccessToken(key, _FOREVER, frozenset(), line)
+    return AccessToken(key, expires_at, frozenset(), line)
 
 
 def key_in(line: bytes) -> str:

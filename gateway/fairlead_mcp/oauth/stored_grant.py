@@ -12,6 +12,8 @@ import msgspec
 
 MAX_GRANT_BYTES: Final = 2_048
 """Limit on a grant as JSON."""
+USED_SECONDS: Final = 86_400.0
+"""Time within which the use of a grant is written once."""
 
 
 class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -41,7 +43,8 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     renewed_at: float = 0.0
     """When the refresh token was last replaced, in seconds since the epoch."""
     used_at: float = 0.0
-    """Last renewal for a call, in seconds since the epoch and to within a day; 0: there was none after the first day.
+    """Last renewal for a call, or for a key its last use, in seconds since the epoch and to within a day; 0: there was
+    none after the first day.
     """
     renewing_until: float = 0.0
     """Seconds since the epoch until which a replica renews the access token alone, for a provider may end a consent
@@ -70,6 +73,12 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     def fits(self) -> bool:
         """Whether it is small enough to be stored."""
         return len(msgspec.json.encode(self)) <= MAX_GRANT_BYTES
+
+    def used(self, now: float) -> StoredGrant:
+        """The grant, with a use at `now`; the same object if one within the last day is known."""
+        if now - max(self.granted_at, self.used_at) < USED_SECONDS:
+            return self
+        return msgspec.structs.replace(self, used_at=now)
 
     def __repr__(self) -> str:
         return f"StoredGrant(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"

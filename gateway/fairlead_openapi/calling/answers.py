@@ -59,7 +59,7 @@ _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def result_of(operation: Operation, path: str, answer: Answer) -> Raw:
-    """Make the result of a call. `path` is that of the request; it names a blob. Raises HttpRefused."""
+    """Make the result of a call. `path` names a blob. Raises HttpRefused."""
     if not 200 <= answer.status < 300:
         raise _refusal(answer)
     if not answer.body:

@@ -7,6 +7,7 @@ parameter or a header, or replace what the credential sets.
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -25,6 +26,9 @@ MAX_TARGET_BYTES: Final = 16 << 10
 """Limit on path and query: most servers take 8 KiB, and the longest takes of those in use 16 KiB."""
 MAX_HEADER_BYTES: Final = 32 << 10
 """Limit on the header lines of one request."""
+MAX_GIVEN_BYTES: Final = 96 << 10
+"""Limit on the arguments of one location as JSON, where a character takes up to six bytes: encoding more of them only
+to find that they are too long would hold up the event loop."""
 _TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
 _PATH: Final = "/%:@!$&'()*+,;=~-._"
 """Characters of a template that need no escape in a path (RFC 3986 section 3.3)."""
@@ -50,10 +54,10 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_request(
-    operation: Operation, arguments: Members, base: bytes, credential: SentCredential, *, authorized: bool = False
+    operation: Operation, arguments: Members, base: bytes, credential: SentCredential, *, added: str = ""
 ) -> HttpRequest:
-    """Make the request of a call. `base` is path and query of the base URL, encoded. With `authorized` the caller adds
-    the header `Authorization`, which the credential then does not set.
+    """Make the request of a call. `base` is path and query of the base URL, encoded. `added` is the name of a header
+    that the caller adds, which neither arguments nor the credential set then.
 
     Raises ArgumentsRefused for arguments that the request cannot carry, and InvalidTarget for a credential or a
     document with control characters.
@@ -64,7 +68,7 @@ def build_request(
         _refuse_unknown(operation, arguments)
         target = _target(operation, arguments, base, credential)
         body = None if operation.body is None else build_body(operation.body, arguments)
-        lines = _header_lines(operation, arguments, credential, authorized=authorized)
+        lines = _header_lines(operation, arguments, credential, added.lower())
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ArgumentsRefused(f"The arguments cannot be written into a request: {error}") from error
     except RecursionError as error:
@@ -89,14 +93,19 @@ def _refuse_unknown(operation: Operation, arguments: Members) -> None:
 
 
 def _given(operation: Operation, arguments: Members, location: str) -> list[tuple[OperationParameter, Raw]]:
-    """Parameters of one location that have a value other than null."""
-    return [
+    """Parameters of one location that have a value other than null. Raises ArgumentsRefused beyond MAX_GIVEN_BYTES."""
+    given = [
         (parameter, arguments[parameter.argument])
         for parameter in operation.parameters
         if parameter.location == location
         and parameter.argument in arguments
         and kind_of(arguments[parameter.argument]) != "n"
     ]
+    size = sum(len(bytes(value)) for _, value in given)
+    if size > MAX_GIVEN_BYTES:
+        where = "headers" if location in ("header", "cookie") else "a URL"
+        raise ArgumentsRefused(f"The arguments have {size} bytes, too many for {where}; the limit is {MAX_GIVEN_BYTES}")
+    return given
 
 
 # Path and query
@@ -106,11 +115,18 @@ def _target(operation: Operation, arguments: Members, base: bytes, credential: S
     prefix, _, fixed = base.partition(b"?")
     path = prefix.decode().rstrip("/") + _path(operation, arguments)
     query = [fixed.decode()] if fixed else []
+    own_names = {escape(name) for name in credential.query}
     for parameter, value in _given(operation, arguments, "query"):
-        if parameter.name not in credential.query:
-            query += _query_pairs(parameter, value)
+        query += _without(own_names, _query_pairs(parameter, value))
     query += [f"{escape(name)}={escape(value)}" for name, value in credential.query.items()]
     return (f"{path or '/'}?{'&'.join(query)}" if query else path or "/").encode()
+
+
+def _without(names: AbstractSet[str], pairs: list[str]) -> list[str]:
+    """Pairs whose name, as it is written, is not one of `names`: an object that is spread over the query chooses its
+    names itself.
+    """
+    return [pair for pair in pairs if pair.partition("=")[0] not in names]
 
 
 def _query_pairs(parameter: OperationParameter, value: Raw) -> list[str]:
@@ -175,15 +191,15 @@ def _is_dots(segment: str) -> bool:
 # Headers
 
 
-def _header_lines(operation: Operation, arguments: Members, credential: SentCredential, *, authorized: bool) -> bytes:
+def _header_lines(operation: Operation, arguments: Members, credential: SentCredential, added: str) -> bytes:
     lines = [b"Accept: %b\r\nAccept-Encoding: identity\r\n" % checked_value("Accept", operation.accept or "*/*")]
-    fixed = {name.lower() for name in credential.headers} | _NOT_ARGUMENTS
+    fixed = {name.lower() for name in credential.headers} | _NOT_ARGUMENTS | {added}
     given = [(p, value) for p, value in _given(operation, arguments, "header") if p.name.lower() not in fixed]
     if "user-agent" not in fixed | {parameter.name.lower() for parameter, _ in given}:
         lines.append(b"User-Agent: fairlead\r\n")  # some APIs refuse requests without one
     lines += [_argument_line(parameter, value) for parameter, value in given]
     for name, value in credential.headers.items():
-        if not (authorized and name.lower() == "authorization"):
+        if name.lower() != added:
             lines.append(b"%b: %b\r\n" % (checked_name(name), checked_value(name, value)))
     cookies = _cookies(operation, arguments, credential)
     if cookies:
@@ -206,13 +222,12 @@ def _argument_line(parameter: OperationParameter, raw: Raw) -> bytes:
 def _cookies(operation: Operation, arguments: Members, credential: SentCredential) -> list[str]:
     cookies = []
     for parameter, value in _given(operation, arguments, "cookie"):
-        if parameter.name in credential.cookies:
-            continue
         if parameter.media_type:
             cookies.append(f"{escape(parameter.name)}={escape(_written(parameter, value), _COOKIE)}")
         else:
             cookies += pairs(parameter.name, value, "form", explode=parameter.explode, encode=_in_cookie)
-    return cookies + [f"{name}={value}" for name, value in credential.cookies.items()]
+    own = [f"{name}={value}" for name, value in credential.cookies.items()]
+    return _without({escape(name) for name in credential.cookies}, cookies) + own
 
 
 def _in_cookie(text: str) -> str:

@@ -24,7 +24,8 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from fairlead_api.documents.operations import Style
-from fairlead_openapi.calling.values import Value, items_of, kind_of, members_of, text_of, value_of
+from fairlead_mcp.errors import ArgumentsRefused
+from fairlead_openapi.calling.values import Value, check_number, items_of, kind_of, members_of, text_of, value_of
 
 Encode: TypeAlias = Callable[[str], str]
 
@@ -32,6 +33,10 @@ RESERVED_IN_VALUES: Final = ":/?@!$'()*,;"
 """Reserved characters (RFC 3986 section 2.2) that `allow_reserved` keeps. The others are escaped all the same, because
 they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
 """
+MAX_DEPTH: Final = 16
+"""Limit on the levels of a value that `deepObject` writes."""
+MAX_NAME_CHARS: Final = 256
+"""Limit on the characters of the names above its scalars."""
 _SEPARATORS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _PATH_PREFIXES: Final = {"label": ".", "matrix": ";"}
 
@@ -89,14 +94,30 @@ def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = 
 
 
 def flattened(name: str, raw: Raw) -> list[tuple[str, Raw]]:
-    """Scalars in a value, each with its name as `deepObject` writes it. Raises RecursionError for deep values."""
+    """Scalars in a value, each with its name as `deepObject` writes it. Raises ArgumentsRefused for values that are
+    nested too deeply or have too many scalars: each scalar repeats the names above it.
+    """
+    scalars: list[tuple[str, Raw]] = []
+    _flatten(name, raw, scalars, 0)
+    return scalars
+
+
+def _flatten(name: str, raw: Raw, scalars: list[tuple[str, Raw]], depth: int) -> None:
     kind = kind_of(raw)
+    if kind not in "{[":
+        check_number(len(scalars) + 1)
+        scalars.append((name, raw))
+        return
+    if depth == MAX_DEPTH or len(name) > MAX_NAME_CHARS:
+        raise ArgumentsRefused(
+            f"An argument is nested too deeply for a parameter or form: at most {MAX_DEPTH} levels, whose names have "
+            f"{MAX_NAME_CHARS} characters together"
+        )
     if kind == "{":
-        inner = [(f"{name}[{key}]", member) for key, member in members_of(raw).items()]
-    elif kind == "[":
-        items = items_of(raw)
-        numbered = any(kind_of(item) in "{[" for item in items)
-        inner = [(f"{name}[{number if numbered else ''}]", item) for number, item in enumerate(items)]
-    else:
-        return [(name, raw)]
-    return [scalar for key, member in inner for scalar in flattened(key, member)]
+        for key, member in members_of(raw).items():
+            _flatten(f"{name}[{key}]", member, scalars, depth + 1)
+        return
+    items = items_of(raw)
+    numbered = any(kind_of(item) in "{[" for item in items)
+    for number, item in enumerate(items):
+        _flatten(f"{name}[{number if numbered else ''}]", item, scalars, depth + 1)

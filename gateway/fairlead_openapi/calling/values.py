@@ -17,6 +17,8 @@ Value: TypeAlias = str | list[str] | dict[str, str]
 
 MAX_EXACT: Final = 2**53
 """Integers below it are exact in a double."""
+MAX_VALUES: Final = 2_048
+"""Limit on the items or members of a value in a parameter or a form: each takes some 10 µs of the event loop."""
 _INTEGER: Final = re.compile(r"-?[0-9]+")
 
 _decode_members: Final = msgspec.json.Decoder(Members).decode
@@ -36,13 +38,23 @@ def kind_of(value: Raw) -> str:
 
 
 def members_of(value: Raw) -> Members:
-    """Members of a raw JSON object, without those that are null."""
-    return {name: member for name, member in _decode_members(value).items() if kind_of(member) != "n"}
+    """Members of a raw JSON object, without those that are null. Raises ArgumentsRefused beyond MAX_VALUES."""
+    members = _decode_members(value)
+    check_number(len(members))
+    return {name: member for name, member in members.items() if kind_of(member) != "n"}
 
 
 def items_of(value: Raw) -> list[Raw]:
-    """Items of a raw JSON list, without those that are null."""
-    return [item for item in _decode_items(value) if kind_of(item) != "n"]
+    """Items of a raw JSON list, without those that are null. Raises ArgumentsRefused beyond MAX_VALUES."""
+    items = _decode_items(value)
+    check_number(len(items))
+    return [item for item in items if kind_of(item) != "n"]
+
+
+def check_number(values: int) -> None:
+    """Raise ArgumentsRefused for more than MAX_VALUES."""
+    if values > MAX_VALUES:
+        raise ArgumentsRefused(f"A list or object has too many values for a parameter or form: at most {MAX_VALUES}")
 
 
 def text_of(value: Raw) -> str:

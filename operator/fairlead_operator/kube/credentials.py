@@ -278,7 +278,7 @@ class Resolver:
         try:
             for each in secret_arguments(server.spec):
                 secret = await self._read(server, each.source)
-                values.setdefault(each.tool, {})[each.argument] = argument_value(secret, url)
+                values.setdefault(each.tool, {})[each.argument] = argument_value(secret, server.spec, url)
                 versions.append(f"{each.tool} {each.argument} {secret.version}")
         except _RefusedReference as refused:
             return ResolvedCredential(refused.verdict)

@@ -85,7 +85,8 @@ def _arguments(declared: DeclaredServer, contents: Contents) -> dict[str, dict[s
     """The values of arguments that are in Secrets. Raises Unresolved, UnusableSecret."""
     values: dict[str, dict[str, str]] = {}
     for tool, argument, source in secret_arguments(declared.server.spec):
-        value = argument_value(_referenced(declared, contents, source), declared.server.spec.url or "")
+        secret, spec = _referenced(declared, contents, source), declared.server.spec
+        value = argument_value(secret, spec, spec.remote_url or "")
         values.setdefault(tool, {})[argument] = value
     return values
 

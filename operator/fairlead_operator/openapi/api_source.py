@@ -54,6 +54,8 @@ class ApiSource:
     exclude: tuple[str, ...]
     has_auth: bool
     """Whether calls carry a credential, which may not go to another origin than that of `base_url`."""
+    with_secrets: frozenset[str] = frozenset()
+    """Tools whose calls carry values of Secrets in arguments, which may not go there either."""
     host_header: str | None = None
     ca_bundle: str | None = None
 
@@ -70,8 +72,22 @@ class ApiSource:
             location = ConfigMapPlace(server.metadata.namespace, api.config_map_ref.name, api.config_map_ref.key)
         else:
             location = FilePlace(api.file or "")
-        auth = server.spec.auth is not None
-        return cls(location, api.base_url, tuple(api.include), tuple(api.exclude), auth, api.host_header, api.ca_bundle)
+        return cls(
+            location,
+            api.base_url,
+            tuple(api.include),
+            tuple(api.exclude),
+            has_auth=server.spec.auth is not None,
+            with_secrets=frozenset(
+                tool.name for tool in server.spec.tools if any(each.secret_ref for each in tool.arguments.values())
+            ),
+            host_header=api.host_header,
+            ca_bundle=api.ca_bundle,
+        )
+
+    def keeps_at_base(self, tool: str) -> bool:
+        """Whether the calls of a tool carry something that may only go to the origin of `base_url`."""
+        return self.has_auth or tool in self.with_secrets
 
     def endpoint(self, url: str | None = None) -> OpenApiEndpoint:
         """The endpoint of calls at `url`, else at the base URL; without both, empty until the document was read."""

@@ -25,7 +25,9 @@ def listing_of(compiled: CompiledDocument, digest: str, source: ApiSource) -> Ra
         raise DocumentUnusable(
             "the document does not say where the API is: it has no server with an absolute URL; set openapi.baseURL"
         )
-    elsewhere = {tool.name: tool for tool in compiled.tools if source.has_auth and _is_elsewhere(tool, base_url)}
+    elsewhere = {
+        tool.name: tool for tool in compiled.tools if source.keeps_at_base(tool.name) and _is_elsewhere(tool, base_url)
+    }
     offered = [tool for tool in compiled.tools if tool.name not in elsewhere]
     remarks = [*_left_out(compiled), *map(_credential_stays, elsewhere.values())]
     losses = [remark for remark in _with_loss(compiled) if remark.tool not in elsewhere]
@@ -67,5 +69,5 @@ def _with_loss(compiled: CompiledDocument) -> Iterator[OperationRemark]:
 
 def _credential_stays(tool: CompiledTool) -> OperationRemark:
     operation = tool.operation
-    why = f"its own server {operation.base_url} is not at the origin of baseURL, where the credential may go"
+    why = f"its own server {operation.base_url} is not at the origin of baseURL, where credentials may go"
     return OperationRemark(operation=f"{operation.method} {operation.path}", why=why[:MAX_REMARK])

@@ -22,7 +22,7 @@ from fairlead_mcp.oauth.token_access import MakeTls, load_tls
 from fairlead_operator.openapi.document_content import MAX_DOCUMENT_BYTES
 
 FETCH_SECONDS: Final = 30.0
-"""Time limit of one request."""
+"""Time limit of all requests for a document."""
 CONNECT_SECONDS: Final = 5.0
 MAX_REDIRECTS: Final = 3
 _HEADERS: Final = {"User-Agent": "fairlead"}
@@ -50,10 +50,10 @@ async def fetch_document(
 
     `resolve` is guarded by egress rules. Raises McpError.
     """
-    status = 0
+    status, deadline = 0, time.monotonic() + FETCH_SECONDS
     for _ in range(MAX_REDIRECTS + 1):
         target = Target.from_url(url)
-        answer = await _get(target, resolve, etag, await make_tls(None) if target.tls else None)
+        answer = await _get(target, resolve, etag, await make_tls(None) if target.tls else None, deadline)
         status = answer.status
         if answer.status == _NOT_MODIFIED and etag:
             return None
@@ -71,12 +71,12 @@ async def fetch_document(
     )
 
 
-async def _get(target: Target, resolve: Resolve, etag: bytes, ssl: tls.SSLContext | None) -> Answer:
+async def _get(target: Target, resolve: Resolve, etag: bytes, ssl: tls.SSLContext | None, deadline: float) -> Answer:
     pool = Pool(target.host, target.port, ssl=ssl, limit=1, connect_timeout=CONNECT_SECONDS, resolve=resolve)
     condition = b"If-None-Match: %b\r\n" % etag if etag else b""
     request = b"%b%b%b\r\n" % (target.head(b"GET", _HEADERS), _ACCEPT, condition)
     try:
-        return await pool.exchange(request, deadline=time.monotonic() + FETCH_SECONDS, max_bytes=MAX_DOCUMENT_BYTES)
+        return await pool.exchange(request, deadline=deadline, max_bytes=MAX_DOCUMENT_BYTES)
     finally:
         await pool.aclose()
 

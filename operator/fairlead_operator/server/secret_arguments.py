@@ -27,8 +27,15 @@ def secret_arguments(spec: McpServerSpec) -> Iterator[SecretArgument]:
                 yield SecretArgument(tool.name, name, shape.secret_ref)
 
 
-def argument_value(secret: ReferencedSecret, url: str) -> str:
-    """The text that calls at `url` send; a URL is empty for a server that is a process. Raises UnusableSecret."""
+def argument_value(secret: ReferencedSecret, spec: McpServerSpec, url: str) -> str:
+    """The text that calls at `url` send; it is empty for a server that is a process, and for an API whose document says
+    where it is. Raises UnusableSecret.
+    """
+    if spec.openapi is not None and not url:
+        raise UnusableSecret(
+            Cause.HOST_NOT_ALLOWED,
+            f"{secret.label} is only sent to a URL that you wrote, and not where a document says: set openapi.baseURL",
+        )
     if not hosts_allow(secret.hosts, url):
         where = f"the server is at {origin(url)}" if url else "the server is a process"
         raise UnusableSecret(Cause.HOST_NOT_ALLOWED, f"{secret.label} may be sent to {secret.hosts} only, but {where}")

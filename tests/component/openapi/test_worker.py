@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from fairlead_openapi.compiling.compile import CompileOptions, compile_document
 from fairlead_openapi.compiling.reading import MAX_BYTES, DocumentRefused
@@ -15,6 +16,7 @@ from fairlead_openapi.compiling.worker import LIMITS, compile_in_worker
 from openapidocuments import document, get
 from waiting import eventually
 
+ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.timeout(120)
 SOURCE = msgspec.json.encode(document({"/x": get(), "/y": get(operationId="other")}))
 
@@ -70,3 +72,10 @@ async def test_a_worker_ends_with_the_task_that_waits() -> None:
 
 def test_limits_are_a_minute_and_a_gibibyte() -> None:
     assert (LIMITS.seconds, LIMITS.memory) == (60, 2**30)
+
+
+def test_the_pod_of_the_operator_has_memory_for_a_worker_beside_itself() -> None:
+    values = yaml.safe_load((ROOT / "charts/fairlead/values.yaml").read_text("utf-8"))
+    memory = values["operator"]["resources"]["limits"]["memory"]
+    assert memory.endswith("Gi")
+    assert int(memory.removesuffix("Gi")) << 30 >= LIMITS.memory + (512 << 20)

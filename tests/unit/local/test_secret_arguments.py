@@ -29,7 +29,12 @@ def contents(value: str | None, *, labelled: bool = True, hosts: str | None = No
 
 @pytest.mark.parametrize(
     ("spec", "hosts"),
-    [({"url": URL}, None), ({"url": URL}, "tools.example.com"), ({"command": ["x"]}, None)],
+    [
+        ({"url": URL}, None),
+        ({"url": URL}, "tools.example.com"),
+        ({"command": ["x"]}, None),
+        ({"openapi": {"file": "/a.json", "baseURL": URL}}, "tools.example.com"),
+    ],
 )
 def test_the_value_is_in_the_credential_of_the_server_and_not_in_its_text(
     spec: dict[str, Any], hosts: str | None
@@ -52,6 +57,7 @@ def test_a_tool_that_is_not_enabled_needs_no_secret() -> None:
         ({"url": URL}, contents("x", labelled=False), "SecretNotLabelled", "fairlead.dev/credential"),
         ({"url": URL}, contents("x", hosts="other.example.com"), "HostNotAllowed", "the server is at https://tools."),
         ({"command": ["x"]}, contents("x", hosts="tools.example.com"), "HostNotAllowed", "the server is a process"),
+        ({"openapi": {"file": "/a.json"}}, contents("x"), "HostNotAllowed", "set openapi.baseURL"),
         ({"url": URL}, contents(None), "SecretKeyMissing", "has no value"),
         ({"url": URL}, contents("\n"), "SecretKeyMissing", "has no value"),
     ],

@@ -245,3 +245,59 @@ def test_schemes_of_one_alternative_go_together() -> None:
     assert needs(("unknown",)) == SentCredential(headers={"X-All": "0"})
     assert "0" not in repr(credential)
     assert "2" not in repr(schemes["b"])
+
+
+def test_an_object_that_is_spread_does_not_set_what_the_credential_sets() -> None:
+    parameters = tuple(
+        OperationParameter(argument=location, name="more", location=location, style="form", explode=True)
+        for location in ("query", "cookie")
+    )
+    operation = Operation(method="GET", path="/p", parameters=parameters)
+    own = SentCredential(query={"api key": "hush"}, cookies={"sid": "hush"})
+    spread = {"api key": "mine", "sid": "mine", "page": 1}
+    request = sent(operation, {"query": spread, "cookie": spread}, credential=own)
+    assert request.target == b"/p?sid=mine&page=1&api%20key=hush"
+    assert b"Cookie: api%20key=mine; page=1; sid=hush\r\n" in request.lines
+
+
+def test_a_header_that_the_caller_adds_is_set_by_nothing_else() -> None:
+    parameter = OperationParameter(argument="key", name="x-key", location="header")
+    operation = Operation(method="GET", path="/p", parameters=(parameter,))
+    own = SentCredential(headers={"X-KEY": "old", "Authorization": "Bearer hush"})
+    lines = build_request(operation, arguments_of(b'{"key":"mine"}'), b"/", own, added="X-Key").lines
+    assert b"mine" not in lines
+    assert b"old" not in lines
+    assert b"Authorization: Bearer hush\r\n" in lines
+    alone = build_request(operation, arguments_of(b'{"key":"mine"}'), b"/", SentCredential(), added="X-Key").lines
+    assert b"mine" not in alone
+
+
+def nested(levels: int, name: str, innermost: Any) -> Any:
+    value = innermost
+    for _ in range(levels):
+        value = {name: value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (nested(300, "k", 1), "nested too deeply"),
+        (nested(3, "k" * 600, 1), "nested too deeply"),
+        ([1] * 2_049, "too many values"),
+        ([[1] * 2_048, [1]], "too many values"),
+        ([1] * 100_000, "too many for a URL"),
+    ],
+    ids=["deep", "long names", "wide", "wide in total", "large"],
+)
+def test_a_value_is_refused_before_it_multiplies(value: Any, words: str) -> None:
+    deep = OperationParameter(argument="q", name="q", location="query", style="deepObject", explode=True)
+    with pytest.raises(ArgumentsRefused, match=words):
+        sent(Operation(method="GET", path="/p", parameters=(deep,)), {"q": value})
+
+
+def test_a_form_with_more_values_than_the_loop_has_time_for_is_refused() -> None:
+    form = OperationBody(media_type="application/x-www-form-urlencoded", properties={"ids": "ids"})
+    with pytest.raises(ArgumentsRefused, match="too many values"):
+        body_with(form, {"ids": [1] * 2_049})
+    assert body_with(form, {"ids": [1] * 2_048}).body == b"&".join([b"ids=1"] * 2_048)

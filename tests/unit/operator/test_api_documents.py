@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from pathlib import Path
@@ -16,16 +17,23 @@ from fairlead_cli.up.openapi import is_document, server_name
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import HttpRefused, McpError, TooLarge
 from fairlead_mcp.http.dial import resolve_by_dns
+from fairlead_openapi.compiling.compile import CompileOptions, compile_document
+from fairlead_openapi.compiling.report import CompiledDocument
+from fairlead_openapi.compiling.worker import compile_in_worker
 from fairlead_operator.kube.platform import endpoint_of
-from fairlead_operator.openapi import document_content, document_fetch
-from fairlead_operator.openapi.api_listings import ApiListings
+from fairlead_operator.openapi import api_listings, document_content, document_fetch
+from fairlead_operator.openapi.api_listings import READ_AT_ONCE, REFUSED_SECONDS, ApiListings
 from fairlead_operator.openapi.api_source import ApiSource, ConfigMapPlace, DocumentPlace, UrlPlace
+from fairlead_operator.openapi.compiled_listing import listing_of
 from fairlead_operator.openapi.document_content import DocumentUnusable, chosen_key, unpacked
 from fairlead_operator.openapi.document_fetch import fetch_document
-from petstore import DOCUMENT
+from petstore import DOCUMENT, document
 from rawserver import Reply, Request, raw_server
+from waiting import eventually
 
 KEY = ServerKey("team-a", "pets")
+STORED = ApiSource(ConfigMapPlace("team-a", "pets", None), None, (), (), has_auth=False)
+UNUSABLE = ApiSource(ConfigMapPlace("team-a", "none", None), None, (), (), has_auth=False)
 PEM = "-----BEGIN CERTIFICATE-----"
 
 
@@ -63,6 +71,19 @@ def test_calls_go_to_the_base_url_with_its_host_header_and_certificates() -> Non
     source = ApiSource.of(server)
     assert source is not None
     assert source.endpoint("https://d/v2") == structs.replace(endpoint, url="https://d/v2")
+
+
+def test_a_tool_with_a_value_of_a_secret_is_offered_only_at_the_origin_of_the_base_url() -> None:
+    elsewhere = {**DOCUMENT["paths"]["/pets"]["get"], "servers": [{"url": "https://uploads.example.com"}]}
+    compiled = compile_document(json.dumps(document(pets={"get": elsewhere})).encode(), CompileOptions())
+    secret = {"name": "listPets", "arguments": {"limit": {"secretRef": {"name": "s"}}}}
+    for tools, listed in (([], True), ([secret], False)):
+        spec = {"openapi": {"url": "https://a/openapi.json", "baseURL": "https://b/v1"}, "tools": tools}
+        server = McpServer.model_validate({"metadata": {"name": "api", "namespace": "default"}, "spec": spec})
+        source = ApiSource.of(server)
+        assert source is not None
+        listing = listing_of(compiled, "0" * 64, source)
+        assert any(b"listPets" in bytes(tool) for tool in listing.tools) is listed
 
 
 async def test_a_redirect_to_the_document_is_followed_and_a_page_is_told() -> None:
@@ -146,3 +167,52 @@ def test_a_server_is_named_after_its_document(document: str, name: str) -> None:
 def test_a_document_is_told_from_other_files_by_its_beginning(tmp_path: Path, text: str, expected: bool) -> None:
     (tmp_path / "file").write_text(text)
     assert is_document(str(tmp_path / "file")) is expected
+
+
+async def test_few_documents_are_read_at_once_and_those_of_failing_apis_beside_the_others() -> None:
+    going_on, reading, failing = asyncio.Event(), 0, ServerKey("team-a", "failing")
+
+    async def read(location: DocumentPlace) -> bytes:
+        nonlocal reading
+        if location == UNUSABLE.location:
+            raise DocumentUnusable("not there")
+        reading += 1
+        await going_on.wait()
+        reading -= 1
+        return json.dumps({**DOCUMENT, "paths": {}}).encode()
+
+    listings = ApiListings(read)
+    for _ in range(2):
+        with pytest.raises(DocumentUnusable):
+            await listings.list(failing, UNUSABLE)
+    lists = [asyncio.create_task(listings.list(ServerKey("team-a", f"pets-{n}"), STORED)) for n in range(6)]
+    await eventually(lambda: reading == READ_AT_ONCE)
+    with pytest.raises(DocumentUnusable, match="not there"):
+        await listings.list(failing, UNUSABLE)
+    assert reading == READ_AT_ONCE
+    for task in lists:
+        task.cancel()
+    await asyncio.gather(*lists, return_exceptions=True)
+
+
+async def test_a_refused_document_is_not_compiled_again_before_a_while_unless_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled, now, data = [], 0.0, b'{"swagger": "2.0"}'
+
+    async def compiling(given: bytes, options: CompileOptions) -> CompiledDocument:
+        compiled.append(given)
+        return await compile_in_worker(given, options)
+
+    async def read(location: DocumentPlace) -> bytes:
+        return data
+
+    monkeypatch.setattr(api_listings, "compile_in_worker", compiling)
+    listings = ApiListings(read, monotonic=lambda: now)
+    for at, number in ((0.0, 1), (REFUSED_SECONDS - 1, 1), (REFUSED_SECONDS, 2)):
+        now = at
+        with pytest.raises(DocumentUnusable, match=r"^the ConfigMap pets: the document is Swagger 2\.0"):
+            await listings.list(KEY, STORED)
+        assert len(compiled) == number
+    data = json.dumps(DOCUMENT).encode()
+    assert (await listings.list(KEY, STORED)).tools

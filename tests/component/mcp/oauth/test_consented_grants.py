@@ -15,7 +15,7 @@ from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.client_registrations import registration_key
 from fairlead_mcp.oauth.consented_clients import MOST_CLIENTS
-from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS, USED_SECONDS
+from fairlead_mcp.oauth.consented_grants import CLAIM_SECONDS, STEADY_SECONDS
 from fairlead_mcp.oauth.errors import (
     BAD_ANSWER,
     CONFIGURATION,
@@ -28,7 +28,7 @@ from fairlead_mcp.oauth.errors import (
     TOKEN_REFUSED,
     GrantFailed,
 )
-from fairlead_mcp.oauth.stored_grant import StoredGrant
+from fairlead_mcp.oauth.stored_grant import USED_SECONDS, StoredGrant
 from fairlead_mcp.oauth.subject import GATEWAY
 from fairlead_mcp.oauth.token_source import TokenSource
 from rawserver import Reply, Request

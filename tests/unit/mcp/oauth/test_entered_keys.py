@@ -21,7 +21,7 @@ from fairlead_mcp.oauth.entered_keys import (
 )
 from fairlead_mcp.oauth.errors import CONFIGURATION, INSUFFICIENT_SCOPE, SIGN_IN_REQUIRED, GrantFailed
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
-from fairlead_mcp.oauth.stored_grant import GrantKey
+from fairlead_mcp.oauth.stored_grant import USED_SECONDS, GrantKey, GrantStoreError, StoredGrant
 from fairlead_mcp.oauth.subject import GATEWAY, TokenSubject
 from fairlead_mcp.oauth.token_access import TokenAccess
 from fairlead_mcp.oauth.token_grants import GrantRequest
@@ -30,6 +30,17 @@ HEADER = UserKeySettings(header="X-Api-Key")
 ALICE = TokenSubject(b"alice")
 WISH = GrantRequest(ALICE, frozenset(), frozenset(), "")
 STORED = GrantKey(b"alice", "team/desk")
+
+
+class ReadOnlyGrants(MemoryGrants):
+    """A store that becomes full."""
+
+    full = False
+
+    async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
+        if self.full:
+            raise GrantStoreError("the store is full")
+        return await super().write(key, grant, replaces)
 
 
 class Keys:
@@ -50,6 +61,11 @@ class Keys:
 
     async def enter(self, key: str) -> None:
         await self.store.write(STORED, self.entry.grant_of(key, "alice of a provider"))
+
+    async def used_at(self) -> float:
+        stored = await self.store.read(STORED)
+        assert stored is not None
+        return stored.grant.used_at
 
     async def value(self, **more: Any) -> str:
         return (await self.entered.token(WISH._replace(**more))).value
@@ -115,6 +131,27 @@ async def test_a_key_is_for_the_server_that_it_was_entered_for(moved: dict[str, 
     assert why in text
 
 
+async def test_a_key_that_calls_are_made_with_counts_as_used() -> None:
+    keys = Keys()
+    await keys.enter("first")
+    keys.now += USED_SECONDS
+    await keys.value(for_call=False)
+    assert await keys.used_at() == 0.0
+    token = await keys.entered.token(WISH)
+    assert await keys.used_at() == keys.now
+    assert keys.now < token.expires_at <= keys.now + USED_SECONDS  # then its use is noted again
+    assert await keys.entered.has_consent(b"alice")
+
+
+async def test_a_key_is_good_while_the_store_does_not_take_its_use() -> None:
+    store = ReadOnlyGrants()
+    keys = Keys(store=store)
+    await keys.enter("first")
+    store.full = True
+    keys.now += USED_SECONDS
+    assert await keys.value() == "first"
+
+
 async def test_no_key_gets_more_rights_by_itself() -> None:
     keys = Keys()
     await keys.enter("first")
@@ -143,8 +180,8 @@ def test_a_key_is_one_printable_word(text: str) -> None:
 
 
 def test_the_line_of_a_key_is_its_header() -> None:
-    assert token_of_key(HEADER, "key").header == {"X-Api-Key": "key"}
-    bearer = token_of_key(UserKeySettings(header="Authorization", prefix="Bearer"), "key")
+    assert token_of_key(HEADER, "key", 0.0).header == {"X-Api-Key": "key"}
+    bearer = token_of_key(UserKeySettings(header="Authorization", prefix="Bearer"), "key", 0.0)
     assert bearer.header_line == b"Authorization: Bearer key\r\n"
     assert "key" not in repr(bearer)
 
