@@ -74,7 +74,7 @@ class EnteredKeys(TokenGrants):
         if problem or grant is None:
             raise key_required(problem)
         self._refused.pop(person, None)
-        self._note(self._entered, person, grant.granted_at)
+        self.note_consent(person, grant)
         return token_of_key(self._settings, grant.user_key)
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
@@ -96,6 +96,9 @@ class EnteredKeys(TokenGrants):
         except UnreadableGrant:  # there is one, of a replica that has another key by now
             return True
         return stored is not None and self._entered.get(person) == stored.grant.granted_at
+
+    def note_consent(self, person: bytes, grant: StoredGrant) -> None:
+        self._note(self._entered, person, grant.granted_at)
 
     def forget(self, person: bytes) -> None:
         self._entered.pop(person, None)
