@@ -27,7 +27,7 @@ KEYS = (
     Guard(
         "a key that is sent to another address of its server's name",
         _ENTERED,
-        (("        if grant.server_address != self._access.address:\n", "        if False:\n"),),
+        (("        if grant.server_address != address:\n", "        if False:\n"),),
         f"{_KEYS}::test_a_key_is_not_sent_to_another_address_or_a_new_server_of_the_name",
         "isError",
     ),
