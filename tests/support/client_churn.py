@@ -8,6 +8,7 @@ makes them all close their connections and is answered with `gone`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 import sys
@@ -52,23 +53,26 @@ async def come(host: str, port: int, way: str, *, source: str | None = None) -> 
         async with asyncio.timeout(ANSWER_SECONDS):
             return await reader.readuntil(b"\r\n\r\n")
 
-    if way == "asks":
-        await ask(modern("tools/list"))
-    elif way == "calls":
-        await ask(calling("demo__add", {"a": 1}))
-    elif way == "listens":
-        await ask(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-    elif way == "listens to a session":
-        await _listen(ask, reader)
-    elif way == REFUSED:
-        writer.write(b"GET / HTTP/1.1\r\n\r\n")
-        async with asyncio.timeout(ANSWER_SECONDS):
-            await reader.readuntil(b"\r\n\r\n")
-    elif way == "waits for a call":
-        writer.write(calling("demo__slow").data(authority))
-    else:
-        data = modern("tools/list").data(authority)
-        writer.write(data[: len(data) // 2])
+    with contextlib.ExitStack() as given_up:
+        given_up.callback(writer.close)
+        if way == "asks":
+            await ask(modern("tools/list"))
+        elif way == "calls":
+            await ask(calling("demo__add", {"a": 1}))
+        elif way == "listens":
+            await ask(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+        elif way == "listens to a session":
+            await _listen(ask, reader)
+        elif way == REFUSED:
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await reader.readuntil(b"\r\n\r\n")
+        elif way == "waits for a call":
+            writer.write(calling("demo__slow").data(authority))
+        else:
+            data = modern("tools/list").data(authority)
+            writer.write(data[: len(data) // 2])
+        given_up.pop_all()
     return guest
 
 

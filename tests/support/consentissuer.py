@@ -250,6 +250,8 @@ class BentGrants(MemoryGrants):
         self.reads = 0
         self.was_read = asyncio.Event()
         """Set with each read."""
+        self.hold: asyncio.Event | None = None
+        """Event that the answers to reads wait for."""
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
         self.reads += 1
@@ -258,7 +260,10 @@ class BentGrants(MemoryGrants):
             raise GrantStoreError("the store of sign-ins is away: try again later")
         if key in self.unreadable:
             raise UnreadableGrant("the key of this sign-in is lost: sign in again")
-        return await super().read(key)
+        stored = await super().read(key)
+        if self.hold is not None:
+            await self.hold.wait()
+        return stored
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None = None) -> str | None:
         if self.away or self.full:

@@ -320,7 +320,14 @@ class FormBrowser:
         return await self._ask("POST", url, follow=False, headers=headers, data=fields)
 
     async def sign_in(self, link: str) -> BrowserPage:
-        """Press through all forms, from the gateway's page to the end."""
+        """Sign in, from the gateway's page to the end. AssertionError with the page at which it failed."""
+        page = await self.press_on(link)
+        assert page.status == 200, page.text
+        assert not page.has_form, page.text
+        return page
+
+    async def press_on(self, link: str) -> BrowserPage:
+        """Press through all forms, from the gateway's page to the end or a refusal."""
         page = await self.get(link)
         for _ in range(4):
             if page.status != 200 or not page.has_form:

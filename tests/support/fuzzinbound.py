@@ -250,16 +250,16 @@ async def converse(world: FuzzWorld, conversation: Conversation) -> None:
     """Send a conversation and check every answer: HTTP, JSON-RPC, in order, and each with what it was given."""
     sent, numbers = segments(conversation, world)
     reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port)
-    with contextlib.suppress(ConnectionError):
-        for part in sent:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0)
     heard = b""
-    with contextlib.suppress(TimeoutError, ConnectionError):
-        while data := await asyncio.wait_for(reader.read(1 << 16), QUIET_SECONDS):
-            heard += data
-    writer.close()
+    with contextlib.closing(writer):
+        with contextlib.suppress(ConnectionError):
+            for part in sent:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            while data := await asyncio.wait_for(reader.read(1 << 16), QUIET_SECONDS):
+                heard += data
     with contextlib.suppress(ConnectionError):
         await writer.wait_closed()
     check_answers(heard, numbers, head_of_head=b"HEAD " in b"".join(sent))

@@ -280,10 +280,10 @@ class Reachable(Protocol):
 async def scraped(gateway: Gateway, path: str = "/metrics") -> str:
     """Answer of the port for metrics; empty where there is nothing."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    async with asyncio.timeout(20):
-        answer = await reader.read()
-    writer.close()
+    with contextlib.closing(writer):
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        async with asyncio.timeout(20):
+            answer = await reader.read()
     return answer.partition(b"\r\n\r\n")[2].decode()
 
 
@@ -302,7 +302,7 @@ class Wire:
         own.setblocking(False)
         try:
             await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", gateway.port))
-        except OSError:
+        except BaseException:  # also where a test gives up
             own.close()
             raise
         reader, writer = await asyncio.open_connection(sock=own, limit=64 << 20)

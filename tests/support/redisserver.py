@@ -86,8 +86,8 @@ async def redis_server(
             pytest.fail(missing)
         pytest.skip(missing)
     server = RedisServer(folder, password, persistent=persistent)
-    await server.start()
     try:
+        await server.start()
         yield server
     finally:
         await server.stop()

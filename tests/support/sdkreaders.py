@@ -96,5 +96,6 @@ async def _read(reader: Reader, verb: str, url: str, *words: str) -> Any:
     finally:
         if process.returncode is None:
             process.kill()
+            await process.communicate()
     assert process.returncode == 0, err.decode()[-3000:]
     return json.loads(out.splitlines()[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import Mapping
 from urllib.parse import quote
@@ -50,7 +51,7 @@ def stored(world: World) -> dict[str, str]:
 async def operations(port: int, page: str, token: str) -> str:
     """Answer of the gateway's port for metrics and samples, which takes `token`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET /{page} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
-    answer = await asyncio.wait_for(reader.read(), 20)
-    writer.close()
+    with contextlib.closing(writer):
+        writer.write(f"GET /{page} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.read(), 20)
     return answer.decode()

@@ -109,7 +109,11 @@ async def serve_asgi(
     """Run an ASGI application in this loop on a port of an address, a free one by default; yields the port."""
     listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((address, port))
+    try:
+        listener.bind((address, port))
+    except OSError:
+        listener.close()
+        raise
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
     config.load()
     config.ssl = tls

@@ -252,7 +252,7 @@ class SignIns(SignInLinks, SignInWait):
             self._check_port(pending.server, consent, authorization, answer)
             grant, token = await self._flow(pending.server).finish(authorization, answer)
         remark = await self._store(pending, consent, msgspec.structs.replace(grant, holder=pending.holder))
-        consent.source.adopt(pending.person, token)
+        consent.source.adopt(pending.person, token, None if remark else grant)
         self._pending.close(pending)
         self._ports.release(pending.id)
         self._services.granted(pending.server, pending.person)
@@ -318,8 +318,7 @@ class SignIns(SignInLinks, SignInWait):
             return (
                 f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
             )
-        # an authorization server may end all that one client has of a person, also the new grant
-        if before is not None and (before.issuer, before.client_id) != (grant.issuer, grant.client_id):
+        if before is not None and not before.has_client_of(grant):
             self._revoking.start(_revoke(consent, before), f"revoke a grant for {pending.server}")
         return ""
 
@@ -338,8 +337,9 @@ class SignIns(SignInLinks, SignInWait):
     async def _end_if_granted(self, key: GrantKey) -> None:
         """End the open sign-in of a changed grant if the grant was made since; waits for a store that is away."""
         server, store = granted_server(key), self._services.store
-        pending = None if server is None else self._pending.of_owner(key.person, server)
-        while pending is not None and store is not None:
+        if server is None or store is None:
+            return
+        while self._pending.of_owner(key.person, server) is not None:
             try:
                 stored = await store.read(key)
             except UnreadableGrant:
@@ -347,7 +347,8 @@ class SignIns(SignInLinks, SignInWait):
             except GrantStoreError:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                if stored is not None and stored.grant.granted_at >= pending.opened_at:
+                pending = self._pending.of_owner(key.person, server)  # may be another one since the read began
+                if pending is not None and stored is not None and stored.grant.granted_at >= pending.opened_at:
                     self._pending.close(pending)
                 return
 
@@ -383,8 +384,8 @@ class SignIns(SignInLinks, SignInWait):
 
 async def _revoke(consent: ServerConsent, grant: StoredGrant) -> None:
     """Revoke a grant that was replaced, where its authorization server can."""
-    if isinstance(consent.flow, ConsentFlow):
-        await consent.flow.revoke(grant)
+    if isinstance(consent.flow, ConsentFlow) and not await consent.flow.revoke(grant):
+        log.info("A grant that a new sign-in replaced was not revoked at %s: it may be good there", grant.issuer)
 
 
 @contextlib.contextmanager

@@ -111,9 +111,16 @@ class ConsentedGrants(TokenGrants):
             return True
         if stored is None:
             return False
-        before = self._consents.get(person, stored.grant.granted_at)
-        self._note_consent(person, stored.grant)
-        return before == stored.grant.granted_at
+        if self._consents.get(person, stored.grant.granted_at) != stored.grant.granted_at:
+            return False
+        self.note_consent(person, stored.grant)
+        return True
+
+    def note_consent(self, person: bytes, grant: StoredGrant) -> None:
+        self._consents[person] = grant.granted_at
+        self._consents.move_to_end(person)
+        if len(self._consents) > self._access.max_tokens:
+            self._consents.popitem(last=False)
 
     def forget(self, person: bytes) -> None:
         self._consents.pop(person, None)
@@ -141,7 +148,7 @@ class ConsentedGrants(TokenGrants):
             claimed, client = await self._claim(key, request)
             issued = await self._redeem(key, claimed, client)
             if issued is not None and await self._save(key, claimed, issued, request):
-                self._note_consent(key.person, claimed.grant)
+                self.note_consent(key.person, claimed.grant)
                 return issued.access
         raise GrantFailed("the person's sign-in changes all the time: try again", cause=GRANT_STORE)
 
@@ -252,7 +259,8 @@ class ConsentedGrants(TokenGrants):
         try:
             if await self._write(key, renewed, claimed.version) is not None:
                 return True
-            if await self._read(key) is None:  # ended meanwhile, and revoked by the refresh token that was replaced
+            current = await self._read(key)  # if ended meanwhile, it was revoked by the refresh token that was replaced
+            if current is None or not current.grant.has_client_of(renewed):
                 await self._clients.revoke(renewed)
             return False
         except GrantFailed:
@@ -271,12 +279,6 @@ class ConsentedGrants(TokenGrants):
     async def _delete(self, key: GrantKey, version: str) -> bool:
         with reading_grants():
             return await self._store.delete(key, version)
-
-    def _note_consent(self, person: bytes, grant: StoredGrant) -> None:
-        self._consents[person] = grant.granted_at
-        self._consents.move_to_end(person)
-        if len(self._consents) > self._access.max_tokens:
-            self._consents.popitem(last=False)
 
 
 def sign_in_required(problem: str) -> GrantFailed:

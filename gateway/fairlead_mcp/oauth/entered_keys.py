@@ -85,7 +85,7 @@ class EnteredKeys(TokenGrants):
         if request.for_call:
             await self._note_use(GrantKey(person, server), stored)
         self._refused.pop(person, None)
-        self._note(self._entered, person, grant.granted_at)
+        self.note_consent(person, grant)
         return token_of_key(self._settings, grant.user_key, self._access.clock() + CACHED_SECONDS)
 
     async def _note_use(self, key: GrantKey, stored: VersionedGrant) -> None:
@@ -114,6 +114,9 @@ class EnteredKeys(TokenGrants):
         except UnreadableGrant:  # there is one, of a replica that has another key by now
             return True
         return stored is not None and self._entered.get(person) == stored.grant.granted_at
+
+    def note_consent(self, person: bytes, grant: StoredGrant) -> None:
+        self._note(self._entered, person, grant.granted_at)
 
     def forget(self, person: bytes) -> None:
         self._entered.pop(person, None)

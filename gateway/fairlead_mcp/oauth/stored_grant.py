@@ -80,6 +80,12 @@ class StoredGrant(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
             return self
         return msgspec.structs.replace(self, used_at=now)
 
+    def has_client_of(self, other: StoredGrant) -> bool:
+        """Whether both are of one client: to revoke one then may end the other, as authorization servers may end all
+        that a client has of a person.
+        """
+        return (self.issuer, self.client_id) == (other.issuer, other.client_id)
+
     def __repr__(self) -> str:
         return f"StoredGrant(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={self.scopes!r})"
 

@@ -47,6 +47,10 @@ class TokenGrants(Protocol):
         """
         ...
 
+    def note_consent(self, person: bytes, grant: StoredGrant) -> None:
+        """Remember that the person's token is of the consent of this grant, which is in the store."""
+        ...
+
     def forget(self, person: bytes) -> None:
         """Forget which consent the person's last token is of."""
         ...
@@ -90,6 +94,9 @@ class DirectGrants(TokenGrants):
 
     async def has_consent(self, person: bytes) -> bool:
         return True
+
+    def note_consent(self, person: bytes, grant: StoredGrant) -> None:
+        """Nothing is remembered."""
 
     def forget(self, person: bytes) -> None:
         """Nothing is remembered."""

@@ -188,9 +188,13 @@ class TokenSource:
             del self._flights[key]
         self._access.forgotten(person)
 
-    def adopt(self, person: bytes, token: AccessToken) -> None:
-        """Use a token that the person just got by consent, and forget earlier failures."""
+    def adopt(self, person: bytes, token: AccessToken, grant: StoredGrant | None = None) -> None:
+        """Use a token that the person just got by consent, and forget earlier failures. `grant` is that of the consent;
+        None if it could not be stored.
+        """
         self.forget(person)
+        if grant is not None and not isinstance(self._grants, GrantFailed):
+            self._grants.note_consent(person, grant)  # now, as the store may have that of another account when asked
         requested = token.scopes.union(self._settings.scopes)
         self._cache.put(person, token, requested=requested, granted_at=self._access.monotonic())
 
@@ -205,10 +209,13 @@ class TokenSource:
         if not in_use and self._cache.entry(person) is None and all(key[0] != person for key in self._flights):
             self._failures.forget(person)
             return
-        if isinstance(self._grants, GrantFailed) or not await self._grants.has_consent(person):
-            self.forget(person)
-        else:
-            self._failures.forget(person)
+        token = self._cache.entry(person)
+        while isinstance(self._grants, GrantFailed) or not await self._grants.has_consent(person):
+            before, token = token, self._cache.entry(person)
+            if token is before:  # else the answer may be older than the token
+                self.forget(person)
+                return
+        self._failures.forget(person)
 
     async def aclose(self) -> None:
         """Cancel all grants, forget all tokens and close the connections."""

@@ -82,7 +82,7 @@ async def test_link_of_somebody_else_is_refused_and_both_persons_are_named(tmp_p
         FormBrowser() as victim,
     ):
         await console_session(victim, gateway, "alice")
-        page = await victim.sign_in(await link_of(gateway, MALLORY))
+        page = await victim.press_on(await link_of(gateway, MALLORY))
         assert page.status == 403
         assert "name:alice" in page.text
         assert "another" in page.text or "owner of an API key" in page.text
@@ -206,7 +206,7 @@ async def test_a_port_of_two_issuers_takes_no_answer_that_does_not_name_its_own(
         other = consent_catalog("http://127.0.0.1:1/mcp", "notion", oauth={**shared, "issuer": issuer})
         linear = consent_catalog(server.url, oauth=shared)
         async with laptop(tmp_path, linear, other) as gateway, FormBrowser() as browser:
-            page = await browser.sign_in(await link_of(gateway))
+            page = await browser.press_on(await link_of(gateway))
             if same_issuer:
                 assert title_of(page.text) == "Signed in at default/linear"
                 return

@@ -349,6 +349,20 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
     assert failed.value.cause == SIGN_IN_REQUIRED
 
 
+async def test_refresh_token_that_comes_after_a_sign_in_with_another_client_is_revoked() -> None:
+    async with consent_world() as world:
+        first, _ = await world.sign_in("alice")
+        await world.store.delete(registration_key(first.issuer, CALLBACK))
+        second, _ = await world.sign_in("alice")
+        await world.store.write(world.key("alice"), first)
+        caller = await world.begin_renewal("alice")
+        await world.store.write(world.key("alice"), second)
+        world.answer_renewal()
+        await caller
+        assert [consent.ended for consent in world.issuer.consents] == [True, False]
+        assert not second.has_client_of(first)
+
+
 async def test_tokens_are_forgotten_with_their_consent_and_not_with_a_renewal_of_another_replica() -> None:
     async with consent_world() as world:
         await world.sign_in("alice")
@@ -367,6 +381,33 @@ async def test_tokens_are_forgotten_with_their_consent_and_not_with_a_renewal_of
         await world.store.delete(world.key("alice"))
         await there.review(b"alice")
         assert there.cached(world.person("alice")) is None
+
+
+async def test_token_of_a_sign_in_ends_with_another_one_before_the_store_was_asked_about_the_first() -> None:
+    async with consent_world() as world:
+        grant, token = await world.sign_in("alice")
+        world.source.adopt(b"alice", token, grant)
+        world.later(1)
+        await world.sign_in("alice")
+        await world.source.review(b"alice")
+        assert world.source.cached(world.person("alice")) is None
+
+
+async def test_token_of_a_sign_in_outlasts_an_answer_of_the_store_that_is_older() -> None:
+    async with consent_world() as world:
+        grant, token = await world.sign_in("alice")
+        world.source.adopt(b"alice", token, grant)
+        world.store.was_read.clear()
+        world.store.hold = asyncio.Event()
+        review = asyncio.create_task(world.source.review(b"alice"))
+        await world.store.was_read.wait()
+        held, world.store.hold = world.store.hold, None
+        world.later(1)
+        grant, fresh = await world.sign_in("alice")
+        world.source.adopt(b"alice", fresh, grant)
+        held.set()
+        await review
+        assert world.source.cached(world.person("alice")) == fresh
 
 
 async def test_a_change_of_a_grant_that_was_never_used_here_reads_nothing() -> None:

@@ -75,13 +75,15 @@ def test_a_record_of_another_person_is_refused(person: bytes) -> None:
         SEALER.open(other, msgspec.structs.replace(RECORD, person=person))
 
 
-@given(server=NAMES)
+@given(server=NAMES.filter(lambda server: server != KEY.server))
 def test_a_record_of_another_server_is_refused(server: str) -> None:
     with pytest.raises(UnreadableGrant, match="is that of somebody else"):
         SEALER.open(GrantKey(KEY.person, server), msgspec.structs.replace(RECORD, server=server))
 
 
-@given(version=NAMES.filter(lambda version: version != "v1"), issuer=NAMES)
+@given(
+    version=NAMES.filter(lambda version: version != "v1"), issuer=NAMES.filter(lambda issuer: issuer != GRANT.issuer)
+)
 def test_a_record_with_another_version_or_issuer_is_refused(version: str, issuer: str) -> None:
     for change in ({"version": version}, {"issuer": issuer}):
         with pytest.raises(UnreadableGrant):

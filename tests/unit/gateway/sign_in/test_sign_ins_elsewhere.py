@@ -17,7 +17,7 @@ from fairlead_gateway.sign_in.sign_ins import RETRY_SECONDS, SignIns, SignInServ
 from fairlead_gateway.sign_in.site import SignInSite
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGrant, UnreadableGrant, VersionedGrant
-from virtualtime import in_virtual_time
+from virtualtime import HandClock, in_virtual_time
 
 pytestmark = in_virtual_time
 
@@ -35,12 +35,17 @@ class CountedGrants(MemoryGrants):
         self.reads = 0
         self.failures: list[Exception] = []
         """Failures of the next reads."""
+        self.hold = asyncio.Event()
+        """Event that the answers to reads wait for."""
+        self.hold.set()
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
         self.reads += 1
         if self.failures:
             raise self.failures.pop(0)
-        return await super().read(key)
+        stored = await super().read(key)
+        await self.hold.wait()
+        return stored
 
 
 class Replica(NamedTuple):
@@ -48,6 +53,8 @@ class Replica(NamedTuple):
 
     store: CountedGrants
     sign_ins: SignIns
+    pending: PendingSignIns
+    clock: HandClock
     waiting: list[asyncio.Task[bool]]
 
     async def changed(self, grant: StoredGrant, key: GrantKey = KEY) -> bool:
@@ -70,12 +77,14 @@ async def replica(calls: int = 1) -> AsyncIterator[Replica]:
         granted=nothing,
         clock=nothing,
     )
-    sign_ins = SignIns(services, PendingSignIns(SignInSealer(b"key"), lambda: OPENED))
+    clock = HandClock(OPENED)
+    pending = PendingSignIns(SignInSealer(b"key"), clock)
+    sign_ins = SignIns(services, pending)
     sign_ins.start()
     await sign_ins.link(LOCAL, LINEAR, None)
     waiting = [asyncio.create_task(sign_ins.wait(LOCAL, LINEAR, 3_600)) for _ in range(calls)]
     await asyncio.sleep(1)
-    yield Replica(store, sign_ins, waiting)
+    yield Replica(store, sign_ins, pending, clock, waiting)
     await sign_ins.aclose()
 
 
@@ -109,3 +118,18 @@ async def test_a_failure_costs_only_the_change_that_it_came_with() -> None:
         assert not await here.changed(AFTER)
         assert not await here.changed(AFTER)
         assert await here.changed(AFTER)
+
+
+async def test_a_late_answer_about_a_completed_sign_in_does_not_end_the_next_one() -> None:
+    async with replica() as here:
+        here.store.hold.clear()
+        assert not await here.changed(AFTER)
+        first = here.sign_ins.of_caller(LOCAL, LINEAR)
+        assert first is not None
+        here.pending.close(first)
+        here.clock.now += 60
+        link = await here.sign_ins.link(LOCAL, LINEAR, None)
+        here.store.hold.set()
+        await asyncio.sleep(RETRY_SECONDS)
+        assert here.sign_ins.of_caller(LOCAL, LINEAR) is not None
+        assert await here.sign_ins.link(LOCAL, LINEAR, None) == link
