@@ -70,7 +70,7 @@ class ApiSource:
             location = ConfigMapPlace(server.metadata.namespace, api.config_map_ref.name, api.config_map_ref.key)
         else:
             location = FilePlace(api.file or "")
-        auth = server.spec.auth is not None
+        auth = server.spec.auth is not None or bool(api.credentials)
         return cls(location, api.base_url, tuple(api.include), tuple(api.exclude), auth, api.host_header, api.ca_bundle)
 
     def endpoint(self, url: str | None = None) -> OpenApiEndpoint:

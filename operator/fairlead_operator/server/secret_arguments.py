@@ -27,8 +27,8 @@ def secret_arguments(spec: McpServerSpec) -> Iterator[SecretArgument]:
                 yield SecretArgument(tool.name, name, shape.secret_ref)
 
 
-def argument_value(secret: ReferencedSecret, url: str) -> str:
-    """The text that calls at `url` send; a URL is empty for a server that is a process. Raises UnusableSecret."""
+def secret_text(secret: ReferencedSecret, url: str) -> str:
+    """A Secret's text for calls at `url`, which is empty for a server that is a process. Raises UnusableSecret."""
     if not hosts_allow(secret.hosts, url):
         where = f"the server is at {origin(url)}" if url else "the server is a process"
         raise UnusableSecret(Cause.HOST_NOT_ALLOWED, f"{secret.label} may be sent to {secret.hosts} only, but {where}")

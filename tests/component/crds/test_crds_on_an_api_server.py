@@ -21,7 +21,7 @@ from fairlead_operator.publish.policies import status_of
 from fairlead_operator.publish.policy_review import review
 from podtemplates import ALLOWED, NULLS, TEMPLATES
 
-LOCAL = ("mcpserver-command", "mcpserver-openapi-file")
+LOCAL = ("mcpserver-command", "mcpserver-command-with-key", "mcpserver-openapi-file")
 """Samples for `fairlead up` only."""
 PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}
 
