@@ -64,11 +64,11 @@ class GitHubApi:
             self._send_document(request, reply)
             return
         word, _, token = request.headers.get("authorization", "").partition(" ")
-        known = await self.verifier.verify_token(token) if word == "Bearer" else None
-        if known is None:
+        verified = await self.verifier.verify_token(token) if word == "Bearer" else None
+        if verified is None:
             reply.send(401, encode({"message": "Bad credentials"}))
             return
-        person = str(known.subject)
+        person = str(verified.subject)
         self.seen.append((request.verb, request.path, person))
         status, answer = self._answer(request, person)
         reply.send(status, encode(answer))

@@ -64,7 +64,7 @@ async def schemed_api() -> AsyncIterator[RawServer]:
 
 
 def sent_to(server: RawServer, name: str) -> dict[str, str]:
-    """What the last request of an operation had of the credential, by scheme."""
+    """Credentials in the last request of an operation, by scheme."""
     request = [each for each in server.seen if each.path.startswith(f"/{name}")][-1]
     query, cookie = request.path.partition("app_key=")[2], request.headers.get("cookie", "").partition("sid=")[2]
     parts = {

@@ -1,4 +1,4 @@
-"""A large HTTP API by one `kubectl apply`: a few of its operations, shaped, and called by each person as itself."""
+"""A large HTTP API by one `kubectl apply`: five of its operations, shaped, and calls with each person's own token."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ spec:
   auth:
     tokenExchange: {issuer: ISSUER, clientID: CLIENT, secretRef: {name: client}, scopes: ["SCOPE"], resource: API}
 """
-"""Ten lines."""
+"""An McpServer of ten lines: five of 1,200 operations, called with each person's own token."""
 REPOSITORY: Final = "owner: {value: acme}, repo: {value: shop}"
 SHAPES: Final = f"""
   tools:
@@ -85,7 +85,7 @@ async def called(gateway: Reachable, token: str, tool: str, **arguments: Any) ->
     return json.loads(result["content"][0]["text"])
 
 
-async def test_one_apply_makes_five_shaped_tools_of_githubs_document_that_each_person_calls_as_itself(
+async def test_tools_of_githubs_document_are_shaped_by_one_apply_and_called_with_each_persons_own_token(
     world: World, shared_provider: TokenProvider, tmp_path: Path
 ) -> None:
     document = await asyncio.to_thread(github_document)

@@ -1,4 +1,4 @@
-"""What requests send for a security scheme of an OpenAPI document, by the Secret that its credential names."""
+"""Credentials of security schemes of an OpenAPI document: their places in requests, and values that are refused."""
 
 from __future__ import annotations
 
