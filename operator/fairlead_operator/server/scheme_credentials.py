@@ -23,7 +23,7 @@ def scheme_credentials(spec: McpServerSpec) -> Mapping[str, SchemeCredential]:
 
 
 def sent_credential(credential: SchemeCredential, secret: ReferencedSecret, url: str) -> SentCredential:
-    """What requests at `url` send for a scheme. Raises UnusableSecret."""
+    """The parts of requests at `url` that satisfy a scheme. Raises UnusableSecret."""
     text = secret_text(secret, url).strip()
     if credential.query is not None:
         return SentCredential(query={credential.query.name: text})
@@ -36,7 +36,7 @@ def sent_credential(credential: SchemeCredential, secret: ReferencedSecret, url:
     return SentCredential(headers={"Authorization": f"Bearer {text}"})
 
 
-def _check(valid: re.Pattern[str], text: str, secret: ReferencedSecret, place: str) -> None:
+def _check(valid: re.Pattern[str], text: str, secret: ReferencedSecret, carriers: str) -> None:
     if not valid.fullmatch(text):
-        message = f"{secret.label} is empty or contains characters that {place} must not contain"
+        message = f"{secret.label} is empty or contains characters that {carriers} must not contain"
         raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
