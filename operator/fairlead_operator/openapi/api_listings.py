@@ -18,6 +18,7 @@ from fairlead_mcp.server_listing import KeptListing, RawListing
 from fairlead_openapi.compiling.compile import CompileOptions
 from fairlead_openapi.compiling.reading import DocumentRefused
 from fairlead_openapi.compiling.worker import compile_in_worker
+from fairlead_operator.off_loop import unpacked
 from fairlead_operator.openapi.api_source import ApiSource, DocumentPlace, UrlPlace
 from fairlead_operator.openapi.compiled_listing import listing_of
 from fairlead_operator.openapi.document_content import DocumentUnusable
@@ -59,10 +60,10 @@ class ApiListings:
         read = await self._changed_document(key, source, b"" if before is None else before.etag)
         if read is None:
             assert before is not None  # only the version of `before` can be unchanged
-            return before.listing.unpack()
+            return await unpacked(before.listing)
         digest = await asyncio.to_thread(_sha256, read.data)
         if before is not None and before.digest == digest:
-            return before.listing.unpack()
+            return await unpacked(before.listing)
         options = CompileOptions(source.include, source.exclude, read.url)
         try:
             async with self._one_at_a_time:
