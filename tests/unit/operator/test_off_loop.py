@@ -22,6 +22,6 @@ async def test_listings_of_any_size_are_packed_and_unpacked_without_a_change() -
         listing = RawListing(
             protocol_version="2026-07-28", server_info=Raw(b"{}"), capabilities=Raw(b"{}"), tools=(definition,)
         )
-        kept = await packed(listing)
-        assert kept == KeptListing.of(listing)
-        assert msgspec.json.encode(await unpacked(kept)) == msgspec.json.encode(listing)
+        packed_listing = await packed(listing)
+        assert packed_listing == KeptListing.of(listing)
+        assert msgspec.json.encode(await unpacked(packed_listing)) == msgspec.json.encode(listing)
