@@ -41,6 +41,7 @@ from fairlead_operator.discovery.refused_listing import explain_refusal
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.gateways.failed_grants import FailedGrants
 from fairlead_operator.latency.status_latencies import StatusLatencies
+from fairlead_operator.off_loop import unpacked
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, ignore_held_back
@@ -451,7 +452,7 @@ class Reconciler:
             if state.listing is not None:
                 self.catalogs.release(server.key)
                 before = None if stored is None or stored.sign_in else stored
-                listing = first_grant.published_listing(server, state, state.listing.unpack())
+                listing = first_grant.published_listing(server, state, await unpacked(state.listing))
                 offer = await self._definitions.offer(server, listing, reached, before)
                 self._note(server.key, offer.remarks)
                 for announcement in offer.announcements:

@@ -52,6 +52,9 @@ def rules_of(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
         yield from rules_of(member, kind)
     if "items" in schema:
         yield from rules_of(schema["items"], kind)
+    values = schema.get("additionalProperties")
+    if isinstance(values, dict):
+        yield from rules_of(values, kind)
 
 
 def _without_members_of(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:

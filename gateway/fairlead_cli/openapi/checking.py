@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure, needs
 from fairlead_cli.openapi.documents import FetchedDocument, read_source
+from fairlead_cli.openapi.savings import savings_lines
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.waiting import spinner
 
 if TYPE_CHECKING:
     from fairlead_openapi.compiling.report import CompiledDocument, OperationReport
 
-MANY_TOOLS: Final = 40
-"""Number of tools above which the report says what their definitions cost."""
 _VERB: Final = "openapi check"
 
 
@@ -72,22 +71,4 @@ def _summary(compiled: CompiledDocument) -> Iterator[str]:
     if compiled.base_url:
         yield f"calls go to {compiled.base_url}"
     yield from compiled.notes
-    if len(compiled.tools) > MANY_TOOLS:
-        yield _cost(compiled)
-
-
-def _cost(compiled: CompiledDocument) -> str:
-    """Cost of the definitions in every request to a model, without results' schemas, which models are not sent."""
-    import msgspec
-
-    from fairlead_formats.tokens.counting import BytesCounter
-
-    counter, tokens = BytesCounter(), 0
-    for tool in compiled.tools:
-        definition = msgspec.json.decode(tool.definition)
-        sent = {name: definition[name] for name in ("name", "description", "inputSchema")}
-        tokens += counter.count(msgspec.json.encode(sent).decode())
-    return (
-        f"{len(compiled.tools):,} definitions take about {tokens:,} tokens of every request to a model; choose "
-        "operations with --include, or let models search for tools (the gateway's /router/mcp)"
-    )
+    yield from savings_lines(compiled)

@@ -40,8 +40,31 @@ def run_servers(destination: Destination, server: str | None, output: Output) ->
         print_table(COLUMNS, [row(document) for document in documents])
     else:
         print(f"{destination.url} has no servers that you may see.")
+    if server is not None:
+        print_operations(answer)
     for line in [*details(documents), *file_lines(file["message"] for file in files)]:
         print(line)
+
+
+def print_operations(server: dict[str, Any]) -> None:
+    """Print what became of the operations of a server that is an HTTP API, where something is to be said."""
+    api = server.get("api")
+    if api is None:
+        return
+    print(f"\n{operations_sentence(api)}")
+    if remarks := api.get("remarks", []):
+        print_table(
+            ("OPERATION", "TOOL", "WHY"), [(each["operation"], _cell(each["tool"]), each["why"]) for each in remarks]
+        )
+
+
+def operations_sentence(api: dict[str, Any]) -> str:
+    """Numbers of operations by what became of them."""
+    made = api["operations"] - api["leftOut"]
+    return (
+        f"{made:,} of {api['operations']:,} operations are tools, {api['withLoss']:,} of them with losses; "
+        f"{api['leftOut']:,} are left out"
+    )
 
 
 def row(server: dict[str, Any]) -> tuple[str, ...]:

@@ -11,13 +11,16 @@ def credential_for(operation: Operation, credential: Credential) -> SentCredenti
 
     Headers, query and cookies that belong to no scheme are sent always. Of the schemes, those of the first alternative
     for which the credential has them all: the schemes of one alternative are needed together. Without such an
-    alternative the request is sent without them, and the API answers what it lacks.
+    alternative the request is sent without them, and the API answers what it lacks. A scheme's header replaces one of
+    the same name.
     """
     headers, query, cookies = dict(credential.headers), dict(credential.query), dict(credential.cookies)
     for alternative in operation.security:
         if alternative and all(scheme in credential.schemes for scheme in alternative):
             for scheme in alternative:
                 sent = credential.schemes[scheme]
+                replaced = {name.lower() for name in sent.headers}
+                headers = {name: value for name, value in headers.items() if name.lower() not in replaced}
                 headers.update(sent.headers)
                 query.update(sent.query)
                 cookies.update(sent.cookies)

@@ -27,6 +27,7 @@ from fairlead_mcp.capabilities import extensions
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import NOT_DISCOVERED, Problem
 from fairlead_offers.workers.heavy_work import with_pauses
+from fairlead_rest.api_facts import ApiFacts, api_facts
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.known_servers import current_entry, find_server, server_state, visible_servers
@@ -96,7 +97,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     p95_ms: float | UnsetType = UNSET
     """95th percentile of the server's slowest measured tool, in milliseconds."""
     transport: str | UnsetType = UNSET
-    """Transport to the server: `streamable-http`, `sse`, `stdio-child`, `stdio-tcp` or `local`."""
+    """Transport to the server: `streamable-http`, `sse`, `stdio-child`, `stdio-tcp`, `openapi` or `local`."""
     protocol_version: str | UnsetType = UNSET
     """Revision of MCP that the server negotiated."""
     extensions: list[str] | UnsetType = UNSET
@@ -117,6 +118,10 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Most informative line of the process's standard error."""
     rss_bytes: int | UnsetType = UNSET
     """Resident memory of the server's process and its descendants, in bytes."""
+    api: ApiFacts | UnsetType = UNSET
+    """Operations of the OpenAPI document of an HTTP API by what became of them; only for principals who may see all
+    tools of the server.
+    """
     held: int | UnsetType = UNSET
     """Number of definitions that are held back until their approval, for servers with `pin: true`; absent if 0."""
 
@@ -226,8 +231,12 @@ def list_documents(catalog: SubjectCatalog, facts: AdminFacts, sign_ins: Mapping
 def document(
     catalog: SubjectCatalog, key: ServerKey, facts: AdminFacts, sign_ins: Mapping[ServerKey, str]
 ) -> ServerDocument:
-    """Document of a server that the subject may see, as in `list_documents`."""
-    return _document(catalog, key, facts, measure_memory(facts.running), sign_ins)
+    """Document of a server that the subject may see, as in `list_documents`, with remarks on operations."""
+    shown = _document(catalog, key, facts, measure_memory(facts.running), sign_ins)
+    server = catalog.snapshot.servers.get(key)
+    if server is None or server.catalog.api is None or shown.api is UNSET:
+        return shown
+    return msgspec.structs.replace(shown, api=api_facts(server.catalog.api, remarks=True))
 
 
 def _document(
@@ -283,6 +292,7 @@ def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) 
     routes = {} if view is None else view.everything
     route = next(iter(routes.values()), None)
     discovered, info = server.catalog, server_info(server)
+    complete = len(routes) == len(server.tools)
     return msgspec.structs.replace(
         shown,
         breaker=CLOSED if route is None else route.guard.state,
@@ -295,7 +305,8 @@ def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) 
         server_info=Raw(b"null" if info is None else info),
         hash=discovered.hash,
         updated_at=discovered.updated_at,
-        problems=server.problems if len(routes) == len(server.tools) else (),
+        problems=server.problems if complete else (),
+        api=api_facts(discovered.api, remarks=False) if complete and discovered.api is not None else UNSET,
     )
 
 

@@ -42,6 +42,7 @@ from fairlead_operator.discovery.state import (
     DiscoveryTarget,
     RefusalMeaning,
 )
+from fairlead_operator.off_loop import packed
 from fairlead_operator.ports import ApiLister, Connector
 
 logger = logging.getLogger(__name__)
@@ -342,7 +343,8 @@ class Discoverer:
                 outcome = structs.replace(outcome, announced=announced)
                 state.listed = KeptListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
-            self._settle(state, outcome, interval)
+            listing = await packed(outcome) if isinstance(outcome, RawListing) else None
+            self._settle(state, outcome, interval, listing)
         except Exception as error:
             logger.exception("the discovery of %s failed unexpectedly", key)
             self._settle(state, DiscoveryFailure("MCPError", f"the discovery failed unexpectedly: {error!r}"), interval)
@@ -394,14 +396,18 @@ class Discoverer:
         return await self._connector.offers_sign_in(key, target.endpoint)
 
     def _settle(
-        self, state: DiscoveryState, outcome: RawListing | DiscoveryFailure | _SignInWanted, interval: float
+        self,
+        state: DiscoveryState,
+        outcome: RawListing | DiscoveryFailure | _SignInWanted,
+        interval: float,
+        listing: KeptListing | None = None,
     ) -> None:
-        """Store the result of a discovery, and schedule the next discovery."""
+        """Store the result of a discovery, and schedule the next discovery. `listing` is the outcome, packed."""
         now = self._monotonic()
         jitter = 1 + self._options.jitter * (self._rng.random() - 0.5)
         if isinstance(outcome, RawListing):
             self._note_answer(state)
-            state.listing = KeptListing.of(outcome)
+            state.listing = listing or KeptListing.of(outcome)
             state.wants_sign_in = False
             state.granted_at = 0.0
             state.lists_read_at = 0.0

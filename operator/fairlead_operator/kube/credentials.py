@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_api.documents.base import sha256
-from fairlead_api.documents.catalog import Credential, CredentialRef
+from fairlead_api.documents.catalog import Credential, CredentialRef, SentCredential
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import Auth, CredentialSource, DiscoveryAuth, McpServer
@@ -42,6 +42,7 @@ from fairlead_operator.server.presented_credentials import (
     present_key,
     settings_of_calls,
 )
+from fairlead_operator.server.scheme_credentials import scheme_credentials, sent_credential
 from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
 
 logger = logging.getLogger(__name__)
@@ -268,25 +269,30 @@ class Resolver:
             return ResolvedCredential(refused, pods=refused)
         resolved = await self._resolve_auth(server, url)
         if resolved.verdict.ok:
-            resolved = await self._add_arguments(server, url, resolved)
+            resolved = await self._add_named(server, url, resolved)
         return dataclasses.replace(resolved, absent=absent)
 
-    async def _add_arguments(self, server: McpServer, url: str, resolved: ResolvedCredential) -> ResolvedCredential:
-        """Add the values of arguments that are in Secrets."""
+    async def _add_named(self, server: McpServer, url: str, resolved: ResolvedCredential) -> ResolvedCredential:
+        """Add the values of arguments and the credentials of security schemes."""
         values: dict[str, dict[str, str]] = {}
+        schemes: dict[str, SentCredential] = {}
         versions = [] if resolved.ref is None else [resolved.ref.hash]
         try:
             for each in secret_arguments(server.spec):
                 secret = await self._read(server, each.source)
                 values.setdefault(each.tool, {})[each.argument] = argument_value(secret, server.spec, url)
                 versions.append(f"{each.tool} {each.argument} {secret.version}")
+            for name, scheme in scheme_credentials(server.spec).items():
+                secret = await self._read(server, scheme.secret_ref)
+                schemes[name] = sent_credential(scheme, secret, url)
+                versions.append(f"{name} {scheme.model_dump_json()} {secret.version}")
         except _RefusedReference as refused:
             return ResolvedCredential(refused.verdict)
         except UnusableSecret as error:
             return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)))
-        if not values:
+        if not values and not schemes:
             return resolved
-        value = msgspec.structs.replace(resolved.value or Credential(), arguments=values)
+        value = msgspec.structs.replace(resolved.value or Credential(), arguments=values, schemes=schemes)
         reference = credential_ref(server.key, "\0".join(versions), self._name)
         return dataclasses.replace(resolved, ref=reference, value=value)
 

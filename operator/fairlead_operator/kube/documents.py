@@ -31,6 +31,7 @@ from fairlead_kube.errors import NotFound
 from fairlead_kube.resources import CONFIG_MAPS
 from fairlead_kube.store import ObjectStore
 from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget
+from fairlead_operator.off_loop import off_loop
 
 logger = logging.getLogger(__name__)
 
@@ -148,10 +149,10 @@ class KubeDocuments:
         head = self._blob(name)
         if head is None or head.is_part:
             return None
-        reader = DocumentAssembler()
         parts = (self._blob(part) for part in part_names(head))
-        reader.replace([head, *(part for part in parts if part is not None)])
-        return reader.documents.get(name)
+        blobs = [head, *(part for part in parts if part is not None)]
+        size = sum(len(value) for blob in blobs for value in blob.binary.values())
+        return await off_loop(size, _assembled, name, blobs)
 
     async def holds(self, blobs: list[Blob]) -> bool:
         return all((stored := self._blob(blob.name)) is not None and holds(stored, blob) for blob in blobs)
@@ -283,3 +284,10 @@ def _decode_base64(value: str) -> bytes:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+def _assembled(name: str, blobs: Sequence[Blob]) -> bytes | None:
+    """The document that the blobs hold; None if parts are missing or damaged."""
+    reader = DocumentAssembler()
+    reader.replace(blobs)
+    return reader.documents.get(name)

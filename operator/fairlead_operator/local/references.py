@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from fairlead_api.documents.base import sha256
-from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.catalog import Credential, SentCredential
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
 from fairlead_api.v1alpha1.causes import Cause
@@ -32,6 +32,7 @@ from fairlead_operator.server.presented_credentials import (
     present_key,
     settings_of_calls,
 )
+from fairlead_operator.server.scheme_credentials import scheme_credentials, sent_credential
 from fairlead_operator.server.secret_arguments import argument_value, secret_arguments
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
@@ -56,12 +57,12 @@ def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
         env = _environment(declared, contents)
         calls = PresentedCredential() if auth is None else _present(declared, contents, auth)
         listed = PresentedCredential() if listing is None else _present(declared, contents, listing)
-        arguments = _arguments(declared, contents)
+        arguments, schemes = _arguments(declared, contents), _schemes(declared, contents)
     except (Unresolved, UnusableSecret) as error:
         return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)), value=Credential())
     client, configured = calls.value or Credential(), declared.credential
     value = structs.replace(client, headers={**client.headers, **configured.headers}, env={**env, **configured.env})
-    value = structs.replace(value, arguments=arguments)
+    value = structs.replace(value, arguments=arguments, schemes=schemes)
     if calls.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
     oauth = settings_of_calls(calls, declared.server.spec, first_grant=True)
@@ -89,6 +90,15 @@ def _arguments(declared: DeclaredServer, contents: Contents) -> dict[str, dict[s
         value = argument_value(secret, spec, spec.remote_url or "")
         values.setdefault(tool, {})[argument] = value
     return values
+
+
+def _schemes(declared: DeclaredServer, contents: Contents) -> dict[str, SentCredential]:
+    """The credentials of security schemes. Raises Unresolved, UnusableSecret."""
+    url = declared.server.spec.remote_url or ""
+    return {
+        name: sent_credential(scheme, _referenced(declared, contents, scheme.secret_ref), url)
+        for name, scheme in scheme_credentials(declared.server.spec).items()
+    }
 
 
 def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:

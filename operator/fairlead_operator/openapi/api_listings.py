@@ -46,11 +46,11 @@ class _Compiled:
     until: float = float("inf")
     """Monotonic seconds until which it is not compiled again."""
 
-    def unpack(self) -> RawListing:
+    async def unpack(self) -> RawListing:
         """The listing. Raises DocumentUnusable."""
         if self.listing is None:
             raise DocumentUnusable(self.problem)
-        return self.listing.unpack()
+        return await unpacked(self.listing)
 
 
 class ApiListings:
@@ -101,10 +101,10 @@ class ApiListings:
         read = await self._changed_document(key, source, b"" if before is None else before.etag)
         if read is None:
             assert before is not None  # only the version of `before` can be unchanged
-            return before.unpack()
+            return await before.unpack()
         digest = await asyncio.to_thread(_sha256, read.data)
         if before is not None and before.digest == digest:
-            return before.unpack()
+            return await before.unpack()
         options = CompileOptions(source.include, source.exclude, read.url)
         try:
             async with self._one_at_a_time:

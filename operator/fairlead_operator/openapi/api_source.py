@@ -77,7 +77,7 @@ class ApiSource:
             api.base_url,
             tuple(api.include),
             tuple(api.exclude),
-            has_auth=server.spec.auth is not None,
+            has_auth=server.spec.auth is not None or bool(api.credentials),
             with_secrets=frozenset(
                 tool.name for tool in server.spec.tools if any(each.secret_ref for each in tool.arguments.values())
             ),

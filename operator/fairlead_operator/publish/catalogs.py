@@ -16,6 +16,7 @@ from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decod
 from fairlead_api.documents.pins import PINS
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, LABEL_UID, ServerKey, label_value
+from fairlead_operator.off_loop import off_loop
 from fairlead_operator.ports import Documents
 from fairlead_operator.publish.catalog_changes import ToolChanges, tool_changes
 
@@ -71,7 +72,7 @@ class Catalogs:
         if data is None:
             return None
         try:
-            catalog = decode(data)
+            catalog = await off_loop(len(data), decode, data)
         except UnreadableDocument as error:
             logger.warning("the catalog of %s cannot be read and will be replaced: %s", key, error)
             return None
@@ -118,10 +119,12 @@ class Catalogs:
         `read`.
         """
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
-        digest = _digest(catalog)
+        unstamped = encode(content(catalog))
+        digest = await off_loop(len(unstamped), sha256, unstamped)
         catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, digest, stored))
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
-        blobs = pack(name, CATALOG, encode(catalog), labels)
+        document = encode(catalog)
+        blobs = await off_loop(len(document), pack, name, CATALOG, document, labels)
         self._last[catalog.key] = _Stamped(digest, catalog.updated_at)
         if not changed and await self._documents.holds(blobs):
             return catalog
@@ -189,8 +192,3 @@ class Catalogs:
 def _identity(labels: Mapping[str, str]) -> tuple[str, ...]:
     """Values of the labels that identify a document's server."""
     return tuple(labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID))
-
-
-def _digest(catalog: Catalog) -> str:
-    """Digest of a catalog's content, without its timestamps."""
-    return sha256(encode(content(catalog)))

@@ -36,6 +36,11 @@ def argument_value(secret: ReferencedSecret, spec: McpServerSpec, url: str) -> s
             Cause.HOST_NOT_ALLOWED,
             f"{secret.label} is only sent to a URL that you wrote, and not where a document says: set openapi.baseURL",
         )
+    return secret_text(secret, url)
+
+
+def secret_text(secret: ReferencedSecret, url: str) -> str:
+    """A Secret's text for calls at `url`, which is empty for a server that is a process. Raises UnusableSecret."""
     if not hosts_allow(secret.hosts, url):
         where = f"the server is at {origin(url)}" if url else "the server is a process"
         raise UnusableSecret(Cause.HOST_NOT_ALLOWED, f"{secret.label} may be sent to {secret.hosts} only, but {where}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from fairlead_operator.publish.policies import status_of
 from fairlead_operator.publish.policy_review import review
 from podtemplates import ALLOWED, NULLS, TEMPLATES
 
-LOCAL = ("mcpserver-command", "mcpserver-openapi-file")
+LOCAL = ("mcpserver-command", "mcpserver-command-with-key", "mcpserver-openapi-file")
 """Samples for `fairlead up` only."""
 PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}
 
@@ -103,6 +104,11 @@ def test_amounts_of_resources_are_compared_alike_by_an_api_server_and_off_a_clus
             McpServer.model_validate(manifest)
 
 
+def _dotted(field: str) -> str:
+    """The field with dots before keys of maps, which the API server writes in brackets."""
+    return re.sub(r"\[([A-Za-z]\w*)\]", r".\1", field)
+
+
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 def test_an_object_that_breaks_a_rule_is_refused_with_its_sentence_alone(
     control_plane: ControlPlane, namespace: str, path: Path
@@ -112,7 +118,7 @@ def test_an_object_that_breaks_a_rule_is_refused_with_its_sentence_alone(
     status, answer = create(control_plane, namespace, load_yaml(bad.text))
 
     assert status == 422, answer
-    causes = [(cause["field"], cause["message"]) for cause in answer["details"]["causes"]]
+    causes = [(_dotted(cause["field"]), cause["message"]) for cause in answer["details"]["causes"]]
     assert [field for field, _ in causes] == [bad.field]
     assert causes[0][1].endswith(f": {bad.message}")
 

@@ -10,6 +10,7 @@ from mcp import Client
 from petapi import pet_api
 from petstore import DOCUMENT, DocumentHost, document
 from rawserver import raw_server
+from schemedapi import CREDENTIALS, VALUES, base_url, document_of, schemed_api, sent_to
 from upprocess import fairlead_up, until_listed
 from waiting import until_async
 
@@ -74,3 +75,25 @@ async def test_a_document_of_swagger_2_says_what_to_do(tmp_path: Path) -> None:
         event = await up.server("default/old", "failed")
     assert event["cause"] == "DocumentUnusable"
     assert "2.0" in json.dumps(event)
+
+
+async def test_the_credentials_of_security_schemes_are_sent_to_the_hosts_of_their_secret_alone(tmp_path: Path) -> None:
+    async with schemed_api() as server:
+        (tmp_path / "api.json").write_text(json.dumps(document_of(server)))
+        hosts = {"fairlead.dev/hosts": f"http://127.0.0.1:{server.port}"}
+        metadata = {"name": "api", "labels": {"fairlead.dev/credential": "true"}, "annotations": hosts}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": VALUES}
+        openapi = {"file": "api.json", "baseURL": base_url(server), "credentials": CREDENTIALS}
+        manifests = [secret]
+        for name, source in (("api", openapi), ("elsewhere", {**openapi, "baseURL": "http://127.0.0.2:9"})):
+            kind = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}}
+            manifests.append({**kind, "spec": {"openapi": source}})
+        for number, manifest in enumerate(manifests):
+            (tmp_path / f"{number}.yaml").write_text(json.dumps(manifest))
+        async with fairlead_up(*[tmp_path / f"{number}.yaml" for number in range(3)], cwd=tmp_path) as up:
+            await up.ready("default/api")
+            await until_listed(up.url, "api")
+            async with Client(up.url) as client:
+                await client.call_tool("api__both", {})
+            assert await tool_names(up.url) == {"api__both", "api__either", "api__open"}
+        assert sent_to(server, "both") == {name: VALUES[name] for name in ("application", "staff")}

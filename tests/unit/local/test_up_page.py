@@ -126,7 +126,7 @@ def test_a_server_inherits_the_variables_that_the_page_names() -> None:
 def test_the_fields_that_only_fairlead_has_are_on_the_page_and_all_others_have_keys_of_clients() -> None:
     title = "Session, prefix, probes and limits per server"
     assert sorted(name for cells in rows(title) for name in code(cells[0])) == sorted(OWN_FIELDS)
-    elsewhere = {"command", "env", "remote", "url"}
+    elsewhere = {"command", "env", "openapi", "remote", "url"}
     of_a_cluster = {
         "approval",
         "envFrom",

@@ -243,6 +243,11 @@ def test_schemes_of_one_alternative_go_together() -> None:
         headers={"X-All": "0"}, query={"b": "2"}, cookies={"c": "3"}
     )
     assert needs(("unknown",)) == SentCredential(headers={"X-All": "0"})
+    lower = Credential(headers={"x-a": "0", "X-All": "0"}, schemes=schemes)
+    assert credential_for(Operation(method="GET", path="/", security=(("a",),)), lower).headers == {
+        "X-All": "0",
+        "X-A": "1",
+    }
     assert "0" not in repr(credential)
     assert "2" not in repr(schemes["b"])
 

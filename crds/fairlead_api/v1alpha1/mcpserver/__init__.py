@@ -32,6 +32,7 @@ from fairlead_api.v1alpha1.mcpserver.operation import (
     ServerLimits,
 )
 from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
+from fairlead_api.v1alpha1.mcpserver.schemes import CookieAuth, QueryAuth, SchemeCredential
 from fairlead_api.v1alpha1.mcpserver.source import ImageSource, RemoteSource
 from fairlead_api.v1alpha1.mcpserver.spec import DEFAULT_PORT, McpServerSpec, SourceKind
 from fairlead_api.v1alpha1.mcpserver.status import (
@@ -56,6 +57,7 @@ __all__ = [
     "Calibration",
     "CatalogReference",
     "ClientCredentialsAuth",
+    "CookieAuth",
     "CredentialSource",
     "DefinitionApproval",
     "Discovery",
@@ -74,8 +76,10 @@ __all__ = [
     "PodTemplateOverlay",
     "Probe",
     "ProbePolicy",
+    "QueryAuth",
     "RemoteSource",
     "ResourceRequirements",
+    "SchemeCredential",
     "ServerInfo",
     "ServerLimits",
     "SourceKind",

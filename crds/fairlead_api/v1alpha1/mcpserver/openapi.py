@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, SecretKey
+from fairlead_api.v1alpha1.mcpserver.schemes import SchemeCredential
 from fairlead_api.v1alpha1.mcpserver.spec_rules import CA_BUNDLE, HOST_HEADER, URL
 from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
@@ -49,6 +50,13 @@ CERTIFICATES_OF_HTTPS: Final = ValidationRule(
     holds=lambda source: source.ca_bundle is None or (source.base_url or "").startswith("https://"),
     path=".caBundle",
 )
+HOST_OF_CREDENTIALS: Final = ValidationRule(
+    cel="!has(self.credentials) || size(self.credentials) == 0 || has(self.baseURL)",
+    message="credentials need baseURL, such as https://api.example.com: a credential is only sent to a URL that you "
+    "wrote, and not where a document says",
+    holds=lambda source: not source.credentials or source.base_url is not None,
+    path=".credentials",
+)
 
 
 class OpenApiSource(Model):
@@ -62,7 +70,7 @@ class OpenApiSource(Model):
     """Path of the document; relative to the manifest. For `fairlead up` only."""
     base_url: Annotated[str, Field(min_length=1, max_length=2048), URL] | None = Field(default=None, alias="baseURL")
     """URL that the paths of operations are appended to. Absent: the first of the document's `servers`, which is only
-    possible without `auth`, because a credential may not go where a document says."""
+    possible without `auth` and `credentials`, because a credential may not go where a document says."""
     host_header: Annotated[str, Field(min_length=1, max_length=253), HOST_HEADER] | None = None
     """Value of the `Host` header, for APIs that only accept certain names. Absent: the host of the base URL."""
     ca_bundle: Annotated[str, Field(min_length=1, max_length=131072), CA_BUNDLE] | None = None
@@ -72,5 +80,14 @@ class OpenApiSource(Model):
     Absent: all."""
     exclude: list[OperationPattern] = Field(default=[], max_length=1000)
     """Operations that do not become tools although `include` matches them; the same patterns."""
+    credentials: dict[str, SchemeCredential] = Field(default={}, max_length=16)
+    """Credentials by the names of the document's `securitySchemes`, for APIs whose operations need different ones, or
+    several at once. A request has those of the first alternative in its operation's `security` that is complete here,
+    besides `auth`."""
 
-    guards: ClassVar[tuple[ValidationRule, ...]] = (ONE_DOCUMENT, NO_FILE_ON_A_CLUSTER, CERTIFICATES_OF_HTTPS)
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ONE_DOCUMENT,
+        NO_FILE_ON_A_CLUSTER,
+        CERTIFICATES_OF_HTTPS,
+        HOST_OF_CREDENTIALS,
+    )

@@ -38,6 +38,8 @@ LOG_LINES: Final = 60
 """Maximum number of shown lines of a server's output."""
 TOOLS_PER_PAGE: Final = 50
 """Tools per page of a server's list."""
+MAX_REMARKS: Final = 50
+"""Maximum number of shown remarks on operations; the REST API has up to 500."""
 HELD_PER_PAGE: Final = 10
 """Definitions that are held back per page of the list."""
 MAX_PAGES: Final = 100_000
@@ -105,6 +107,7 @@ def router(console: ConsoleContext) -> APIRouter:
             document=answer,
             part=tools,
             log=log,
+            most_remarks=MAX_REMARKS,
             asked=request.query_params.get("asked") == "1",
         )
 

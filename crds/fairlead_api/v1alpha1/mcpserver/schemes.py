@@ -1,0 +1,68 @@
+"""Credentials of the security schemes of an OpenAPI document, each from a Secret. This module has no I/O."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.common import Model
+from fairlead_api.v1alpha1.mcpserver.auth import BearerAuth, CredentialSource, HeaderAuth
+from fairlead_api.v1alpha1.rules import ValidationRule
+
+_COOKIE: Final = r"^[A-Za-z0-9!#$%&*+.^_|~-]+$"
+
+COOKIE_NAME: Final = ValidationRule(
+    cel=f"self.matches(r'{_COOKIE}')",
+    message="must be the name of a cookie, such as session: letters, digits and some signs, without blanks, = and ;",
+    holds=lambda name: re.fullmatch(_COOKIE, name) is not None,
+)
+
+
+class QueryAuth(Model):
+    """Credential that is sent as a parameter of the query."""
+
+    name: str = Field(min_length=1, max_length=128)
+    """Name of the parameter, such as `api_key`."""
+    secret_ref: CredentialSource
+    """Secret with the value."""
+
+
+class CookieAuth(Model):
+    """Credential that is sent as a cookie."""
+
+    name: Annotated[str, Field(min_length=1, max_length=128), COOKIE_NAME]
+    """Name of the cookie."""
+    secret_ref: CredentialSource
+    """Secret with the value."""
+
+
+class SchemeCredential(Model):
+    """How requests satisfy one security scheme: exactly one member is set."""
+
+    bearer: BearerAuth | None = None
+    """A token in the `Authorization` header, for schemes of the types `http` with `bearer`, `oauth2` and
+    `openIdConnect`."""
+    header: HeaderAuth | None = None
+    """A value in a named header, for `apiKey` in `header`. A value for `http` with `basic` is a header
+    `Authorization`, too."""
+    query: QueryAuth | None = None
+    """A value in the query, for `apiKey` in `query`."""
+    cookie: CookieAuth | None = None
+    """A value in a cookie, for `apiKey` in `cookie`."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
+            cel="[has(self.bearer), has(self.header), has(self.query), has(self.cookie)].filter(x, x).size() == 1",
+            message="credentials: set exactly one of bearer, header, query, cookie for each security scheme",
+            holds=lambda scheme: (scheme.bearer, scheme.header, scheme.query, scheme.cookie).count(None) == 3,
+        ),
+    )
+
+    @property
+    def secret_ref(self) -> CredentialSource:
+        """The Secret with the value."""
+        member = self.bearer or self.header or self.query or self.cookie
+        assert member is not None  # a guard holds it
+        return member.secret_ref

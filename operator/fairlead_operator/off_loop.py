@@ -1,0 +1,33 @@
+"""Runs work on large documents in a thread, so that the operator's loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+from fairlead_mcp.server_listing import KeptListing, RawListing
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LARGE_BYTES: Final = 256 << 10
+"""Size from which compressing, hashing or decoding a document takes longer than changing to a thread."""
+
+
+async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Result of a function on a document of `size` bytes, in a thread if the document is large."""
+    if size < LARGE_BYTES:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+async def unpacked(listing: KeptListing) -> RawListing:
+    """The listing, unpacked in a thread if it is large."""
+    return await off_loop(len(listing.packed), listing.unpack)
+
+
+async def packed(listing: RawListing) -> KeptListing:
+    """The packed listing, made in a thread if it is large."""
+    size = sum(memoryview(each).nbytes for each in listing.tools)
+    return await off_loop(size, KeptListing.of, listing)

@@ -1,0 +1,27 @@
+"""Work on documents in a thread or on the loop, by their size."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp.server_listing import KeptListing, RawListing
+from fairlead_operator.off_loop import LARGE_BYTES, off_loop, packed, unpacked
+
+
+async def test_large_documents_are_worked_on_in_a_thread_and_small_ones_are_not() -> None:
+    assert await off_loop(LARGE_BYTES, threading.get_ident) != threading.get_ident()
+    assert await off_loop(LARGE_BYTES - 1, threading.get_ident) == threading.get_ident()
+
+
+async def test_listings_of_any_size_are_packed_and_unpacked_without_a_change() -> None:
+    for length in (1, LARGE_BYTES):
+        definition = Raw(msgspec.json.encode({"name": "x" * length}))
+        listing = RawListing(
+            protocol_version="2026-07-28", server_info=Raw(b"{}"), capabilities=Raw(b"{}"), tools=(definition,)
+        )
+        packed_listing = await packed(listing)
+        assert packed_listing == KeptListing.of(listing)
+        assert msgspec.json.encode(await unpacked(packed_listing)) == msgspec.json.encode(listing)
