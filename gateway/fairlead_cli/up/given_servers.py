@@ -27,6 +27,8 @@ class WithServers:
         for given in self._given:
             first = servers.setdefault(given.key, given)
             if first is not given:
-                message = f"is left out, because {first.origin} declares a server with the name {given.key.name}"
+                message = (
+                    f"this server is left out, because {first.origin} declares a server with the name {given.key.name}"
+                )
                 problems.append(ManifestProblem(given.origin, 0, "", message))
         return replace(scan, contents=replace(scan.contents, servers=servers), problems=tuple(problems))

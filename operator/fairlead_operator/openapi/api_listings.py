@@ -21,6 +21,7 @@ from fairlead_mcp.server_listing import KeptListing, RawListing
 from fairlead_openapi.compiling.compile import CompileOptions
 from fairlead_openapi.compiling.reading import DocumentRefused
 from fairlead_openapi.compiling.worker import compile_in_worker
+from fairlead_operator.off_loop import packed, unpacked
 from fairlead_operator.openapi.api_source import ApiSource, DocumentPlace, UrlPlace
 from fairlead_operator.openapi.compiled_listing import listing_of
 from fairlead_operator.openapi.document_content import DocumentUnusable
@@ -115,7 +116,7 @@ class ApiListings:
             until = self._monotonic() + REFUSED_SECONDS
             self._compiled[key] = _Compiled(source, digest, read.etag, None, problem, until)
             raise DocumentUnusable(problem) from error
-        self._compiled[key] = _Compiled(source, digest, read.etag, await asyncio.to_thread(KeptListing.of, listing))
+        self._compiled[key] = _Compiled(source, digest, read.etag, await packed(listing))
         return listing
 
     async def _changed_document(self, key: ServerKey, source: ApiSource, etag: bytes) -> DocumentVersion | None:

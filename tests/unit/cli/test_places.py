@@ -23,7 +23,7 @@ def test_a_missing_file_module_and_configuration_are_told_of_alike(
         )
     ]
     assert messages == [
-        "nope.json does not exist: give an mcp.json, a manifest or a folder of manifests",
+        "nope.json does not exist: give an mcp.json, a manifest, a folder of manifests or an OpenAPI document",
         "--tools: nope.py does not exist: give a Python file or the name of a module",
         "--tools: ./sub/nope does not exist: give a Python file or the name of a module",
         "--tools: there is no module no_such_module: give a Python file or the name of a module",
