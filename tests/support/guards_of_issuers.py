@@ -7,6 +7,7 @@ from product_guard import Guard
 _OAUTH = "fairlead_mcp.oauth"
 _ATTACKS = "tests/component/mcp/oauth/test_consent_attacks.py"
 _GRANTS = "tests/component/mcp/oauth/test_consented_grants.py"
+_ENDED = "tests/component/mcp/oauth/test_tokens_of_ended_consents.py"
 
 ISSUERS = (
     Guard(
@@ -67,7 +68,7 @@ ISSUERS = (
                 "            if [await self._write(key, renewed, claimed.version)]:\n",
             ),
         ),
-        f"{_GRANTS}::test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody",
+        f"{_ENDED}::test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody",
         "DID NOT RAISE",
     ),
     Guard(
